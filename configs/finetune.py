@@ -1,0 +1,72 @@
+"""Sections 3.2 and 4.1: the paper's fine-tuning, config:TASK.
+
+python -m gpt1_jax.finetune --config=configs/finetune.py:cola --workdir=runs/cola \\
+    --config.init_from=runs/gpt1 --config.data.dir=glue/CoLA
+
+Tasks: cola (paper: 45.4 Matthews), rte (56.0), mrpc (82.3 F1), story_cloze (86.5), sst2 (91.3).
+"""
+from ml_collections import ConfigDict, config_dict
+
+
+def get_config(task='cola'):
+    config = ConfigDict()
+    config.task = task                     # see gpt1_jax/data/tasks
+    config.seed = 0                        # of new weights, order of rows and dropout
+
+    config.data = ConfigDict()
+    config.data.dir = ''                   # directory of the official files
+    config.data.n_ctx = config_dict.placeholder(int)  # longest sequence in tokens; default the model's context
+
+    config.init_from = config_dict.placeholder(str)   # a pretrained run's directory; none: from scratch
+    config.init_step = config_dict.placeholder(int)   # which of its checkpoints; default the latest
+    config.n_transfer = config_dict.placeholder(int)  # 5, Figure 2: -1 nothing, 0 embeddings, n blocks; default all
+    config.tokenizer = config_dict.placeholder(str)   # from scratch: directory of a run or a tokenizer
+
+    config.model = ConfigDict()            # sizes default to the checkpoint's, or the paper's from scratch
+    config.model.n_layer = config_dict.placeholder(int)  # blocks
+    config.model.n_embd = config_dict.placeholder(int)   # width of the states
+    config.model.n_head = config_dict.placeholder(int)   # attention heads
+    config.model.n_inner = config_dict.placeholder(int)  # width of the feed-forward network
+    config.model.n_ctx = config_dict.placeholder(int)    # positions
+    config.model.embd_dropout = 0.1        # 4.1, on the embedding matrix
+    config.model.attn_dropout = 0.1        # 4.1, on attention probabilities
+    config.model.resid_dropout = 0.1       # 4.1, after attention's and the MLP's output projections
+    config.model.dtype = 'float32'         # of products and activations: 'float32' or 'bfloat16'
+    config.model.remat = False             # recompute blocks in the backward pass: less memory, more arithmetic
+    config.model.unroll = 1                # layers of the scan laid out in a row
+    config.classifier_dropout = 0.1        # 4.1, on the state that the linear layer reads
+
+    config.lm_weight = 0.5                 # 4.1, lambda of Eq. 5; 0 = no auxiliary language modelling
+
+    config.batch = ConfigDict()
+    config.batch.size = 32                 # 4.1, examples an update
+    config.batch.microbatches = 1          # parts of a batch whose gradients are averaged; changes memory, not results
+    config.batch.eval_size = 32            # examples at once in evaluation
+
+    config.optimizer = ConfigDict()
+    config.optimizer.peak_rate = 6.25e-5   # 4.1, per update
+    config.optimizer.warmup = 0.002        # 4.1, fraction of all updates; then linear to zero
+    config.optimizer.b1 = 0.9              # released code
+    config.optimizer.b2 = 0.999            # released code
+    config.optimizer.eps = 1e-8            # released code
+    config.optimizer.weight_decay = 0.01   # 4.1, decoupled, on weights, not on biases and gains
+    config.optimizer.clip = 1.0            # released code, global gradient norm
+
+    config.train = ConfigDict()
+    config.train.epochs = 3                # 4.1, passes over the training rows
+
+    config.eval = ConfigDict()
+    config.eval.splits = ('dev',)          # scored with the parameters that were best on dev
+
+    config.checkpoint = ConfigDict()
+    config.checkpoint.keep_latest = 1      # newest checkpoints kept; one is written an epoch
+    config.checkpoint.keep_best = 1        # by the task's first metric on dev
+
+    config.mesh = ConfigDict()
+    config.mesh.data = -1                  # devices that share a batch; -1 = all that remain
+    config.mesh.fsdp = 1                   # devices that share a batch and hold a part of every weight each
+    config.mesh.tensor = 1                 # devices that share attention heads and the feed-forward network
+
+    config.log_every = 20                  # updates between progress lines and rows of metrics.jsonl
+    config.results = config_dict.placeholder(str)     # results.jsonl to append to; default WORKDIR/results.jsonl
+    return config

@@ -1,0 +1,77 @@
+"""Sections 3.1 and 4.1: the paper's pretraining.
+
+python -m gpt1_jax.pretrain --config=configs/pretrain.py --workdir=runs/gpt1 --config.data.corpus='books/*.txt'
+
+The paper: validation perplexity 18.4 on BooksCorpus after 100 epochs.
+"""
+from ml_collections import ConfigDict, config_dict
+
+
+def get_config():
+    config = ConfigDict()
+    config.seed = 0                        # of weights, order of windows and dropout
+
+    config.model = ConfigDict()
+    config.model.n_layer = 12              # 4.1
+    config.model.n_embd = 768              # 4.1, width of the states
+    config.model.n_head = 12               # 4.1, of 64 each
+    config.model.n_inner = 3072            # 4.1, width of the feed-forward network
+    config.model.n_ctx = 512               # 4.1, tokens a window
+    config.model.embd_dropout = 0.1        # 4.1, on the embedding matrix
+    config.model.attn_dropout = 0.1        # 4.1, on attention probabilities
+    config.model.resid_dropout = 0.1       # 4.1, after attention's and the MLP's output projections
+    config.model.dtype = 'float32'         # of products and activations: 'float32' or 'bfloat16'; weights are float32
+    config.model.remat = False             # recompute blocks in the backward pass: less memory, more arithmetic
+    config.model.unroll = 1                # layers of the scan laid out in a row
+
+    config.data = ConfigDict()
+    config.data.corpus = ''                # files, directories or globs (.txt, .txt.gz, .jsonl), comma-separated
+    config.data.valid = '0.01'             # a corpus of its own, or the fraction of whole documents held out by hash
+    config.data.text_field = 'text'        # of a .jsonl record
+    config.data.tokens = config_dict.placeholder(str)  # directory of prepared shards; default WORKDIR/tokens
+    config.data.processes = 0              # that tokenise; 0 = one a core
+
+    config.tokenizer = ConfigDict()
+    config.tokenizer.source = 'train'      # 'train', 'published', or a directory that holds one
+    config.tokenizer.merges = 40000        # 4.1, learned by 'train'
+    config.tokenizer.vocab_size = config_dict.placeholder(int)  # instead of merges: rows in all
+    config.tokenizer.encoder = ''          # 'published': path of encoder_bpe_40000.json
+    config.tokenizer.bpe = ''              # 'published': path of vocab_40000.bpe
+
+    config.batch = ConfigDict()
+    config.batch.size = 64                 # 4.1, windows an update
+    config.batch.microbatches = 1          # parts of a batch whose gradients are averaged; changes memory, not results
+
+    config.optimizer = ConfigDict()
+    config.optimizer.peak_rate = 2.5e-4    # 4.1, per update
+    config.optimizer.warmup_steps = 2000   # 4.1, updates, linear from zero; then cosine to zero
+    config.optimizer.b1 = 0.9              # released code
+    config.optimizer.b2 = 0.999            # released code
+    config.optimizer.eps = 1e-8            # released code
+    config.optimizer.weight_decay = 0.01   # 4.1, decoupled, on weights, not on biases and gains
+    config.optimizer.clip = 1.0            # global gradient norm; unstated for pretraining, fine-tuning's value; 0 = off
+
+    config.train = ConfigDict()
+    config.train.epochs = 100              # 4.1
+    config.train.steps = config_dict.placeholder(int)  # instead of epochs: updates
+
+    config.eval = ConfigDict()
+    config.eval.every = 2000               # updates between validations
+    config.eval.windows = 1024             # validation windows used, evenly spaced; 0 = all
+    config.eval.batch_size = 64            # windows at once
+
+    config.checkpoint = ConfigDict()
+    config.checkpoint.every = 2000         # updates between checkpoints
+    config.checkpoint.keep_latest = 2     # newest checkpoints kept
+    config.checkpoint.keep_best = 1        # by validation loss
+    config.checkpoint.keep_steps = ()      # updates that are saved and kept for good (Figure 2, right)
+
+    config.mesh = ConfigDict()
+    config.mesh.data = -1                  # devices that share a batch; -1 = all that remain
+    config.mesh.fsdp = 1                   # devices that share a batch and hold a part of every weight each
+    config.mesh.tensor = 1                 # devices that share attention heads and the feed-forward network
+
+    config.log_every = 50                  # updates between progress lines and rows of metrics.jsonl
+    config.init_from = config_dict.placeholder(str)   # another run's directory: its weights, with a fresh schedule
+    config.init_step = config_dict.placeholder(int)   # which of its checkpoints; default the latest
+    return config

@@ -1,0 +1,103 @@
+"""Figures as PNG files, from plain rows; nothing here trains or scores. Needs no display."""
+from collections.abc import Sequence
+
+import matplotlib
+
+matplotlib.use('Agg')
+import matplotlib.pyplot as plt  # noqa: E402
+from matplotlib.ticker import FuncFormatter, NullLocator  # noqa: E402
+
+# One meaning, one colour, in every figure; told apart by colour-blind readers too (Okabe and Ito).
+COLOURS = {'pretrained': '#0072B2', 'scratch': '#D55E00', 'baseline': '#7F7F7F', 'train': '#56B4E9', 'valid': '#0072B2',
+           'chance': '#B0B0B0'}
+STYLE = {'figure.dpi': 150, 'font.size': 10, 'axes.spines.top': False, 'axes.spines.right': False, 'axes.grid': True,
+         'grid.color': '#E6E6E6', 'axes.axisbelow': True, 'legend.frameon': False}
+PERCENT = FuncFormatter(lambda value, _: f'{100 * value:.0f}')
+COUNT = FuncFormatter(lambda value, _: f'{value:,.0f}')
+
+
+def save(figure, path):
+    figure.savefig(path, bbox_inches='tight')
+    plt.close(figure)
+
+
+def losses(path, rows: Sequence[dict], title: str = 'Pretraining'):
+    """Training and validation loss (nats a token) against updates.
+
+    rows: of metrics.jsonl: {'step', 'loss'} and {'step', 'valid_loss'} in any mix; other fields don't matter.
+    """
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(6.4, 3.8))
+        lines = {'loss': {'label': 'training', 'color': COLOURS['train'], 'linewidth': 1.2},
+                 'valid_loss': {'label': 'validation', 'color': COLOURS['valid'], 'marker': 'o', 'markersize': 4}}
+        for field, line in lines.items():
+            points = [(row['step'], row[field]) for row in rows if row.get(field) is not None]
+            if points:
+                axes.plot(*zip(*points), **line)
+                if field == 'valid_loss':
+                    axes.annotate(f'{points[-1][1]:.2f}', points[-1], (0, 8), textcoords='offset points', ha='center')
+        axes.set(title=title, xlabel='updates', ylabel='loss (nats per token)')
+        axes.set_xlim(left=0)
+        axes.xaxis.set_major_formatter(COUNT)
+        axes.legend()
+        save(figure, path)
+
+
+def comparison(path, panels: Sequence[dict], title: str = 'Fine-tuning, test accuracy with 95% intervals'):
+    """A panel a task: one point with its interval for each run, on a common axis in percent.
+
+    panels: [{'title', 'chance': fraction or None, 'figures': [{'name', 'kind': 'pretrained' | 'scratch' | 'baseline',
+    'value', 'low', 'high'}]}], all fractions.
+    """
+    with plt.rc_context(STYLE):
+        rows = max(len(panel['figures']) for panel in panels)
+        size = (4.6 * len(panels), 1.3 + 0.42 * rows)
+        figure, grid = plt.subplots(1, len(panels), figsize=size, squeeze=False, sharex=True)
+        for axes, panel in zip(grid[0], panels):
+            names = [figure_['name'] for figure_ in panel['figures']]
+            for height, one in enumerate(panel['figures']):
+                axes.errorbar(one['value'], height, xerr=[[one['value'] - one['low']], [one['high'] - one['value']]],
+                              fmt='o', color=COLOURS[one['kind']], capsize=3, linewidth=1.8)
+                axes.annotate(f'{100 * one["value"]:.1f}', (one['value'], height), (0, 7), textcoords='offset points',
+                              ha='center', fontsize=9, color=COLOURS[one['kind']],
+                              bbox={'facecolor': 'white', 'edgecolor': 'none', 'pad': 0.5})
+            if panel.get('chance') is not None:
+                axes.axvline(panel['chance'], color=COLOURS['chance'], linestyle='--', linewidth=1)
+                axes.annotate('chance', (panel['chance'], 1), (3, -2), xycoords=('data', 'axes fraction'),
+                              textcoords='offset points', va='top', fontsize=8, color='#808080')
+            axes.set_yticks(range(len(names)), names)
+            axes.set_ylim(len(names) - 0.4, -0.8)
+            axes.grid(axis='y', visible=False)
+            axes.xaxis.set_major_formatter(PERCENT)
+            axes.set(title=panel['title'], xlabel='accuracy (%)')
+        figure.suptitle(title)
+        figure.tight_layout()
+        save(figure, path)
+
+
+def zero_shot(path, points: Sequence[dict], chance: float = 0.5, title: str = 'Zero-shot acceptability'):
+    """Accuracy without fine-tuning against pretraining updates (log scale), with its 95% interval as a band.
+
+    points: [{'step', 'value', 'low', 'high'}], fractions; step 0 (before training) stands left of the log scale.
+    """
+    with plt.rc_context(STYLE):
+        points = sorted(points, key=lambda point: point['step'])
+        steps, values, lows, highs = ([point[name] for point in points] for name in ('step', 'value', 'low', 'high'))
+        figure, axes = plt.subplots(figsize=(6.4, 3.8))
+        first = min([step for step in steps if step > 0], default=1)
+        # Linear from 0 to the first saved step, where a logarithm has no place for 0; logarithmic beyond.
+        axes.set_xscale('symlog', linthresh=first, linscale=0.5) if steps[0] == 0 else axes.set_xscale('log')
+        axes.fill_between(steps, lows, highs, color=COLOURS['pretrained'], alpha=0.2, linewidth=0, label='95% interval')
+        axes.plot(steps, values, color=COLOURS['pretrained'], marker='o', markersize=4, label='right pairs')
+        axes.annotate(f'{100 * values[-1]:.1f}', (steps[-1], values[-1]), (0, 8), textcoords='offset points',
+                      ha='center')
+        axes.axhline(chance, color='#808080', linestyle='--', linewidth=1, label='chance')
+        axes.set_xticks(steps, [f'{step:,}' for step in steps])
+        axes.xaxis.set_minor_locator(NullLocator())
+        if len(steps) > 7:
+            plt.setp(axes.get_xticklabels(), rotation=45, ha='right')
+        axes.yaxis.set_major_formatter(PERCENT)
+        axes.set_ylim(min(chance - 0.08, *lows) - 0.01, max(*highs, 0) + 0.06)
+        axes.set(title=title, xlabel='pretraining updates (log scale)', ylabel='accuracy (%)')
+        axes.legend(loc='upper left')
+        save(figure, path)

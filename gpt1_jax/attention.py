@@ -1,0 +1,21 @@
+"""Section 3.1, Eq. 2: causal self-attention with dropout on its probabilities. This path runs everywhere and is the
+reference for any faster one."""
+import jax
+import jax.numpy as jnp
+
+from gpt1_jax import dropout
+
+
+def causal_attention(q, k, v, *, rate=0.0, key=None, layer=0):
+    """Each position's mix of the values at and before it.
+
+    q, k, v: [B, L, H, E], E the size of a head. rate, key, layer: dropout of the probabilities (see dropout.Key).
+    Returns [B, L, H, E]. Scores, mask and softmax are float32 whatever the inputs' type.
+    """
+    L, E = q.shape[1], q.shape[3]
+    scores = jnp.einsum('blhe,bmhe->bhlm', q, k, preferred_element_type=jnp.float32) * E ** -0.5
+    # Released code: the mask replaces the score by -1e9. There is no padding mask: pads lie right of every token read.
+    scores = jnp.where(jnp.tril(jnp.ones((L, L), bool))[None, None], scores, -1e9)
+    probabilities = jax.nn.softmax(scores, axis=-1).astype(q.dtype)
+    probabilities = dropout.dropout(probabilities, rate, key, layer, dropout.ATTENTION)
+    return jnp.einsum('bhlm,bmhe->blhe', probabilities, v)

@@ -1,0 +1,90 @@
+"""The command line of every entry point: a user's mistake is one line and a non-zero exit; a traceback is a bug of ours."""
+import os
+import sys
+
+from absl import app, flags, logging
+
+from gpt1_jax.errors import UserError
+
+
+def run(main):
+    """Parse flags, call main() and exit: 0, 1 with `error: ...` for a UserError, 2 for a flag that cannot be."""
+    logging.set_verbosity(logging.ERROR)  # Orbax tells about every file at INFO
+
+    def guarded(argv):
+        if len(argv) > 1:
+            _fail(f'unexpected argument {argv[1]!r}: options are written --name=value', 2)
+        try:
+            main()
+        except UserError as error:
+            _fail(str(error), 1)
+        except KeyboardInterrupt:
+            _fail('interrupted', 130)
+
+    def parse(argv):
+        try:
+            return flags.FLAGS(argv)
+        except flags.Error as error:
+            _fail(' '.join(str(error).split()), 2)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            # ml_collections reports an unknown field or a wrong type in an override by these.
+            _fail(' '.join(str(error.args[0] if error.args else error).split()), 2)
+        except FileNotFoundError as error:
+            _fail(f'{error.filename}: {error.strerror}', 2)
+
+    app.run(guarded, flags_parser=parse)
+
+
+def validate(config, rules):
+    """UserError listing every field of a ConfigDict that its rule refuses.
+
+    rules: {'batch.size': (predicate, 'a whole number of at least 1')}.
+    """
+    problems = []
+    for name, (accepts, wanted) in rules.items():
+        value = config
+        for part in name.split('.'):
+            value = value[part]
+        try:
+            good = accepts(value)
+        except (TypeError, ValueError):
+            good = False
+        if not good:
+            problems.append(f'config.{name} is {value!r}, must be {wanted}')
+    if problems:
+        raise UserError('; '.join(problems))
+
+
+def whole(low):
+    """Rule: an int of at least `low`."""
+    return lambda x: isinstance(x, int) and not isinstance(x, bool) and x >= low, f'a whole number of at least {low}'
+
+
+def between(low, high):
+    """Rule: a number from `low` to below `high`."""
+    return lambda x: low <= x < high, f'at least {low} and below {high}'
+
+
+def positive():
+    """Rule: a number above 0."""
+    return lambda x: 0 < x < float('inf'), 'above 0'
+
+
+def one_of(*values):
+    """Rule: one of the values."""
+    return lambda x: x in values, 'one of ' + ', '.join(map(repr, values))
+
+
+# What both trainings' configs have in common.
+TRAINING_RULES = {
+    'seed': whole(0), 'log_every': whole(1), 'batch.size': whole(1), 'batch.microbatches': whole(1),
+    'checkpoint.keep_latest': whole(1), 'checkpoint.keep_best': whole(1), 'optimizer.peak_rate': positive(),
+    'optimizer.b1': between(0, 1), 'optimizer.b2': between(0, 1), 'optimizer.eps': positive(),
+    'optimizer.weight_decay': between(0, 1), 'optimizer.clip': between(0, float('inf')),
+}
+
+
+def _fail(message, status):
+    print(f'error: {message}', file=sys.stderr, flush=True)
+    sys.stdout.flush()
+    os._exit(status) if status == 130 else sys.exit(status)

@@ -1,0 +1,77 @@
+"""Labelled sets of our own making as JSON lines: written, read back with every row checked, and made a Task."""
+import dataclasses
+import json
+import pathlib
+from collections.abc import Iterable
+
+from gpt1_jax.data.tasks.example import Example, Task
+from gpt1_jax.errors import UserError
+
+
+def write(path, examples: Iterable[Example]):
+    """Examples -> a JSON-lines file of {"id", "texts", "choices", "label"}, made in one step."""
+    partial = pathlib.Path(f'{path}.partial')
+    partial.write_text(''.join(json.dumps(dataclasses.asdict(example), ensure_ascii=False) + '\n'
+                               for example in examples), encoding='utf-8')
+    partial.replace(path)
+
+
+def read(path, n_texts: int, n_choices: int, n_labels: int) -> list[Example]:
+    """The examples of a file that `write` made. UserError naming file, line and cause."""
+    try:
+        lines = pathlib.Path(path).read_text(encoding='utf-8').splitlines()
+    except OSError as error:
+        raise UserError(f'{path}: {error.strerror}') from None
+    except UnicodeDecodeError as error:
+        raise UserError(f'{path}: not UTF-8 at byte {error.start}') from None
+    found, ids = [], set()
+    for number, line in enumerate(lines, 1):
+        cause = None
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            row, cause = {}, f'not JSON ({error.msg} at column {error.colno})'
+        if cause is None:
+            cause = wrong_with(row, n_texts, n_choices, n_labels) or (
+                f'id {row["id"]!r} stands twice' if row['id'] in ids else None)
+        if cause:
+            raise UserError(f'{path}: line {number}: {cause}')
+        ids.add(row['id'])
+        found.append(Example(row['id'], tuple(row['texts']), tuple(row['choices']), row['label']))
+    if not found:
+        raise UserError(f'{path}: empty')
+    return found
+
+
+def wrong_with(row, n_texts: int, n_choices: int, n_labels: int) -> str | None:
+    """What is wrong with a row of a file, or None."""
+    if not isinstance(row, dict):
+        return f'{type(row).__name__}, expected an object'
+    missing = [name for name in ('id', 'texts', 'choices', 'label') if name not in row]
+    if missing:
+        return f'no field {missing[0]!r}'
+    if not isinstance(row['id'], str):
+        return f'id {row["id"]!r} is not a string'
+    for name, wanted in (('texts', n_texts), ('choices', n_choices)):
+        value = row[name]
+        if not isinstance(value, list) or not all(isinstance(text, str) and text.strip() for text in value):
+            return f'{name} is not a list of non-empty strings'
+        if len(value) != wanted:
+            return f'{len(value)} {name}, expected {wanted}'
+    label = row['label']
+    if label is not None and (isinstance(label, bool) or not isinstance(label, int)):
+        return f'label {label!r} is not a whole number'
+    if label is not None and not 0 <= label < n_labels:
+        return f'label {label} is out of range 0..{n_labels - 1}'
+    return None
+
+
+def task(name: str, head: str, labels: tuple[str, ...], splits: tuple[str, ...], n_texts: int, n_choices: int) -> Task:
+    """The Task over '{name}_{split}.jsonl' in a directory."""
+    def files(directory, split_name):
+        return [str(pathlib.Path(directory) / f'{name}_{split_name}.jsonl')]
+
+    def read_split(directory, split_name):
+        return read(files(directory, split_name)[0], n_texts, n_choices, len(labels))
+
+    return Task(name, head, labels, ('accuracy',), splits, read_split, files)

@@ -1,0 +1,331 @@
+"""Section 4.1: "a bytepair encoding (BPE) vocabulary with 40,000 merges", trained by us or as published.
+
+SentencePiece is the one engine. It is given the words of `text.py` joined by spaces and marks a word's end with a
+trailing '▁', where the released vocabulary writes '</w>'. A line break is one token, `newline_id`, which SentencePiece
+never sees. Rows of the two vocabularies:
+
+    published  0 <unk>; 238 characters; the same ending a word; 40,000 merges; 40477 the line break
+    our own    0 <unk>; 1 the line break; 256 bytes; merges; characters and the bare end of a word
+
+Start, delimiter and extract (Section 3.3) are no rows of either: they are numbered right after the last row.
+"""
+import collections
+import dataclasses
+import functools
+import hashlib
+import io
+import itertools
+import json
+import os
+import pathlib
+import re
+import sys
+from collections.abc import Iterable, Mapping
+
+import sentencepiece
+
+from gpt1_jax.data import text as text_lib
+from gpt1_jax.errors import UserError
+
+MERGES = 40_000
+LARGEST_VOCABULARY = 65_535  # shards hold uint16
+SPECIALS = ('<start>', '<delimiter>', '<extract>')
+
+FORMAT = 1
+MODEL_FILE, SETTINGS_FILE = 'tokenizer.model', 'tokenizer.json'
+END = '▁'  # SentencePiece's space, here the end of a word
+LINE_BREAK = '\n' + END
+_ABSENT = '\uffff'  # a noncharacter: in no piece of any vocabulary, see Tokenizer._odd_word
+# Share of the text that the characters with a row of their own make up; rarer ones are spelt in bytes.
+_COVERAGE = 0.9999
+_LONGEST_WORD = 256  # characters; longer ones (dumps, addresses) are encoded but teach the vocabulary nothing
+_BYTES = 256
+# Never given to the trainer, which gives them a meaning of its own (space, unknown, end of text).
+_RESERVED = {END, '▅', '\0', _ABSENT, ' ', '\t', '\n'}
+
+
+def from_published(encoder_json: str | os.PathLike, merges_bpe: str | os.PathLike) -> 'Tokenizer':
+    """The released vocabulary (encoder_bpe_40000.json, vocab_40000.bpe) as a `Tokenizer` with the released ids.
+
+    Any text gets the ids of the released code (given the same spaCy and ftfy). UserError when a file is missing or
+    the two don't have the released layout.
+    """
+    pieces, characters = _read_published(pathlib.Path(encoder_json), pathlib.Path(merges_bpe))
+    from sentencepiece import sentencepiece_model_pb2 as proto  # needs protobuf; only this function does
+    model = proto.ModelProto()
+    kind = proto.ModelProto.SentencePiece
+    for row, piece in enumerate(pieces):
+        piece = piece.removesuffix('</w>') + END if piece.endswith('</w>') else piece
+        if row == 0:
+            model.pieces.add(piece=piece, score=0, type=kind.UNKNOWN)
+        elif row == len(pieces) - 1:
+            model.pieces.add(piece=LINE_BREAK, score=0, type=kind.CONTROL)
+        else:
+            # A merge scores by its rank. Joining the last character with its end mark comes before every merge:
+            # in the released code a word's last character carries the mark from the start.
+            rank = row - 2 * characters
+            model.pieces.add(piece=piece, score=-rank if rank > 0 else int(row > characters), type=kind.NORMAL)
+    # SentencePiece appends the end mark as a character of its own; it needs a row though no word leaves it alone.
+    model.pieces.add(piece=END, score=-1e6, type=kind.NORMAL)
+    model.trainer_spec.model_type = proto.TrainerSpec.BPE
+    model.trainer_spec.vocab_size = len(model.pieces)
+    model.trainer_spec.treat_whitespace_as_suffix = True
+    model.trainer_spec.unk_id = 0
+    model.trainer_spec.bos_id = model.trainer_spec.eos_id = model.trainer_spec.pad_id = -1
+    model.normalizer_spec.name = 'identity'
+    model.normalizer_spec.add_dummy_prefix = True
+    model.normalizer_spec.remove_extra_whitespaces = False
+    model.normalizer_spec.escape_whitespaces = True
+    return Tokenizer(model.SerializeToString(deterministic=True), vocab_size=len(pieces), newline_id=len(pieces) - 1)
+
+
+def train(words_or_texts: Mapping[str, int] | Iterable[str], merges: int | None = None,
+          vocab_size: int | None = None) -> 'Tokenizer':
+    """Learns a vocabulary by SentencePiece's BPE from counts {word: count} (`count_words`) or from texts.
+
+    merges:     merges to learn (default 40,000, the paper's); the vocabulary has 256 bytes, the characters, the bare
+                end of a word, the line break and <unk> beside them.
+    vocab_size: all rows instead.
+    A character that makes up less than about a ten-thousandth of the text together with all rarer ones is spelt in
+    UTF-8 bytes, as is any character never seen, so nothing is unknown.
+    A corpus too small for that many merges gives as many as it has, with a notice on stderr. The same counts give the
+    same vocabulary. UserError when there is nothing to learn from or the sizes cannot be.
+    """
+    counts = words_or_texts if isinstance(words_or_texts, Mapping) else count_words(words_or_texts)
+    alphabet = _alphabet(counts)
+    counts = {word: count for word, count in counts.items() if len(word) <= _LONGEST_WORD and alphabet.issuperset(word)}
+    if not counts:
+        raise UserError('no words to train a vocabulary on: the training documents are empty')
+    alphabet = set().union(*counts)
+    fixed = 2 + _BYTES + len(alphabet) + 1
+    if merges is not None and vocab_size is not None:
+        raise UserError(f'merges={merges} and vocab_size={vocab_size}: give one of the two')
+    if vocab_size is None:
+        merges = MERGES if merges is None else merges
+        vocab_size = fixed + merges
+        if not 1 <= merges or vocab_size > LARGEST_VOCABULARY:
+            raise UserError(f'merges is {merges}, must be from 1 to {LARGEST_VOCABULARY - fixed} for this corpus')
+    elif not fixed < vocab_size <= LARGEST_VOCABULARY:
+        raise UserError(f'vocab_size is {vocab_size}, must be from {fixed + 1} (256 bytes, {len(alphabet)} characters, '
+                        f'3 others and a merge) to {LARGEST_VOCABULARY}')
+    model = io.BytesIO()
+    # Sorted, because the trainer breaks ties by what it read first.
+    rows = (f'{word}\t{count}' for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=rows, model_writer=model, input_format='tsv', model_type='bpe', vocab_size=vocab_size,
+        hard_vocab_limit=False, character_coverage=1.0, byte_fallback=True, normalization_rule_name='identity',
+        add_dummy_prefix=True, remove_extra_whitespaces=False, treat_whitespace_as_suffix=True,
+        # The paper's BPE joins whatever is frequent: no limits on a piece's length, scripts or digits.
+        max_sentencepiece_length=_LONGEST_WORD, split_by_unicode_script=False, split_by_number=False,
+        max_sentence_length=16 * _LONGEST_WORD, unk_id=0, bos_id=-1, eos_id=-1, pad_id=-1,
+        control_symbols=[LINE_BREAK], num_threads=1, minloglevel=2)
+    rows = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue()).vocab_size()
+    if rows < vocab_size:
+        print(f'notice: the corpus has only {rows - fixed} merges to learn, not {vocab_size - fixed}: '
+              f'the vocabulary has {rows} rows', file=sys.stderr)
+    return Tokenizer(model.getvalue(), vocab_size=rows, newline_id=1)
+
+
+def count_words(texts: Iterable[str]) -> collections.Counter:
+    """How often each word stands in the texts (line breaks aside)."""
+    counts = collections.Counter()
+    for text in texts:
+        for line in text_lib.lines(text):
+            counts.update(line)
+    return counts
+
+
+def _alphabet(counts):
+    """The characters that get a row: the most frequent ones, up to `_COVERAGE` of the text."""
+    frequency = collections.Counter()
+    for word, count in counts.items():
+        for character in word:
+            frequency[character] += count
+    for character in _RESERVED:
+        del frequency[character]
+    ranked = sorted(frequency.items(), key=lambda item: (-item[1], item[0]))
+    before = itertools.accumulate((count for _, count in ranked), initial=0)
+    covered = _COVERAGE * frequency.total()
+    return {character for (character, _), seen in zip(ranked, before) if seen < covered}
+
+
+def _read_published(encoder_file, merges_file):
+    """Reads and checks the two released files: (pieces in id order, number of characters)."""
+    try:
+        encoder = json.loads(encoder_file.read_text('utf-8'))
+        lines = merges_file.read_text('utf-8').split('\n')
+    except OSError as error:
+        raise UserError(f'{error.filename}: cannot read the published vocabulary ({error.strerror})') from None
+    except UnicodeDecodeError:
+        raise UserError(f'{encoder_file}, {merges_file}: the published vocabulary is not UTF-8 text') from None
+    except json.JSONDecodeError as error:
+        raise UserError(f'{encoder_file}: not JSON, line {error.lineno} ({error.msg})') from None
+    ids = list(encoder.values()) if isinstance(encoder, dict) else [None]
+    if not all(type(i) is int for i in ids) or sorted(ids) != list(range(len(ids))):
+        raise UserError(f'{encoder_file}: must map each piece to its id, 0 to the number of pieces')
+    pieces = sorted(encoder, key=encoder.get)
+    if not lines[0].startswith('#version'):
+        raise UserError(f'{merges_file}: line 1 is not "#version: ..."')
+    merges = [line.split() for line in lines[1:] if line]
+    characters = (len(pieces) - 2 - len(merges)) // 2
+    if characters < 1 or len(pieces) != 2 + 2 * characters + len(merges):
+        raise UserError(f'{encoder_file} has {len(pieces)} pieces and {merges_file} {len(merges)} merges: they do not '
+                        'belong together (released: 40478 and 40000)')
+    known = set(pieces[1:1 + 2 * characters])
+    if pieces[0] != '<unk>' or pieces[-1] != '\n</w>' or any(
+            len(piece) != 1 or pieces[row + characters] != piece + '</w>' or piece in _RESERVED
+            for row, piece in enumerate(pieces[1:1 + characters], 1)):
+        raise UserError(f'{encoder_file}: not in the released order (<unk>, characters, characters with </w>, merges, '
+                        'line break)')
+    for number, merge in enumerate(merges):
+        expected = pieces[1 + 2 * characters + number]
+        if len(merge) != 2 or ''.join(merge) != expected or not known.issuperset(merge):
+            raise UserError(f'{merges_file}: line {number + 2} {" ".join(merge)!r} does not make piece '
+                            f'{1 + 2 * characters + number} {expected!r} of {encoder_file} from earlier ones')
+        known.add(expected)
+    return pieces, characters
+
+
+@dataclasses.dataclass(frozen=True)
+class Tokenizer:
+    """Text to ids and back. Made by `from_published`, `train` or `Tokenizer.load`.
+
+    vocab_size: ordinary rows, without the three specials; 40478 for the published vocabulary.
+    newline_id: the token of a line break, which also ends a document.
+    """
+    model: bytes = dataclasses.field(repr=False)  # a serialized SentencePiece model
+    vocab_size: int
+    newline_id: int
+    unk_id: int = 0
+
+    @property
+    def start_id(self) -> int:
+        return self.vocab_size
+
+    @property
+    def delimiter_id(self) -> int:
+        return self.vocab_size + 1
+
+    @property
+    def extract_id(self) -> int:
+        return self.vocab_size + 2
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """SHA-256, in hexadecimal digits, of the model and the settings: what makes two vocabularies the same."""
+        settings = json.dumps([FORMAT, self.vocab_size, self.newline_id, self.unk_id]).encode()
+        return hashlib.sha256(hashlib.sha256(self.model).digest() + settings).hexdigest()
+
+    def encode(self, text: str, unescape_html: str | bool = 'auto') -> list[int]:
+        """Text of any length -> ids, no specials. Blank text gives [].
+
+        Published: 'Hello, world!' -> [3570, 240, 1276, 267]; a line break is `newline_id`. `unescape_html` is for parts
+        of a longer text, see `text.parts`.
+        """
+        ids = []
+        for words in text_lib.lines(text, unescape_html):
+            if ids:
+                ids.append(self.newline_id)
+            joined = ' '.join(words)
+            if self._odd.search(joined):
+                for word in words:
+                    ids.extend(self._odd_word(word) if self._odd.search(word) else self._engine.encode(word))
+            else:
+                ids.extend(self._engine.encode(joined))
+        return ids
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Ids -> lower-case text, words joined by single spaces ('hello , world !'), a line break for `newline_id`.
+
+        Specials read <start>, <delimiter>, <extract>, an unknown character <unk> (which forgets whether it ended a
+        word). UserError for an id that is none of these.
+        """
+        table = self._texts
+        ids = [int(i) for i in ids]
+        for i in ids:
+            if not 0 <= i < len(table):
+                raise UserError(f'id {i} is no token: this vocabulary has {self.vocab_size} and 3 specials')
+        text = b''.join(table[i] for i in ids).decode('utf-8', errors='replace')
+        return re.sub(' *\n', '\n', text).rstrip(' ')
+
+    def save(self, directory: str | os.PathLike) -> None:
+        """Writes tokenizer.model and, last, tokenizer.json. Each appears complete or not at all."""
+        directory = pathlib.Path(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        settings = {'format': FORMAT, 'vocab_size': self.vocab_size, 'newline_id': self.newline_id,
+                    'unk_id': self.unk_id, 'fingerprint': self.fingerprint}
+        for name, data in ((MODEL_FILE, self.model), (SETTINGS_FILE, json.dumps(settings, indent=2).encode() + b'\n')):
+            partial = directory / f'{name}.partial'
+            partial.write_bytes(data)
+            os.replace(partial, directory / name)
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike) -> 'Tokenizer':
+        """Reads what `save` wrote. UserError when a file is missing, broken, or not the other's."""
+        directory = pathlib.Path(directory)
+        file = directory / SETTINGS_FILE
+        try:
+            model = (directory / MODEL_FILE).read_bytes()
+            settings = json.loads(file.read_bytes())
+            if settings['format'] != FORMAT:
+                raise UserError(f'{file}: format {settings["format"]}, this version reads {FORMAT}')
+            found = cls(model, *(settings[name] for name in ('vocab_size', 'newline_id', 'unk_id')))
+            fingerprint = settings['fingerprint']
+        except OSError as error:
+            raise UserError(f'{directory}: no tokenizer ({error.strerror}: {error.filename})') from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(f'{file}: not a tokenizer\'s settings ({type(error).__name__}: {error})') from None
+        if fingerprint != found.fingerprint:
+            raise UserError(f'{directory / MODEL_FILE}: damaged, or not the model that {file} was written for')
+        return found
+
+    @functools.cached_property
+    def _engine(self):
+        return sentencepiece.SentencePieceProcessor(model_proto=self.model)
+
+    @functools.cached_property
+    def _odd(self):
+        """Finds a character that SentencePiece must not be given.
+
+        Its own space always; and without byte rows any unknown character, of which it joins neighbours into one token
+        (the released code has one for each) and leaves the end mark of a word's last one over.
+        """
+        if self._engine.is_byte(self._engine.piece_to_id('<0x00>')):
+            return re.compile(END)
+        pieces = (self._engine.id_to_piece(i) for i in range(1, self.vocab_size))
+        characters = {piece for piece in pieces if len(piece) == 1} - {END}
+        return re.compile('[^ ' + re.escape(''.join(sorted(characters))) + ']')
+
+    def _odd_word(self, word):
+        """A word with characters SentencePiece must not be given: each is `unk_id`, and no merge reaches across it."""
+        ids, position = [], 0
+        tail = len(self._engine.encode(_ABSENT))
+        for odd in self._odd.finditer(word):
+            if position < odd.start():
+                # An unknown character after it keeps the stretch from being taken for the end of a word.
+                ids.extend(self._engine.encode(word[position:odd.start()] + _ABSENT)[:-tail])
+            ids.append(self.unk_id)
+            position = odd.end()
+        if position < len(word):
+            ids.extend(self._engine.encode(word[position:]))
+        elif self._bare_end is not None:
+            ids.append(self._bare_end)
+        return ids
+
+    @functools.cached_property
+    def _bare_end(self):
+        """Row of a word's end by itself; the published vocabulary has none."""
+        row = self._engine.piece_to_id(END)
+        return row if row < self.vocab_size else None
+
+    @functools.cached_property
+    def _texts(self):
+        """What each id, specials included, puts into a decoded text, as UTF-8."""
+        texts = []
+        for row in range(self.vocab_size):
+            piece = self._engine.id_to_piece(row)
+            if self._engine.is_byte(row):
+                texts.append(bytes([int(piece[3:5], 16)]))
+            else:
+                texts.append(b'\n' if row == self.newline_id else piece.replace(END, ' ').encode())
+        return texts + [f'{special} '.encode() for special in SPECIALS]

@@ -1,0 +1,39 @@
+"""Section 3.2, Eq. 3, and Figure 1 (right): the linear read-outs at the extract token."""
+import flax.linen as nn
+import jax.numpy as jnp
+
+from gpt1_jax import dropout
+from gpt1_jax.model import WEIGHTS
+
+SEQUENCES = {'classify': 'one sequence', 'similarity': 'both orders', 'choice': 'one sequence a choice'}
+
+
+class TaskModel(nn.Module):
+    """A backbone and one linear layer, W_y.
+
+    head: 'classify' (K = 1), 'similarity' (K = 2: the representations of the two orders are added), or 'choice' (a shared
+    linear layer to one logit for each of K choices). n_labels: the width of the linear layer, 1 for 'choice'.
+    """
+    backbone: nn.Module
+    head: str
+    n_labels: int
+    classifier_dropout: float = 0.1  # 4.1: "we add dropout to the classifier with a rate of 0.1"
+
+    @nn.compact
+    def __call__(self, tokens, extract, key=None):
+        """tokens: int[B, K, L]; extract: int[B, K], the place of each extract token.
+
+        Returns (logits [B, n_labels], or [B, K] for 'choice'; hidden [B * K, L, D]; Table).
+        """
+        B, K, L = tokens.shape
+        rows = None if key is None else key._replace(row=key.row * K)
+        hidden, table = self.backbone(tokens.reshape(B * K, L), rows)
+        pooled = jnp.take_along_axis(hidden, extract.reshape(B * K, 1, 1), axis=1).reshape(B, K, -1)
+        if self.head != 'choice':
+            pooled = jnp.sum(pooled, axis=1, keepdims=True)
+        # Released code (train.py 184-193): one mask shared by an example's choices. So it is made for [B, 1, D].
+        ones = dropout.dropout(jnp.ones_like(pooled[:, :1]), self.classifier_dropout, key, 0, dropout.CLASSIFIER)
+        # Eq. 3 has no bias; the released classifier has one.
+        logits = nn.Dense(1 if self.head == 'choice' else self.n_labels, kernel_init=WEIGHTS, name='classifier')(
+            (pooled * ones).astype(jnp.float32))
+        return logits.reshape(B, -1), hidden, table

@@ -1,0 +1,41 @@
+"""Sections 3.1 and 3.2, Eqs. 1, 4, 5: the losses, as float32 means."""
+import jax
+import jax.numpy as jnp
+
+
+def token_losses(hidden, rows, targets):
+    """-log P of each target under softmax(hidden @ rows.T), Eq. 2.
+
+    hidden: [B, L, D]. rows: [R, D], the output layer. targets: int[B, L] below R. Returns float32[B, L], in nats.
+    """
+    logits = jnp.einsum('bld,rd->blr', hidden, rows, preferred_element_type=jnp.float32)
+    # A sum over a one-hot comparison: its gradient is dense and fuses, where a gather's is a scatter of logits' size.
+    label = jnp.arange(rows.shape[0])[None, None] == targets[:, :, None]
+    return jax.nn.logsumexp(logits, axis=-1) - jnp.sum(jnp.where(label, logits, 0), axis=-1)
+
+
+def pretraining_loss(hidden, table, targets):
+    """Eq. 1 per row: the mean loss of a window's tokens, over the vocabulary's rows alone. Returns float32[B]."""
+    return jnp.mean(token_losses(hidden, table.tokens, targets), axis=1)
+
+
+def auxiliary_lm_loss(hidden, table, tokens, mask):
+    """Eq. 5's L1 per sequence, as released (train.py 176-178): the mean over its own real tokens.
+
+    hidden: [B, L, D]. tokens: int[B, L]. mask: [B, L], 1 at real tokens, the delimiter and extract tokens included.
+    Released code: the softmax covers all rows of the embedding matrix, specials and positions too. Returns float32[B].
+    """
+    losses = token_losses(hidden[:, :-1], jnp.concatenate(table), tokens[:, 1:])
+    weights = mask[:, 1:].astype(jnp.float32)
+    return jnp.sum(losses * weights, axis=1) / jnp.maximum(jnp.sum(weights, axis=1), 1)
+
+
+def task_loss(logits, labels):
+    """Eq. 4 per example: -log P of the label. logits: [B, C], labels: int[B]. Returns float32[B]."""
+    log_p = jax.nn.log_softmax(logits.astype(jnp.float32), axis=-1)
+    return -jnp.sum(jnp.where(jnp.arange(logits.shape[1])[None] == labels[:, None], log_p, 0), axis=-1)
+
+
+def weighted_mean(values, weights):
+    """The mean of float[B] values over rows of non-zero weight (padding rows of a last batch weigh nothing)."""
+    return jnp.sum(values * weights) / jnp.maximum(jnp.sum(weights), 1)

@@ -1,0 +1,150 @@
+"""Sections 3.1 and 4.1: the decoder-only transformer, post-LayerNorm, with a tied output layer.
+
+Dimension letters, here and everywhere: B batch, K sequences of an example, L length, D width, H heads, E size of a head,
+F hidden width of the MLP, V vocabulary, N layers.
+"""
+import dataclasses
+from typing import NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from gpt1_jax import dropout
+from gpt1_jax.attention import causal_attention
+from gpt1_jax.errors import UserError
+from gpt1_jax.sharding import constrain
+
+WEIGHTS = nn.initializers.normal(0.02)  # 4.1: "a simple weight initialization of N(0, 0.02) was sufficient"
+
+
+@dataclasses.dataclass(frozen=True)
+class GPTConfig:
+    """The model of Section 4.1; every default is the paper's."""
+    vocab_size: int = 40478      # ordinary tokens: characters and 40,000 merges
+    n_special: int = 0           # rows for start, delimiter, extract: none in pretraining, 3 in fine-tuning
+    n_ctx: int = 512             # positions
+    n_embd: int = 768            # D
+    n_layer: int = 12            # N
+    n_head: int = 12             # H
+    n_inner: int = 3072          # F
+    embd_dropout: float = 0.1    # on the embedding matrix
+    attn_dropout: float = 0.1    # on attention probabilities
+    resid_dropout: float = 0.1   # after the output projections of attention and MLP
+    dtype: str = 'float32'       # of products and activations; parameters are always float32
+    remat: bool = False          # recompute each block in the backward pass: less memory, a third more arithmetic
+    unroll: int = 1              # layers of the scan laid out in a row; 1 compiles fastest
+
+    def __post_init__(self):
+        sizes = ('vocab_size', 'n_ctx', 'n_embd', 'n_layer', 'n_head', 'n_inner', 'unroll')
+        problems = [f'model.{name} is {getattr(self, name)!r}, must be a whole number of at least 1' for name in sizes
+                    if not (isinstance(getattr(self, name), int) and getattr(self, name) >= 1)]
+        problems += [f'model.{name} is {getattr(self, name)!r}, must be at least 0 and below 1'
+                     for name in ('embd_dropout', 'attn_dropout', 'resid_dropout') if not 0 <= getattr(self, name) < 1]
+        if not problems and self.n_embd % self.n_head:
+            problems.append(f'model.n_embd = {self.n_embd} is not a multiple of model.n_head = {self.n_head}')
+        if self.dtype not in ('float32', 'bfloat16'):
+            problems.append(f"model.dtype is {self.dtype!r}, must be 'float32' or 'bfloat16'")
+        if problems:
+            raise UserError('; '.join(problems))
+
+
+class Table(NamedTuple):
+    """The step's embedding rows, dropout applied, in the released order: tokens [V, D], specials [S, D], positions [C, D].
+
+    Released code (train.py 165-175): the dropped, rescaled matrix serves token look-up, position look-up and the output
+    layer of that step alike.
+    """
+    tokens: jax.Array
+    specials: jax.Array
+    positions: jax.Array
+
+
+class Embedding(nn.Module):
+    """Eq. 2, h_0 = U W_e + W_p, with the rows of W_e that are no words (specials) and W_p stored apart."""
+    config: GPTConfig
+
+    @nn.compact
+    def __call__(self, tokens, key):
+        """tokens: int[B, L] -> (float[B, L, D], Table)."""
+        c = self.config
+        sizes = {'tokens': c.vocab_size, 'specials': c.n_special, 'positions': c.n_ctx}
+        rows, first = {}, 0
+        for name, n in sizes.items():
+            leaf = self.param(name, WEIGHTS, (n, c.n_embd)) if n else jnp.zeros((0, c.n_embd))
+            dropped = dropout.dropout(leaf, c.embd_dropout, key, 0, dropout.EMBEDDING, offsets=(first,))
+            rows[name] = constrain(dropped.astype(c.dtype), 'table')
+            first += n
+        table = Table(**rows)
+        x = jnp.take(table.tokens, jnp.minimum(tokens, c.vocab_size - 1), axis=0)
+        if c.n_special:
+            special = jnp.take(table.specials, jnp.clip(tokens - c.vocab_size, 0, c.n_special - 1), axis=0)
+            x = jnp.where((tokens >= c.vocab_size)[:, :, None], special, x)
+        return x + table.positions[None, :tokens.shape[1]], table
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention: one projection to q, k, v, heads in contiguous blocks, one projection back."""
+    config: GPTConfig
+
+    @nn.compact
+    def __call__(self, x, key, layer):
+        c = self.config
+        heads = (3, c.n_head, c.n_embd // c.n_head)
+        qkv = nn.DenseGeneral(heads, kernel_init=WEIGHTS, dtype=c.dtype, name='qkv')(x)
+        q, k, v = jnp.moveaxis(qkv, 2, 0)
+        a = causal_attention(q, k, v, rate=c.attn_dropout, key=key, layer=layer)
+        return nn.DenseGeneral(c.n_embd, axis=(-2, -1), kernel_init=WEIGHTS, dtype=c.dtype, name='out')(a)
+
+
+class MLP(nn.Module):
+    """The position-wise feed-forward network with GELU (4.1), in its tanh form as released."""
+    config: GPTConfig
+
+    @nn.compact
+    def __call__(self, x):
+        c = self.config
+        h = nn.Dense(c.n_inner, kernel_init=WEIGHTS, dtype=c.dtype, name='fc')(x)
+        return nn.Dense(c.n_embd, kernel_init=WEIGHTS, dtype=c.dtype, name='proj')(jax.nn.gelu(h, approximate=True))
+
+
+class Block(nn.Module):
+    """Eq. 2, transformer_block. Released code: LayerNorm after each residual sum, none after the last block."""
+    config: GPTConfig
+
+    @nn.compact
+    def __call__(self, x, layer, key):
+        """x: [B, L, D], layer: uint32 scalar -> ([B, L, D], None), the pair that a scan wants."""
+        c = self.config
+
+        def norm(name):  # the two-pass variance of the released code; Flax's default epsilon is 1e-6
+            return nn.LayerNorm(epsilon=1e-5, use_fast_variance=False, dtype=c.dtype, name=name)
+
+        a = Attention(c, name='attn')(x, key, layer)
+        n = norm('ln_1')(x + dropout.dropout(a, c.resid_dropout, key, layer, dropout.ATTENTION_OUT))
+        m = MLP(c, name='mlp')(n)
+        h = norm('ln_2')(n + dropout.dropout(m, c.resid_dropout, key, layer, dropout.MLP_OUT))
+        return constrain(h, 'activations'), None
+
+
+class GPT(nn.Module):
+    """The backbone. Any module with this call and these fields of its config can take its place."""
+    config: GPTConfig
+
+    @nn.compact
+    def __call__(self, tokens, key=None):
+        """The states of the last block, and the rows that the tied output layer multiplies them with.
+
+        tokens: int[B, L], L at most n_ctx; ids from vocab_size on are specials. key: dropout.Key, or None without dropout.
+        Returns (hidden [B, L, D], Table). Logits are `hidden @ rows.T`: see losses.
+        """
+        c = self.config
+        if tokens.shape[1] > c.n_ctx:
+            raise UserError(f'a sequence of {tokens.shape[1]} tokens is longer than the context, {c.n_ctx}')
+        x, table = Embedding(c, name='embed')(tokens, key)
+        block = nn.remat(Block, prevent_cse=False) if c.remat else Block
+        blocks = nn.scan(block, variable_axes={'params': 0}, split_rngs={'params': True}, in_axes=(0, nn.broadcast),
+                         length=c.n_layer, unroll=min(c.unroll, c.n_layer))
+        # Layer numbers are a scanned input: a mask depends on its layer, whichever way the layers are run.
+        x, _ = blocks(c, name='blocks')(constrain(x, 'activations'), jnp.arange(c.n_layer, dtype=jnp.uint32), key)
+        return x, table

@@ -1,0 +1,78 @@
+"""What a run leaves behind beside its weights: metrics.jsonl, results.jsonl, predictions.jsonl. JSON lines, nothing else."""
+import hashlib
+import importlib.metadata
+import json
+import os
+import pathlib
+import platform
+import subprocess
+
+import numpy as np
+
+
+def append(path, row):
+    """One line at the end of a JSON-lines file, flushed to the disk."""
+    with open(path, 'a', encoding='utf-8') as file:
+        file.write(json.dumps(row, ensure_ascii=False) + '\n')
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read(path):
+    """The rows of a JSON-lines file, none if it is missing; a last line cut by a kill is left out."""
+    path = pathlib.Path(path)
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding='utf-8').splitlines(keepends=True)
+    if lines and not lines[-1].endswith('\n'):
+        lines.pop()
+    return [json.loads(line) for line in lines]
+
+
+def write(path, rows):
+    """Replace a JSON-lines file in one step."""
+    partial = pathlib.Path(f'{path}.partial')
+    partial.write_text(''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows), encoding='utf-8')
+    partial.replace(path)
+
+
+def rewind(path, step):
+    """Drop the rows after a step: a run that goes on from there writes them again."""
+    rows = read(path)
+    if rows or pathlib.Path(path).exists():
+        write(path, [row for row in rows if row.get('step', 0) <= step])
+
+
+def write_predictions(path, ids, gold, scores):
+    """predictions.jsonl: {"id", "gold" (label index or null), "scores" (one per label)} a row, in the file's own order."""
+    write(path, [{'id': i, 'gold': g, 'scores': [round(float(s), 6) for s in np.atleast_1d(row)]}
+                 for i, g, row in zip(ids, gold, scores, strict=True)])
+
+
+def file_hashes(paths):
+    """{file name: first 16 hex digits of its sha256}."""
+    return {pathlib.Path(p).name: hashlib.sha256(pathlib.Path(p).read_bytes()).hexdigest()[:16] for p in paths}
+
+
+def versions():
+    """Package version, git commit (with +dirty) of the clone if it is one, Python and library versions."""
+    found = {'python': platform.python_version()}
+    for name in ('gpt1_jax', 'jax', 'jaxlib', 'flax', 'optax', 'orbax-checkpoint', 'sentencepiece', 'spacy', 'ftfy', 'numpy'):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = None
+    return {'commit': _commit(), 'versions': found}
+
+
+def _commit():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    if not (root / '.git').exists():
+        return None
+
+    def git(*arguments):
+        return subprocess.run(['git', '-C', str(root), *arguments], capture_output=True, text=True, check=True).stdout.strip()
+    try:
+        return git('rev-parse', 'HEAD') + ('+dirty' if git('status', '--porcelain') else '')
+    except (OSError, subprocess.CalledProcessError):
+        return None

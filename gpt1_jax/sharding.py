@@ -1,0 +1,102 @@
+"""Where arrays live: a mesh of (data, fsdp, tensor) and one table from names to partitions.
+
+Not in the paper, which trained on one machine. The program is the same on one CPU and on a pod: axes of size 1 vanish.
+"""
+import re
+
+import jax
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
+
+from gpt1_jax.errors import UserError
+
+BATCH = P(('data', 'fsdp'))
+
+# The first pattern found in a leaf's path decides, so one table places parameters, Adam's moments (whose paths end alike)
+# and, by name, activations. Stacked leaves have the layer axis first; it is never sharded.
+RULES = (
+    (r'embed/(tokens|specials|positions)$', P(None, 'fsdp')),       # [rows, D]: 40,478 rows divide by nothing
+    (r'attn/qkv/kernel$', P(None, 'fsdp', None, 'tensor', None)),   # [N, D, 3, H, E]
+    (r'attn/qkv/bias$', P(None, None, 'tensor', None)),             # [N, 3, H, E]
+    (r'attn/out/kernel$', P(None, 'tensor', None, 'fsdp')),         # [N, H, E, D]
+    (r'mlp/fc/kernel$', P(None, 'fsdp', 'tensor')),                 # [N, D, F]
+    (r'mlp/fc/bias$', P(None, 'tensor')),                           # [N, F]
+    (r'mlp/proj/kernel$', P(None, 'tensor', 'fsdp')),               # [N, F, D]
+    (r'(attn/out|mlp/proj)/bias$', P()),
+    (r'ln_[12]/(scale|bias)$', P()),
+    (r'classifier/(kernel|bias)$', P()),
+    (r'(^|/)(count|step)$', P()),
+    (r'^activations$', P(('data', 'fsdp'), None, None)),            # [B, L, D]
+    (r'^table$', P()),                                              # [rows, D], gathered once a step, in the compute type
+)
+
+
+def make_mesh(data=-1, fsdp=1, tensor=1, devices=None):
+    """A Mesh with axes (data, fsdp, tensor); one of them may be -1, for as many devices as remain.
+
+    UserError when the sizes do not multiply to the number of devices.
+    """
+    devices = jax.devices() if devices is None else devices
+    sizes = {'data': data, 'fsdp': fsdp, 'tensor': tensor}
+    shown = ', '.join(f'{name}={size}' for name, size in sizes.items())
+    free = [name for name, size in sizes.items() if size == -1]
+    known = int(np.prod([size for size in sizes.values() if size != -1]))
+    if len(free) > 1 or any(size < 1 and size != -1 for size in sizes.values()):
+        raise UserError(f'mesh ({shown}): sizes are at least 1, and one of them may be -1')
+    if free:
+        sizes[free[0]] = len(devices) // max(known, 1)
+    if int(np.prod(list(sizes.values()))) != len(devices):
+        raise UserError(f'mesh ({shown}) does not fit {len(devices)} device(s)')
+    # Auto: the compiler propagates shardings through Flax's layers, which cannot pass them on themselves.
+    return jax.make_mesh(tuple(sizes.values()), tuple(sizes), axis_types=(AxisType.Auto,) * 3, devices=devices)
+
+
+def spec(name):
+    """The PartitionSpec of a leaf by its path. KeyError for a leaf without a rule: add one to RULES."""
+    for pattern, partition in RULES:
+        if re.search(pattern, name):
+            return partition
+    raise KeyError(f'no sharding rule for {name!r}')
+
+
+def shardings(tree, mesh: Mesh):
+    """NamedShardings for every leaf of a tree of arrays or shapes, by RULES.
+
+    UserError names the leaf, dimension and axis where a dimension cannot be divided.
+    """
+    def place(path, leaf):
+        name = jax.tree_util.keystr(path, simple=True, separator='/')
+        partition = spec(name)
+        for dimension, axes in enumerate(partition):
+            n = int(np.prod([mesh.shape[a] for a in (axes if isinstance(axes, tuple) else (axes,)) if a]))
+            if leaf.shape[dimension] % n:
+                raise UserError(f'{name}: dimension {dimension} of size {leaf.shape[dimension]} is not divisible by '
+                                f'mesh axis {axes} of size {n}')
+        return NamedSharding(mesh, partition)
+    return jax.tree_util.tree_map_with_path(place, tree)
+
+
+def targets(shapes, mesh: Mesh):
+    """The tree of shapes as ShapeDtypeStructs that carry their shardings: what a checkpoint is restored into."""
+    return jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), shapes, shardings(shapes, mesh))
+
+
+def batch_sharding(mesh: Mesh):
+    """Rows of a batch over data and fsdp."""
+    return NamedSharding(mesh, BATCH)
+
+
+def check_batch(size, microbatches, mesh: Mesh):
+    """UserError unless every device gets the same number of rows of every microbatch."""
+    n = mesh.shape['data'] * mesh.shape['fsdp']
+    if microbatches < 1 or size % microbatches or (size // microbatches) % n:
+        raise UserError(f'batch.size = {size} in {microbatches} microbatch(es) is not divisible by {n} devices '
+                        f"(mesh data={mesh.shape['data']} x fsdp={mesh.shape['fsdp']})")
+
+
+def constrain(x, name):
+    """Pin an activation to its rule inside a jitted function under `jax.set_mesh`; x itself where there is no mesh."""
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.empty or mesh.size == 1:
+        return x
+    return jax.lax.with_sharding_constraint(x, spec(name))

@@ -1,0 +1,112 @@
+"""The run directory, and its only owner: config.json, tokenizer/, checkpoints/, metrics.jsonl, results.jsonl, predictions."""
+import dataclasses
+import json
+import pathlib
+import shutil
+
+from gpt1_jax import checkpoint
+from gpt1_jax.data.tokenizer import Tokenizer
+from gpt1_jax.errors import UserError
+
+# What may differ freely between a run and its continuation: how it is run, not what is computed.
+FREE = ('log_every', 'eval.every', 'checkpoint.', 'mesh.', 'batch.microbatches', 'batch.eval_size', 'model.remat',
+        'model.unroll', 'data.corpus', 'data.valid', 'data.dir', 'data.tokens', 'data.processes', 'tokenizer.', 'results',
+        'tokenizer', 'init_from', 'init_step', 'train.seconds')
+# What makes it another run: only a new work directory will do.
+FIXED = ('kind', 'seed', 'batch.size', 'model.', 'fingerprint.', 'task')
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A directory that holds a run: what init_from, evaluation and export read."""
+    path: pathlib.Path
+    config: dict
+
+    @property
+    def checkpoints(self):
+        return self.path / 'checkpoints'
+
+    @property
+    def metrics(self):
+        return self.path / 'metrics.jsonl'
+
+    @property
+    def results(self):
+        return self.path / 'results.jsonl'
+
+    def predictions(self, name):
+        return self.path / f'predictions_{name}.jsonl'
+
+    def tokenizer(self):
+        return Tokenizer.load(self.path / 'tokenizer')
+
+    def step(self, chosen=None):
+        """The chosen step, or by default the best one of a fine-tuned run and the latest one of a pretrained run."""
+        found = checkpoint.steps(self.checkpoints)
+        if not found:
+            raise UserError(f'{self.path}: no complete checkpoint yet')
+        if chosen is None:
+            return checkpoint.best_step(self.checkpoints) if self.config['kind'] == 'finetune' else found[-1]
+        if chosen not in found:
+            raise UserError(f'{self.path}: no checkpoint of step {chosen}; there are {", ".join(map(str, found))}')
+        return chosen
+
+
+def load(path):
+    """The Run in a directory. UserError when there is none."""
+    path = pathlib.Path(path)
+    file = path / 'config.json'
+    if not file.is_file():
+        raise UserError(f'{path}: not a run directory (no config.json in it)')
+    try:
+        config = json.loads(file.read_text(encoding='utf-8'))
+        return Run(path, config | {'kind': config['kind'], 'model': config['model']})
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f'{file}: not a run\'s config ({type(error).__name__}: {error})') from error
+
+
+def start(path, config, tokenizer, allow_change=False):
+    """Create a run directory, or open the one there to go on; returns the Run.
+
+    config: plain nested dict, the effective one, with 'kind' and 'fingerprint'. UserError where the directory holds a run
+    that this one cannot continue; a changed length, rate or the like is shown and wants `allow_change`.
+    """
+    path = pathlib.Path(path)
+    if (path / 'config.json').exists():
+        _compare(path, load(path).config, config, allow_change)
+    elif path.is_dir() and any(p.name != 'tokens' for p in path.iterdir()):
+        raise UserError(f'{path}: neither empty nor a run directory')
+    path.mkdir(parents=True, exist_ok=True)
+    if tokenizer is not None and not (path / 'tokenizer').exists():
+        partial = path / 'tokenizer.partial'
+        shutil.rmtree(partial, ignore_errors=True)
+        tokenizer.save(partial)
+        partial.rename(path / 'tokenizer')
+    partial = path / 'config.json.partial'
+    partial.write_text(json.dumps(config, indent=1) + '\n', encoding='utf-8')
+    partial.replace(path / 'config.json')
+    return Run(path, config)
+
+
+def flatten(config, prefix=''):
+    """{'model.n_layer': 12, ...} of a nested dict."""
+    flat = {}
+    for key, value in config.items():
+        flat |= flatten(value, f'{prefix}{key}.') if isinstance(value, dict) else {f'{prefix}{key}': value}
+    return flat
+
+
+def _compare(path, old, new, allow_change):
+    old, new = json.loads(json.dumps(flatten(old))), json.loads(json.dumps(flatten(new)))
+    changed = sorted(k for k in old.keys() | new.keys() if old.get(k) != new.get(k))
+    lines = {k: f'{k}: {old.get(k)!r} -> {new.get(k)!r}' for k in changed if not _listed(k, FREE)}
+    fixed = [line for k, line in lines.items() if _listed(k, FIXED)]
+    if fixed:
+        raise UserError(f'{path} holds another run ({"; ".join(fixed)}): use a new --workdir')
+    if lines and not allow_change:
+        raise UserError(f'{path} holds a run with other settings ({"; ".join(lines.values())}): '
+                        'give --allow_change to go on with the new ones')
+
+
+def _listed(key, names):
+    return any(key == name or (name.endswith('.') and key.startswith(name)) for name in names)

@@ -1,0 +1,9 @@
+"""Eight devices on any machine, and no silent broadcasting between arrays of different rank. `slow` is declared in setup.cfg."""
+import os
+
+os.environ.setdefault('JAX_PLATFORMS', 'cpu')
+
+import jax  # noqa: E402  (after the environment is set)
+
+jax.config.update('jax_num_cpu_devices', 8)  # of this process alone: programs started by a test see the machine as it is
+jax.config.update('jax_numpy_rank_promotion', 'raise')

@@ -1,0 +1,63 @@
+"""Fine-tuning's batches: every row once an epoch, few lengths, the same whatever came before."""
+import numpy as np
+
+from gpt1_jax.data import batches
+from gpt1_jax.data.inputs import Encoded
+
+
+def rows(n=103, seed=0):
+    rng = np.random.default_rng(seed)
+    return [Encoded(str(i), [[i + 1] * int(rng.integers(2, 90))], i % 2, False) for i in range(n)]
+
+
+def test_an_epoch_has_every_row_at_most_once_and_drops_the_partial_batch():
+    data = rows()
+    seen = [t for step in range(25) for t in batches.train_batch(data, step, 0, 4, batches.lengths(data))['tokens'][:, 0, 0]]
+    assert len(seen) == len(set(seen)) == 100
+
+
+def test_epochs_and_seeds_differ_in_order_and_in_what_they_drop():
+    data = rows()
+
+    def epoch(seed, first):
+        return [tuple(batches.train_batch(data, first + s, seed, 4, (96,))['tokens'][:, 0, 0]) for s in range(25)]
+    assert epoch(0, 0) != epoch(0, 25) and epoch(0, 0) != epoch(1, 0)
+    assert set(sum(epoch(0, 0), ())) != set(sum(epoch(0, 25), ()))
+
+
+def test_a_batch_is_a_function_of_the_step_alone():
+    data = rows()
+    a, b = (batches.train_batch(data, 7, 5, 4, (96,)) for _ in range(2))
+    batches.train_batch(data, 3, 5, 4, (96,))
+    assert all(np.array_equal(a[k], b[k]) for k in a)
+
+
+def test_rows_of_a_batch_are_of_similar_length():
+    data = rows(4000)
+    sizes = batches.lengths(data)
+    padded = sum(batches.train_batch(data, s, 0, 8, sizes)['tokens'].size for s in range(500))
+    real = sum(len(r.sequences[0]) for r in data)
+    assert padded / real < 1.35  # in random batches padded to their longest row it is 1.8
+
+
+def test_there_are_at_most_four_lengths_and_the_longest_row_fits():
+    data = rows(1000)
+    sizes = batches.lengths(data)
+    assert len(sizes) <= 4 and all(s % 8 == 0 for s in sizes)
+    assert max(len(r.sequences[0]) for r in data) <= sizes[-1] <= 96
+
+
+def test_padding_puts_mask_and_extract_where_the_tokens_end():
+    batch = batches.pad([Encoded('a', [[10, 5, 12], [10, 5, 6, 12]], 1, False)], (8,))
+    assert batch['tokens'].tolist() == [[[10, 5, 12, 0, 0, 0, 0, 0], [10, 5, 6, 12, 0, 0, 0, 0]]]
+    assert batch['mask'].tolist() == [[[1, 1, 1, 0, 0, 0, 0, 0], [1, 1, 1, 1, 0, 0, 0, 0]]]
+    assert batch['extract'].tolist() == [[2, 3]] and batch['label'].tolist() == [1]
+
+
+def test_evaluation_covers_every_row_and_pads_the_last_batch_with_weight_zero():
+    data = rows(13)
+    found = list(batches.eval_batches(data, 4, batches.lengths(data)))
+    assert sorted(i for indices, _ in found for i in indices) == list(range(13))
+    assert [batch['weight'].tolist() for _, batch in found][-1] == [1, 0, 0, 0]
+    for indices, batch in found:
+        assert (batch['tokens'][:len(indices), 0, 0] == indices + 1).all()

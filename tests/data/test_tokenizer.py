@@ -1,0 +1,277 @@
+"""Section 4.1: the vocabulary, published or our own."""
+import json
+import pathlib
+import random
+
+import pytest
+
+from gpt1_jax.data import text, tokenizer
+from gpt1_jax.data.tokenizer import Tokenizer
+from gpt1_jax.errors import UserError
+
+PUBLISHED = pathlib.Path(__file__).parents[3] / 'shared' / 'openai_vocab'
+ENCODER, MERGES = PUBLISHED / 'encoder_bpe_40000.json', PUBLISHED / 'vocab_40000.bpe'
+needs_published = pytest.mark.skipif(not ENCODER.exists(), reason='the published vocabulary is not on this machine')
+
+TEXT = 'The cat sat on the mat. The cat ate the rat.\nThat is that, said the cat — naïvely.'
+
+
+@pytest.fixture(scope='session')
+def published():
+    return tokenizer.from_published(ENCODER, MERGES)
+
+
+@pytest.fixture(scope='session')
+def own():
+    return tokenizer.train([TEXT], merges=30)
+
+
+# A published vocabulary in small: characters a b c, merges (a, b), (ab, c</w>), (b, c).
+SMALL_ENCODER = ['<unk>', 'a', 'b', 'c', 'a</w>', 'b</w>', 'c</w>', 'ab', 'abc</w>', 'bc', '\n</w>']
+SMALL_MERGES = ['#version: 0.2', 'a b', 'ab c</w>', 'b c', '']
+
+
+def write_published(directory, pieces=SMALL_ENCODER, merges=SMALL_MERGES):
+    encoder = directory / 'encoder.json'
+    encoder.write_text(pieces if isinstance(pieces, str) else json.dumps({piece: i for i, piece in enumerate(pieces)}))
+    bpe = directory / 'vocab.bpe'
+    bpe.write_text('\n'.join(merges))
+    return encoder, bpe
+
+
+class ReleasedBPE:
+    """A transcription of the released algorithm, independent of SentencePiece."""
+
+    def __init__(self, encoder_file, merges_file):
+        self.encoder = json.loads(encoder_file.read_text('utf-8'))
+        merges = [tuple(line.split()) for line in merges_file.read_text('utf-8').split('\n')[1:-1]]
+        self.ranks = {pair: rank for rank, pair in enumerate(merges)}
+
+    def pieces(self, word):
+        symbols = [*word[:-1], word[-1] + '</w>']
+        while len(symbols) > 1:
+            first, second = min(zip(symbols, symbols[1:]), key=lambda pair: self.ranks.get(pair, float('inf')))
+            if (first, second) not in self.ranks:
+                break
+            merged, i = [], 0
+            while i < len(symbols):
+                if symbols[i:i + 2] == [first, second]:
+                    merged.append(first + second)
+                    i += 2
+                else:
+                    merged.append(symbols[i])
+                    i += 1
+            symbols = merged
+        joined = ' '.join(symbols)
+        return ('\n</w>' if joined == '\n  </w>' else joined).split(' ')
+
+    def encode(self, raw):
+        return [self.encoder.get(piece, 0) for word in text.words(raw) for piece in self.pieces(word)]
+
+
+@needs_published
+@pytest.mark.parametrize('raw, ids', [
+    ('Hello, world!', [3570, 240, 1276, 267]),
+    ("I don't know — it's “fine”…", [249, 587, 538, 699, 260, 507, 535, 244, 1614, 244, 749]),
+    ('line one\nline two\n\n\nline three', [1584, 566, 40477, 1584, 867, 40477, 1584, 1203]),
+    ('naïve café ﬁnd', [24213, 13550, 1085]),
+    ('émigré 日本', [62, 13337, 300, 0, 0]),
+    ('10,000 dollars (US$5)!!!', [5895, 240, 7397, 4989, 276, 22419, 289, 284, 275, 267, 267, 267]),
+    ('well-known re-entry', [862, 260, 1816, 716, 260, 7253]),
+    ('C:\\path\\x', [25, 33, 127, 7425, 127, 272]),
+    ("mr. smith's dog.", [4360, 239, 4920, 535, 2585, 239]),
+    ('it was very positive', [507, 509, 963, 6353]),
+    ('negative', [9503]),
+    ('', []),
+    (' \n\t ', []),
+])
+def test_published_ids_are_the_released_ones(published, raw, ids):
+    assert published.encode(raw) == ids
+
+
+@needs_published
+def test_published_vocabulary_has_the_released_rows(published):
+    assert (published.vocab_size, published.newline_id, published.unk_id) == (40478, 40477, 0)
+    assert (published.start_id, published.delimiter_id, published.extract_id) == (40478, 40479, 40480)
+
+
+@needs_published
+def test_every_golden_row_is_exact(published):
+    rows = [json.loads(line) for line in open(PUBLISHED / 'golden_encodings.jsonl', encoding='utf-8')]
+    wrong = [row['text'] for row in rows if published.encode(row['text']) != row['ids']]
+    assert len(rows) == 1140 and wrong == []
+
+
+ODD = list('\u2581\u2585\ufffd\uffff\u200b\xa0\xad\u2028\t\r\0\x07\x1c日本😀\u0301ẞİß\ue000\ud800Ωж_~\\')
+
+
+def fuzzed(rng, pieces, characters):
+    """Words of pieces, characters of the vocabulary, any Unicode, SentencePiece's own marks, long runs."""
+    made = ''
+    for _ in range(rng.randint(1, 6)):
+        made += rng.choice([
+            lambda: rng.choice(pieces), lambda: ''.join(rng.choices(characters, k=rng.randint(1, 6))),
+            lambda: chr(rng.choice([rng.randint(0, 0x2ff), rng.randint(0, 0x10ffff)])), lambda: rng.choice(ODD),
+            lambda: rng.choice('abe') * rng.randint(1, 200), lambda: rng.choice(' \n')])()
+    return made
+
+
+@needs_published
+def test_any_text_gets_the_ids_of_the_released_algorithm(published):
+    reference, rng = ReleasedBPE(ENCODER, MERGES), random.Random(0)
+    pieces = [piece.removesuffix('</w>') for piece in reference.encoder]
+    characters = [piece for piece in pieces if len(piece) == 1]
+    texts = [fuzzed(rng, pieces, characters) for _ in range(4000)]
+    wrong = [ascii(raw) for raw in texts if published.encode(raw) != reference.encode(raw)]
+    assert wrong == []
+
+
+@needs_published
+def test_every_piece_as_a_word_gets_the_ids_of_the_released_algorithm(published):
+    reference = ReleasedBPE(ENCODER, MERGES)
+    words = [piece.removesuffix('</w>') for piece in list(reference.encoder)[1:-1]]  # but for <unk>, line break
+    found = {word: published._engine.encode(word) for word in words}
+    assert [word for word in words if found[word] != [reference.encoder[p] for p in reference.pieces(word)]] == []
+
+
+def test_unknown_characters_are_one_token_each_and_stop_merges(tmp_path):
+    small = tokenizer.from_published(*write_published(tmp_path))
+    assert small.encode('abc') == [8]
+    assert small.encode('ab') == [1, 5]  # the last character carries the end mark, so (a, b) doesn't apply
+    assert small.encode('abxx') == [7, 0, 0]
+    assert small.encode('xxabc abxabc') == [0, 0, 8, 7, 0, 8]
+    assert small.encode('a\n\nc') == [4, 10, 6]
+
+
+def test_decode_puts_spaces_and_line_breaks_back(own):
+    assert own.decode(own.encode('The cat,\n\n the RAT')) == 'the cat ,\nthe rat'
+
+
+def test_decode_names_specials_and_unknowns(tmp_path):
+    small = tokenizer.from_published(*write_published(tmp_path))
+    assert small.decode([11, 8, 12, 7, 0, 4, 13]) == '<start> abc <delimiter> ab<unk>a <extract>'
+    with pytest.raises(UserError, match='id 14 is no token: this vocabulary has 11 and 3 specials'):
+        small.decode([14])
+
+
+def test_our_own_vocabulary_has_no_unknowns(own):
+    raw = 'Zebra 日本 😀 ▅ x\uffff \uffff żółw'
+    ids = own.encode(raw)
+    assert own.unk_id not in ids and own.newline_id not in ids
+    assert own.decode(ids) == 'zebra 日本 😀 ▅ x\uffff \uffff żółw'
+
+
+def test_sentencepieces_space_in_a_word_is_unknown_and_ends_no_word(own, monkeypatch):
+    def spelt(word):
+        return ''.join(own._engine.id_to_piece(i) for i in own.encode(word))
+
+    monkeypatch.setattr(text, 'lines', lambda raw, unescape: [raw.split()])
+    assert spelt('the▁cat mat') == 'the<unk>cat▁mat▁'
+    assert spelt('the▁▁ ▁mat') == 'the<unk><unk>▁<unk>mat▁'
+
+
+def test_our_own_vocabulary_merges_what_is_frequent():
+    found = tokenizer.train({'aab': 5, 'ab': 4}, merges=2)
+    # 9 times (a, b) or (b, end): the first merges make 'ab' + end or its like, so both words end in one token.
+    assert found.vocab_size == 2 + 256 + 3 + 2
+    assert [found._engine.id_to_piece(i) for i in range(258, 263)][:2] in (['ab', 'ab▁'], ['b▁', 'ab▁'])
+    assert len(found.encode('ab')) == 1 and len(found.encode('aab')) == 2
+    assert found.encode('ab')[-1] == found.encode('aab')[-1]
+
+
+def test_merges_or_rows_are_what_was_asked_for(own):
+    assert own.vocab_size == 2 + 256 + len(set(''.join(text.words(TEXT))) - {'\n', ' '}) + 1 + 30
+    assert tokenizer.train([TEXT], vocab_size=300).vocab_size == 300
+    assert tokenizer.train([TEXT], vocab_size=300).newline_id == 1
+
+
+def test_training_twice_gives_the_same_vocabulary():
+    counts = tokenizer.count_words([TEXT])
+    backwards = dict(reversed(counts.items()))
+    assert tokenizer.train(counts, merges=20).fingerprint == tokenizer.train(backwards, merges=20).fingerprint
+
+
+def test_a_small_corpus_gives_a_small_vocabulary_and_says_so(capfd):
+    found = tokenizer.train({'ab': 3}, merges=1000)
+    assert 261 < found.vocab_size < 270
+    assert 'notice: the corpus has only' in capfd.readouterr().err
+
+
+def test_words_longer_than_any_line_limit_are_counted():
+    assert 'the' in tokenizer.train([('the ' * 3000 + '\n') * 2], merges=3).decode(range(258, 264))
+
+
+@pytest.mark.parametrize('arguments, message', [
+    (dict(merges=5, vocab_size=300), 'merges=5 and vocab_size=300: give one of the two'),
+    (dict(merges=0), 'merges is 0, must be from 1 to 6527[0-9] for this corpus'),
+    (dict(merges=66000), 'merges is 66000, must be from 1 to'),
+    (dict(vocab_size=200), r'vocab_size is 200, must be from 262 \(256 bytes, 2 characters, 3 others and a merge\)'),
+    (dict(vocab_size=65536), 'vocab_size is 65536, must be from 262 .* to 65535'),
+])
+def test_sizes_that_cannot_be_are_refused(arguments, message):
+    with pytest.raises(UserError, match=message):
+        tokenizer.train({'ab': 3}, **arguments)
+
+
+def test_nothing_to_learn_from_is_refused():
+    with pytest.raises(UserError, match='no words to train a vocabulary on'):
+        tokenizer.train(['', ' \n'])
+
+
+def test_saved_and_loaded_it_is_the_same(own, tmp_path):
+    own.save(tmp_path / 'tokenizer')
+    loaded = Tokenizer.load(tmp_path / 'tokenizer')
+    assert loaded == own and loaded.fingerprint == own.fingerprint and loaded.encode(TEXT) == own.encode(TEXT)
+
+
+def test_fingerprint_tells_vocabularies_apart(own):
+    assert own.fingerprint != tokenizer.train([TEXT], merges=29).fingerprint
+    assert len(own.fingerprint) == 64
+
+
+def flip_model(directory):
+    data = bytearray((directory / 'tokenizer.model').read_bytes())
+    data[len(data) // 2] ^= 1
+    (directory / 'tokenizer.model').write_bytes(bytes(data))
+
+
+def set_format(directory):
+    file = directory / 'tokenizer.json'
+    file.write_text(file.read_text().replace('"format": 1', '"format": 9'))
+
+
+@pytest.mark.parametrize('damage, message', [
+    (lambda d: (d / 'tokenizer.model').unlink(), 'no tokenizer .*No such file.*tokenizer.model'),
+    (lambda d: (d / 'tokenizer.json').unlink(), 'no tokenizer .*No such file.*tokenizer.json'),
+    (lambda d: (d / 'tokenizer.json').write_text('{"format": 1'), 'tokenizer.json: not a tokenizer\'s settings'),
+    (lambda d: (d / 'tokenizer.json').write_text('{"format": 1}'), "settings .KeyError: 'vocab_size'"),
+    (flip_model, 'tokenizer.model: damaged, or not the model'),
+    (set_format, 'tokenizer.json: format 9, this version reads 1'),
+])
+def test_a_damaged_directory_is_named(own, tmp_path, damage, message):
+    own.save(tmp_path)
+    damage(tmp_path)
+    with pytest.raises(UserError, match=message) as caught:
+        Tokenizer.load(tmp_path)
+    assert '\n' not in str(caught.value)
+
+
+@pytest.mark.parametrize('files, message', [
+    (dict(pieces='{"a": 1,\n'), 'encoder.json: not JSON, line 2'),
+    (dict(pieces='[1, 2]'), 'encoder.json: must map each piece to its id'),
+    (dict(pieces='{"<unk>": 0, "a": 2}'), 'encoder.json: must map each piece to its id, 0 to'),
+    (dict(pieces=SMALL_ENCODER[:-2] + SMALL_ENCODER[-1:]), 'has 10 pieces and .* 3 merges: they do not belong together'),
+    (dict(pieces=['a', '<unk>'] + SMALL_ENCODER[2:]), 'encoder.json: not in the released order'),
+    (dict(merges=SMALL_MERGES[1:]), 'line 1 is not "#version'),
+    (dict(merges=['#version: 0.2', 'a b', 'b c', 'ab c</w>']), "line 3 'b c' does not make piece 8 'abc</w>'"),
+    (dict(merges=['#version: 0.2', 'a b', 'abc </w>', 'b c']), "line 3 'abc </w>' does not make piece 8"),
+])
+def test_published_files_that_are_wrong_are_named(tmp_path, files, message):
+    with pytest.raises(UserError, match=message) as caught:
+        tokenizer.from_published(*write_published(tmp_path, **files))
+    assert '\n' not in str(caught.value)
+
+
+def test_missing_published_files_are_named(tmp_path):
+    with pytest.raises(UserError, match='absent.json: cannot read the published vocabulary'):
+        tokenizer.from_published(tmp_path / 'absent.json', tmp_path / 'absent.bpe')

@@ -1,0 +1,90 @@
+"""A user's mistake is one line and a non-zero exit."""
+import pytest
+from tiny import cola, command, corpus, load_config, override
+
+from gpt1_jax import cli, pretrain
+from gpt1_jax.errors import UserError
+
+
+def complaint(found):
+    """The one line of a failed command, without 'error: '."""
+    assert found.returncode != 0, found.stdout
+    lines = [line for line in found.stderr.splitlines() if line.startswith('error: ')]
+    assert len(lines) == 1 and 'Traceback' not in found.stderr, found.stderr
+    return lines[0].removeprefix('error: ')
+
+
+@pytest.fixture(scope='module')
+def text(tmp_path_factory):
+    return corpus(tmp_path_factory.mktemp('cli') / 'text')
+
+
+def pretrain_command(tmp_path, *arguments):
+    return complaint(command('pretrain', '--config=configs/pretrain.py', f'--workdir={tmp_path / "run"}', *arguments))
+
+
+def test_an_unknown_field_names_the_near_miss(tmp_path):
+    line = pretrain_command(tmp_path, '--config.batch.sise=8')
+    assert 'sise' in line and 'size' in line.replace('sise', '')
+
+
+def test_a_value_of_the_wrong_type_names_the_field(tmp_path):
+    assert 'batch.size' in pretrain_command(tmp_path, '--config.batch.size=many')
+
+
+def test_a_missing_config_file_is_named(tmp_path):
+    assert 'configs/nothing.py' in complaint(command('pretrain', '--config=configs/nothing.py', f'--workdir={tmp_path}'))
+
+
+def test_a_missing_corpus_is_named(tmp_path):
+    assert 'no/such/book.txt' in pretrain_command(tmp_path, '--config.data.corpus=no/such/book.txt')
+
+
+def test_an_empty_corpus_is_an_error(tmp_path):
+    (tmp_path / 'empty').mkdir()
+    assert str(tmp_path / 'empty') in pretrain_command(tmp_path, f'--config.data.corpus={tmp_path / "empty"}')
+
+
+def test_no_corpus_at_all_says_what_to_give(tmp_path):
+    assert 'config.data.corpus is empty' in pretrain_command(tmp_path)
+
+
+def test_no_workdir_says_what_to_give():
+    assert 'give --workdir=DIR' in complaint(command('pretrain', '--config=configs/pretrain.py'))
+
+
+def test_all_bad_fields_are_listed_at_once(tmp_path):
+    config = override(load_config('pretrain'), {'batch__size': -4, 'optimizer__b1': 1.5, 'log_every': 0})
+    with pytest.raises(UserError) as caught:
+        pretrain.run(config, tmp_path)
+    assert str(caught.value) == ('config.log_every is 0, must be a whole number of at least 1; '
+                                 'config.batch.size is -4, must be a whole number of at least 1; '
+                                 'config.optimizer.b1 is 1.5, must be at least 0 and below 1')
+
+
+def test_a_batch_that_the_devices_do_not_divide_names_both(tmp_path):
+    config = override(load_config('pretrain'), {'batch__size': 12})
+    with pytest.raises(UserError, match=r'batch\.size = 12 in 1 microbatch\(es\) is not divisible by 8 devices'):
+        pretrain.run(config, tmp_path)
+
+
+def test_a_directory_that_holds_something_else_is_left_alone(tmp_path, text):
+    (tmp_path / 'run').mkdir()
+    (tmp_path / 'run' / 'thesis.txt').write_text('all my work')
+    line = pretrain_command(tmp_path, f'--config.data.corpus={text}', '--config.tokenizer.merges=50', '--config.train.steps=1',
+                            '--config.model.n_ctx=16')
+    assert line == f'{tmp_path / "run"}: neither empty nor a run directory'
+    assert (tmp_path / 'run' / 'thesis.txt').read_text() == 'all my work'
+
+
+def test_fine_tuning_without_an_origin_says_what_to_give(tmp_path):
+    line = complaint(command('finetune', '--config=configs/finetune.py:cola', f'--workdir={tmp_path / "run"}',
+                             f'--config.data.dir={cola(tmp_path / "cola")}'))
+    assert 'give --config.init_from=DIR' in line
+
+
+def test_rules_refuse_what_they_say():
+    for (accepts, _), good, bad in ((cli.whole(1), 1, 0), (cli.between(0, 1), 0, 1), (cli.positive(), 0.1, 0),
+                                    (cli.one_of('a', 'b'), 'a', 'c')):
+        assert accepts(good) and not accepts(bad)
+    assert not cli.whole(0)[0](True) and not cli.whole(0)[0](1.0)

@@ -1,0 +1,212 @@
+"""Fine-tuning: from pretrained weights or not, the best parameters, files that recompute, one compilation for a sweep."""
+import json
+import shutil
+
+import jax
+import numpy as np
+import pytest
+from tiny import cola, command, corpus, finetune_config, load_config, pretrain_config
+
+from gpt1_jax import checkpoint, finetune, metrics, pretrain, results, training, workdir
+from gpt1_jax.errors import UserError
+
+pytestmark = pytest.mark.filterwarnings('ignore:.*the published set has')
+
+
+@pytest.fixture(scope='module')
+def pretrained(tmp_path_factory):
+    base = tmp_path_factory.mktemp('finetune')
+    config = pretrain_config(corpus(base / 'text'), model__n_ctx=64, model__n_layer=3, train__steps=4, checkpoint__every=4)
+    return pretrain.run(config, base / 'run').path
+
+
+@pytest.fixture(scope='module')
+def data(tmp_path_factory):
+    return cola(tmp_path_factory.mktemp('data') / 'cola')
+
+
+@pytest.fixture(scope='module')
+def tuned(pretrained, data, tmp_path_factory):
+    """(directory, results rows) of one fine-tuning."""
+    directory = tmp_path_factory.mktemp('tuned') / 'run'
+    return directory, finetune.run(finetune_config('cola', data, init_from=str(pretrained), train__epochs=6), directory)
+
+
+def test_results_carry_what_identifies_a_figure(tuned, pretrained):
+    directory, rows = tuned
+    assert [row['metric'] for row in rows] == ['matthews', 'accuracy']
+    (row, _) = results.read(directory / 'results.jsonl')
+    assert row == json.loads(json.dumps(rows[0]))
+    assert row['n'] == 13 and row['split'] == 'dev' and row['seed'] == 0 and set(row['files']) == {'dev.tsv'}
+    assert row['config']['init_from'] == str(pretrained) and row['config']['lm_weight'] == 0.5
+    assert row['selection'] == 'best dev matthews over epochs'
+    assert len(row['digest']) == 16 and row['step'] in range(5, 31, 5) and row['seconds'] > 0 and row['tokens'] > 0
+    assert set(row['versions']) >= {'jax', 'flax', 'optax', 'gpt1_jax'} and row['device'] and 'commit' in row
+
+
+def test_predictions_recompute_the_figures(tuned):
+    directory, rows = tuned
+    predictions = results.read(directory / 'predictions_dev.jsonl')
+    found = metrics.compute(('matthews', 'accuracy'), np.array([p['gold'] for p in predictions]),
+                            np.array([p['scores'] for p in predictions]))
+    assert [found[row['metric']] for row in rows] == [row['value'] for row in rows]
+    assert [p['id'] for p in predictions] == [str(i) for i in range(1, 14)]
+
+
+def test_the_metrics_command_prints_the_figures_of_a_predictions_file(tuned):
+    directory, rows = tuned
+    shown = command('metrics', str(directory / 'predictions_dev.jsonl'), check=0).stdout
+    assert f"{rows[1]['value']:.4f}" in shown and f"{rows[0]['value']:.4f}" in shown
+
+
+def test_the_parameters_of_the_best_epoch_are_the_ones_scored(tuned):
+    directory, rows = tuned
+    history = {r['step']: r['dev_matthews'] for r in results.read(directory / 'metrics.jsonl') if 'dev_matthews' in r}
+    assert len(history) == 6
+    best = max(history.values())
+    assert rows[0]['value'] == best and rows[0]['step'] == min(s for s, v in history.items() if v == best)
+
+
+def test_a_finished_run_evaluates_again_from_its_directory_alone(tuned, pretrained, tmp_path):
+    directory, rows = tuned
+    shutil.copytree(directory, tmp_path / 'moved')
+    again = finetune.evaluate_run(workdir.load(tmp_path / 'moved'), 'dev')
+    assert [row['value'] for row in again] == [row['value'] for row in rows]
+    config = json.loads((tmp_path / 'moved' / 'config.json').read_text())
+    assert config['labels'] == ['0', '1'] and config['task'] == 'cola' and (tmp_path / 'moved' / 'tokenizer').is_dir()
+
+
+def test_a_finished_run_started_again_adds_no_second_row(tuned, pretrained, data):
+    directory, rows = tuned
+    finetune.run(finetune_config('cola', data, init_from=str(pretrained), train__epochs=6), directory)
+    assert len(results.read(directory / 'results.jsonl')) == 2
+
+
+def test_an_interrupted_run_ends_with_the_weights_of_one_that_was_not(tuned, pretrained, data, tmp_path, monkeypatch):
+    real = training.fit
+
+    def cut(program, state, hyper, batch, total, **how):
+        return real(program, state, hyper, lambda s: batch(s) if s < 12 else {}[s], total, **how)
+    monkeypatch.setattr(training, 'fit', cut)
+    config = finetune_config('cola', data, init_from=str(pretrained), train__epochs=6)
+    with pytest.raises(KeyError):
+        finetune.run(config, tmp_path / 'run')
+    monkeypatch.setattr(training, 'fit', real)
+    rows = finetune.run(config, tmp_path / 'run')
+    assert [r['digest'] for r in rows] == [r['digest'] for r in tuned[1]]
+
+
+def start(pretrained, data, directory, **overrides):
+    finetune.run(finetune_config('cola', data, init_from=str(pretrained), train__epochs=1, optimizer__peak_rate=1e-30,
+                                 optimizer__weight_decay=0.0, **overrides), directory)
+    meta = checkpoint.read_meta(directory / 'checkpoints', 5)
+    return {name: a['digest'] for name, a in meta['arrays']['params'].items()}
+
+
+def test_layers_transferred_and_seed_decide_what_training_starts_from(pretrained, data, tmp_path):
+    whole = start(pretrained, data, tmp_path / 'all')
+    nothing = start(pretrained, data, tmp_path / 'none', n_transfer=-1)
+    embeddings = start(pretrained, data, tmp_path / 'embeddings', n_transfer=0)
+    source = {f'backbone/{k}': a['digest'] for k, a in
+              checkpoint.read_meta(pretrained / 'checkpoints', 4)['arrays']['params'].items()}
+    assert all(whole[name] == digest for name, digest in source.items())
+    kernels = [name for name in source if name.endswith('kernel')] + ['backbone/embed/tokens', 'backbone/embed/positions']
+    assert all(nothing[name] != source[name] for name in kernels)
+    assert embeddings['backbone/embed/tokens'] == source['backbone/embed/tokens']
+    assert embeddings['backbone/blocks/mlp/fc/kernel'] == nothing['backbone/blocks/mlp/fc/kernel']
+    assert whole['classifier/kernel'] == nothing['classifier/kernel']
+    assert start(pretrained, data, tmp_path / 'seed', seed=1)['classifier/kernel'] != whole['classifier/kernel']
+
+
+def test_from_scratch_needs_a_tokenizer_and_takes_its_own_sizes(pretrained, data, tmp_path):
+    config = finetune_config('cola', data, tokenizer=str(pretrained), model__n_layer=1, model__n_embd=8, model__n_head=2,
+                             model__n_inner=8, model__n_ctx=32)
+    rows = finetune.run(config, tmp_path / 'run')
+    assert rows[0]['config']['n_transfer'] == -1 and rows[0]['config']['model']['n_embd'] == 8
+
+
+def test_a_sweep_over_seed_lambda_rate_and_layers_compiles_once(pretrained, data, tmp_path):
+    compiled = []
+    finetune.run(finetune_config('cola', data, init_from=str(pretrained)), tmp_path / 'first')
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, seconds, **_: compiled.append(event) if 'backend_compile' in event else None)
+    finetune.run(finetune_config('cola', data, init_from=str(pretrained), seed=5, lm_weight=0.0, n_transfer=1,
+                                 optimizer__peak_rate=1e-3), tmp_path / 'second')
+    assert compiled == []
+    jax.jit(lambda x: x * 3.25)(np.ones(3))  # the listener does hear of a compilation
+    assert len(compiled) == 1
+
+
+def test_microbatches_change_nothing_but_rounding(pretrained, data, tmp_path):
+    def losses(directory, **overrides):
+        finetune.run(finetune_config('cola', data, init_from=str(pretrained), batch__size=16, mesh__data=4, mesh__tensor=2,
+                                     log_every=1, **overrides), directory)
+        return [row['loss'] for row in results.read(directory / 'metrics.jsonl') if 'loss' in row]
+    np.testing.assert_allclose(losses(tmp_path / 'b', batch__microbatches=4), losses(tmp_path / 'a'), rtol=1e-5)
+
+
+def mrpc(directory):
+    directory.mkdir()
+    for split, n in (('train', 16), ('dev', 5)):
+        rows = [f'{i % 2}\t{i}\t{i}\tThe cat sat on a mat.\t{"A cat sat." if i % 2 else "Red dogs ran."}' for i in range(n)]
+        (directory / f'{split}.tsv').write_text('\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n' + '\n'.join(rows) + '\n')
+    return directory
+
+
+def rte(directory):
+    directory.mkdir()
+    for split, n in (('train', 16), ('dev', 5)):
+        rows = [f'{i}\tThe cat sat.\tA cat sat.\t{"entailment" if i % 2 else "not_entailment"}' for i in range(n)]
+        (directory / f'{split}.tsv').write_text('index\tsentence1\tsentence2\tlabel\n' + '\n'.join(rows) + '\n')
+    return directory
+
+
+def stories(directory):
+    directory.mkdir()
+    rows = [f'id{i},A cat sat.,It ran.,Dogs ran.,Birds sang.,The {"cat" if i % 2 else "moon"} sang.,Red red red.,{i % 2 + 1}'
+            for i in range(374 + 16)]
+    (directory / 'cloze_test_val__spring2016.csv').write_text(
+        'InputStoryid,InputSentence1,InputSentence2,InputSentence3,InputSentence4,RandomFifthSentenceQuiz1,'
+        'RandomFifthSentenceQuiz2,AnswerRightEnding\n' + '\n'.join(rows) + '\n')
+    return directory
+
+
+@pytest.mark.parametrize('task, make, metric', [('rte', rte, 'accuracy'), ('mrpc', mrpc, 'f1'), ('story_cloze', stories, 'accuracy')])
+def test_each_kind_of_task_trains_and_is_scored(pretrained, tmp_path, task, make, metric):
+    rows = finetune.run(finetune_config(task, make(tmp_path / 'data'), init_from=str(pretrained), train__epochs=1), tmp_path / 'run')
+    assert rows[0]['metric'] == metric and 0 <= rows[0]['value'] <= 1
+    n = rows[0]['n']
+    assert len(results.read(tmp_path / 'run' / 'predictions_dev.jsonl')) == n == (374 if task == 'story_cloze' else 5)
+
+
+@pytest.mark.parametrize('overrides, message', [
+    ({'data__n_ctx': 128}, "config.data.n_ctx = 128 is longer than the model's context, 64"),
+    ({'model__n_ctx': 512}, "config.model.n_ctx = 512 is longer than the checkpoint's context, 64"),
+    ({'model__n_layer': 12}, 'config.model.n_layer = 12, but the checkpoint of .* has 3'),
+    ({'n_transfer': 4}, 'n_transfer = 4 must be from -1'), ({'init_step': 3}, 'no checkpoint of step 3; there are 4'),
+    ({'init_from': 'no/such/run'}, 'no/such/run: not a run directory'), ({'batch__size': 64}, '40 training rows are less'),
+    ({'data__dir': 'no/such/dir'}, 'no/such/dir/train.tsv: no such file'), ({'lm_weight': -1.0}, 'config.lm_weight is -1.0')])
+def test_a_mistake_is_named(pretrained, data, tmp_path, overrides, message):
+    with pytest.raises(UserError, match=message):
+        finetune.run(finetune_config('cola', data, **{'init_from': str(pretrained)} | overrides), tmp_path / 'run')
+
+
+def test_a_split_without_labels_or_existence_is_named(tuned):
+    with pytest.raises(UserError, match="cola has no split 'test' \\(there are train, dev\\)"):
+        finetune.evaluate_run(workdir.load(tuned[0]), 'test')
+
+
+def test_the_command_line_fine_tunes_and_evaluates_again(pretrained, data, tmp_path):
+    run = tmp_path / 'run'
+    first = command('finetune', '--config=configs/finetune.py:cola', f'--workdir={run}', f'--config.init_from={pretrained}',
+                    f'--config.data.dir={data}', '--config.batch.size=8', '--config.train.epochs=1', check=0)
+    again = command('finetune', f'--workdir={run}', '--evaluate_only', '--split=train', check=0)
+    assert 'cola dev: matthews' in first.stdout and 'cola train: accuracy' in again.stdout
+    assert (run / 'predictions_train.jsonl').exists()
+
+
+def test_the_papers_numbers_are_the_defaults():
+    c = load_config('finetune', 'cola')
+    assert (c.optimizer.peak_rate, c.batch.size, c.train.epochs, c.lm_weight) == (6.25e-5, 32, 3, 0.5)
+    assert (c.optimizer.warmup, c.classifier_dropout, c.optimizer.weight_decay, c.optimizer.clip) == (0.002, 0.1, 0.01, 1.0)
+    assert (c.model.embd_dropout, c.model.attn_dropout, c.model.resid_dropout) == (0.1, 0.1, 0.1)

@@ -1,0 +1,246 @@
+"""gpt1_jax.metrics against hand-made numbers, scikit-learn and scipy."""
+import json
+import math
+import time
+
+import numpy as np
+import pytest
+
+from gpt1_jax import metrics
+from gpt1_jax.errors import UserError
+
+GOLD = np.array([1, 1, 1, 0, 0, 1])
+PREDICTED = np.array([1, 0, 1, 1, 0, 1])  # 3 true positives, 1 false positive, 1 false negative, 1 true negative
+
+
+def one_hot(labels):
+    return np.eye(2)[labels]
+
+
+def test_accuracy_is_the_share_of_equal_labels():
+    assert metrics.accuracy(GOLD, PREDICTED) == pytest.approx(4 / 6)
+
+
+def test_f1_counts_label_one():
+    assert metrics.f1(GOLD, PREDICTED) == pytest.approx(6 / 8)
+
+
+def test_matthews_of_a_small_table():
+    assert metrics.matthews(GOLD, PREDICTED) == pytest.approx((3 * 1 - 1 * 1) / math.sqrt(4 * 4 * 2 * 2))
+
+
+def test_pearson_of_three_points():
+    assert metrics.pearson([1.0, 2.0, 3.0], [1.0, 3.0, 2.0]) == pytest.approx(0.5)
+
+
+def test_spearman_depends_on_order_alone():
+    assert metrics.spearman([1.0, 2.0, 3.0, 4.0], [1.0, 10.0, 100.0, 99.0]) == pytest.approx(0.8)
+
+
+def test_tied_values_share_their_mean_rank():
+    assert metrics.ranks([5.0, 1.0, 5.0, 7.0]).tolist() == [2.5, 1.0, 2.5, 4.0]
+
+
+@pytest.mark.parametrize('seed', range(5))
+def test_label_metrics_agree_with_scikit_learn(seed):
+    reference = pytest.importorskip('sklearn.metrics')
+    rng = np.random.default_rng(seed)
+    gold, predicted = rng.integers(0, 2, 50), rng.integers(0, 2, 50)
+    assert metrics.accuracy(gold, predicted) == pytest.approx(reference.accuracy_score(gold, predicted), abs=1e-12)
+    assert metrics.f1(gold, predicted) == pytest.approx(reference.f1_score(gold, predicted), abs=1e-12)
+    assert metrics.matthews(gold, predicted) == pytest.approx(reference.matthews_corrcoef(gold, predicted), abs=1e-12)
+
+
+@pytest.mark.parametrize('seed', range(5))
+def test_correlations_agree_with_scipy(seed):
+    reference = pytest.importorskip('scipy.stats')
+    rng = np.random.default_rng(seed)
+    gold = rng.integers(0, 6, 60) / 2  # with ties
+    predicted = 1e6 + gold + rng.normal(size=60)  # far from zero
+    assert metrics.pearson(gold, predicted) == pytest.approx(reference.pearsonr(gold, predicted).statistic, abs=1e-9)
+    assert metrics.spearman(gold, predicted) == pytest.approx(reference.spearmanr(gold, predicted).statistic, abs=1e-9)
+
+
+def test_f1_without_any_positive_is_zero():
+    assert metrics.f1([0, 0], [0, 0]) == 0
+
+
+def test_matthews_of_one_predicted_class_is_zero():
+    assert metrics.matthews([0, 1, 1], [1, 1, 1]) == 0
+
+
+@pytest.mark.parametrize('constant', [3.0, 0.1, 1e8 + 0.1])
+def test_correlation_with_a_constant_is_nan(constant):
+    assert math.isnan(metrics.pearson([1.0, 2.0, 3.0], [constant] * 3))
+    assert math.isnan(metrics.spearman([1.0, 2.0, 3.0], [constant] * 3))
+
+
+@pytest.mark.parametrize('metric', [metrics.accuracy, metrics.f1, metrics.matthews, metrics.pearson, metrics.spearman])
+def test_no_items_give_nan(metric):
+    assert math.isnan(metric([], []))
+
+
+def test_arrays_of_two_lengths_are_refused():
+    with pytest.raises(ValueError, match='shape'):
+        metrics.accuracy([0, 1], [0, 1, 1])
+
+
+def test_f1_of_three_labels_is_refused():
+    with pytest.raises(ValueError, match='labels 0 and 1'):
+        metrics.f1([0, 1, 2], [0, 1, 1])
+
+
+def test_compute_takes_the_first_of_equal_scores():
+    assert metrics.compute(['accuracy'], [0, 1], [[0.5, 0.5], [0.5, 0.5]]) == {'accuracy': 0.5}
+
+
+def test_compute_takes_values_as_one_column():
+    found = metrics.compute(['pearson', 'spearman'], [1.0, 2.0, 4.0], [[2.0], [4.0], [8.0]])
+    assert found == pytest.approx({'pearson': 1.0, 'spearman': 1.0})
+
+
+def test_compute_refuses_an_unknown_name():
+    with pytest.raises(ValueError, match='unknown metric'):
+        metrics.compute(['bleu'], [0], [[1.0, 0.0]])
+
+
+def test_compute_refuses_scores_that_are_not_finite():
+    with pytest.raises(ValueError, match='finite'):
+        metrics.compute(['accuracy'], [0], [[math.nan, 0.0]])
+
+
+def test_interval_of_accuracy_is_the_binomial_one():
+    gold = np.ones(1000, int)
+    scores = one_hot(np.r_[np.ones(700, int), np.zeros(300, int)])
+    low, high = metrics.bootstrap_interval('accuracy', gold, scores)
+    half = 1.96 * math.sqrt(0.7 * 0.3 / 1000)
+    assert low == pytest.approx(0.7 - half, abs=0.004)
+    assert high == pytest.approx(0.7 + half, abs=0.004)
+
+
+def test_interval_of_pearson_agrees_with_fishers():
+    rng = np.random.default_rng(1)
+    gold = rng.normal(size=2000)
+    scores = gold + rng.normal(size=2000)
+    low, high = metrics.bootstrap_interval('pearson', gold, scores)
+    centre = math.atanh(metrics.pearson(gold, scores))
+    assert low == pytest.approx(math.tanh(centre - 1.96 / math.sqrt(1997)), abs=0.006)
+    assert high == pytest.approx(math.tanh(centre + 1.96 / math.sqrt(1997)), abs=0.006)
+
+
+@pytest.mark.parametrize('metric', ['f1', 'matthews'])
+def test_resampled_tables_give_what_resampled_items_give(metric):
+    reference = pytest.importorskip('sklearn.metrics')
+    function = {'f1': reference.f1_score, 'matthews': reference.matthews_corrcoef}[metric]
+    rng = np.random.default_rng(2)
+    gold = rng.integers(0, 2, 200)
+    predicted = np.where(rng.random(200) < 0.8, gold, 1 - gold)
+    values = []
+    for _ in range(1000):
+        drawn = rng.integers(200, size=200)
+        values.append(function(gold[drawn], predicted[drawn]))
+    low, high = metrics.bootstrap_interval(metric, gold, one_hot(predicted))
+    assert (low, high) == pytest.approx(tuple(np.percentile(values, [2.5, 97.5])), abs=0.02)
+
+
+def test_interval_is_the_same_for_the_same_seed():
+    rng = np.random.default_rng(0)
+    gold, scores = rng.integers(0, 2, 100), rng.normal(size=(100, 2))
+    assert metrics.bootstrap_interval('f1', gold, scores) == metrics.bootstrap_interval('f1', gold, scores)
+    assert metrics.bootstrap_interval('f1', gold, scores) != metrics.bootstrap_interval('f1', gold, scores, seed=1)
+
+
+def test_paired_difference_of_a_run_with_itself_is_zero():
+    scores = one_hot(PREDICTED)
+    assert metrics.paired_bootstrap('accuracy', GOLD, scores, scores) == (0, 0, 0)
+
+
+def test_pairing_narrows_the_difference_of_alike_runs():
+    rng = np.random.default_rng(3)
+    gold = rng.integers(0, 2, 1000)
+    worse = np.where(rng.random(1000) < 0.7, gold, 1 - gold)
+    better = worse.copy()
+    better[np.flatnonzero(worse != gold)[:50]] = gold[np.flatnonzero(worse != gold)[:50]]
+    difference, low, high = metrics.paired_bootstrap('accuracy', gold, one_hot(better), one_hot(worse))
+    assert difference == pytest.approx(0.05)
+    half = 1.96 * math.sqrt(0.05 * 0.95 / 1000)  # of a share of 0.05, not of a difference of two shares near 0.7
+    assert (low, high) == pytest.approx((0.05 - half, 0.05 + half), abs=0.003)
+
+
+def test_ten_thousand_items_take_seconds():
+    rng = np.random.default_rng(0)
+    gold, scores = rng.integers(0, 2, 10_000), rng.normal(size=(10_000, 2))
+    start = time.perf_counter()
+    metrics.bootstrap_interval('f1', gold, scores)
+    assert time.perf_counter() - start < 10  # about 0.25 s on a quiet core
+
+
+def predictions_file(tmp_path, *rows):
+    path = tmp_path / 'predictions.jsonl'
+    path.write_text(''.join((row if isinstance(row, str) else json.dumps(row)) + '\n' for row in rows))
+    return str(path)
+
+
+def test_command_prints_every_metric_of_two_labels(tmp_path, capsys):
+    path = predictions_file(tmp_path, *({'id': str(i), 'gold': int(g), 'scores': [1.0 - p, float(p)]}
+                                        for i, (g, p) in enumerate(zip(GOLD, PREDICTED))))
+    assert metrics.main([path]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:4] for line in lines] == [['accuracy', '0.6667', 'n', '6'], ['f1', '0.7500', 'n', '6'],
+                                                    ['matthews', '0.2500', 'n', '6']]
+    assert all('95% interval' in line for line in lines)
+
+
+def test_command_prints_correlations_for_values(tmp_path, capsys):
+    path = predictions_file(tmp_path, *({'id': str(g), 'gold': g, 'scores': [2 * g]} for g in (0.5, 1.0, 3.5, 5)))
+    assert metrics.main([path]) == 0
+    assert [line.split()[:2] for line in capsys.readouterr().out.splitlines()] == [['pearson', '1.0000'],
+                                                                                   ['spearman', '1.0000']]
+
+
+def test_three_labels_have_accuracy_alone(tmp_path, capsys):
+    path = predictions_file(tmp_path, {'id': 'a', 'gold': 2, 'scores': [0, 1, 2]}, {'id': 'b', 'gold': 0, 'scores': [0, 1, 2]})
+    assert metrics.main([path]) == 0
+    assert capsys.readouterr().out.split()[:2] == ['accuracy', '0.5000']
+
+
+def test_rows_without_gold_are_left_out(tmp_path):
+    path = predictions_file(tmp_path, {'id': 'a', 'gold': None, 'scores': [0, 1]}, {'id': 'b', 'gold': 1, 'scores': [0, 1]})
+    ids, gold, scores = metrics.read_predictions(path)
+    assert (ids, gold, scores.tolist()) == (['b'], [1], [[0.0, 1.0]])
+
+
+GOOD = {'id': 'a', 'gold': 1, 'scores': [0.0, 1.0]}
+
+
+@pytest.mark.parametrize('row, cause', [
+    ('{"id": "a"', 'line 2: not JSON'), ([1], 'line 2: list, expected an object'),
+    ({'id': 'a', 'scores': [0, 1]}, "line 2: no field 'gold'"), ({'id': 'a', 'gold': 2, 'scores': [0, 1]}, 'out of range 0..1'),
+    ({'id': 'a', 'gold': 'x', 'scores': [0, 1]}, "gold 'x' is neither"), ({'id': 'a', 'gold': 1, 'scores': []}, 'finite numbers'),
+    ('{"id": "a", "gold": 1, "scores": [NaN, 1]}', 'finite numbers'),
+    ({'id': 'a', 'gold': 1, 'scores': [0, 1, 2]}, 'line 2: 3 scores, the lines before have 2')])
+def test_a_bad_row_is_one_line_naming_file_and_line(tmp_path, capsys, row, cause):
+    path = predictions_file(tmp_path, GOOD, row)
+    assert metrics.main([path]) == 1
+    message = capsys.readouterr().err
+    assert message.startswith(f'error: {path}: line 2: ') and cause in message and message.count('\n') == 1
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(UserError, match='nothing.jsonl: No such file'):
+        metrics.read_predictions(tmp_path / 'nothing.jsonl')
+
+
+def test_an_empty_file_is_named(tmp_path):
+    with pytest.raises(UserError, match='predictions.jsonl: empty'):
+        metrics.read_predictions(predictions_file(tmp_path))
+
+
+def test_a_file_without_gold_is_refused(tmp_path):
+    with pytest.raises(UserError, match='no row of 1 has a gold label'):
+        metrics.read_predictions(predictions_file(tmp_path, {'id': 'a', 'gold': None, 'scores': [0, 1]}))
+
+
+def test_no_argument_is_a_usage_error(capsys):
+    assert metrics.main([]) == 2
+    assert 'usage' in capsys.readouterr().err

@@ -1,0 +1,198 @@
+"""Pretraining: exact after any interruption, and what it says on the way."""
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from tiny import ROOT, command, corpus, load_config, pretrain_config
+
+from gpt1_jax import checkpoint, pretrain, results, training, workdir
+from gpt1_jax.data import tokens
+from gpt1_jax.errors import UserError
+
+
+@pytest.fixture(scope='module')
+def text(tmp_path_factory):
+    return corpus(tmp_path_factory.mktemp('pretrain') / 'text')
+
+
+@pytest.fixture(scope='module')
+def straight(text, tmp_path_factory):
+    """A run of 30 steps without interruption."""
+    return pretrain.run(pretrain_config(text), tmp_path_factory.mktemp('straight') / 'run')
+
+
+def arrays(run, step):
+    return {item: {name: a['digest'] for name, a in leaves.items()}
+            for item, leaves in checkpoint.read_meta(run.checkpoints, step)['arrays'].items()}
+
+
+def losses(run):
+    return [(row['step'], row['loss']) for row in results.read(run.metrics) if 'loss' in row]
+
+
+def test_a_run_learns_and_leaves_its_directory_complete(straight):
+    rows = results.read(straight.metrics)
+    valid = [row['valid_loss'] for row in rows if 'valid_loss' in row]
+    assert [row['step'] for row in rows if 'loss' in row][-1] == 30 and len(valid) == 3
+    assert valid[-1] < valid[0] < np.log(straight.config['model']['vocab_size']) + 0.5
+    assert {p.name for p in straight.path.iterdir()} == {'config.json', 'tokenizer', 'tokens', 'checkpoints', 'metrics.jsonl'}
+    assert checkpoint.steps(straight.checkpoints)[-1] == 30
+
+
+def test_fifteen_steps_a_restart_and_fifteen_more_are_thirty_to_the_bit(text, straight, tmp_path, monkeypatch):
+    real = training.fit
+
+    def cut(program, state, hyper, batch, total, **how):
+        try:
+            return real(program, state, hyper, lambda s: batch(s) if s < 15 else 1 / 0, total, **how)
+        except ZeroDivisionError:
+            raise UserError('the power failed') from None
+    monkeypatch.setattr(training, 'fit', cut)
+    with pytest.raises(UserError, match='power'):
+        pretrain.run(pretrain_config(text), tmp_path / 'run')
+    monkeypatch.setattr(training, 'fit', real)
+    assert checkpoint.steps(tmp_path / 'run' / 'checkpoints')[-1] == 15
+    run = pretrain.run(pretrain_config(text), tmp_path / 'run')
+    assert arrays(run, 30) == arrays(straight, 30)
+    assert losses(run) == losses(straight)
+
+
+def test_a_changed_seed_changes_the_weights(text, straight, tmp_path):
+    run = pretrain.run(pretrain_config(text, seed=1, train__steps=1), tmp_path / 'run')
+    assert arrays(run, 1) != arrays(straight, 30)
+
+
+def test_kill_minus_nine_in_between_changes_nothing(text, tmp_path):
+    """A process that is killed twice at moments of its own choosing, against one that is not, both on one device."""
+    script = ('import sys; sys.path.insert(0, "tests"); from tiny import pretrain_config; from gpt1_jax import pretrain; '
+              'import pathlib; pretrain.run(pretrain_config(sys.argv[1], train__steps=60, checkpoint__every=4, log_every=1), '
+              'pathlib.Path(sys.argv[2]))')
+
+    def start(directory):
+        return subprocess.Popen([sys.executable, '-c', script, str(text), str(directory)], cwd=ROOT,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    whole, killed = tmp_path / 'whole', tmp_path / 'killed'
+    process = start(whole)
+    assert process.wait(300) == 0, process.stderr.read().decode()
+    kills = 0
+    for after in (10, 33):
+        process = start(killed)
+        deadline = time.monotonic() + 200
+        while process.poll() is None and time.monotonic() < deadline:
+            if (results.read(killed / 'metrics.jsonl') or [{'step': 0}])[-1]['step'] >= after:
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+                kills += process.returncode == -signal.SIGKILL
+                break
+            time.sleep(0.005)
+    assert kills == 2
+    process = start(killed)
+    assert process.wait(300) == 0, process.stderr.read().decode()
+    a, b = workdir.load(whole), workdir.load(killed)
+    assert arrays(a, 60) == arrays(b, 60)
+    assert losses(a) == losses(b)
+
+
+def test_a_finished_run_started_again_trains_no_further(text, straight):
+    before = losses(straight)
+    pretrain.run(pretrain_config(text), straight.path)
+    assert losses(straight) == before and checkpoint.steps(straight.checkpoints)[-1] == 30
+
+
+def test_another_batch_size_in_the_same_directory_is_refused_by_name(text, straight):
+    with pytest.raises(UserError, match=r'holds another run \(batch.size: 8 -> 16\): use a new --workdir'):
+        pretrain.run(pretrain_config(text, batch__size=16), straight.path)
+
+
+def test_another_length_is_shown_and_wants_allow_change(text, straight, tmp_path):
+    shutil.copytree(straight.path, tmp_path / 'copy')
+    with pytest.raises(UserError, match=r'train.steps: 30 -> 32\): give --allow_change'):
+        pretrain.run(pretrain_config(text, train__steps=32), tmp_path / 'copy')
+    run = pretrain.run(pretrain_config(text, train__steps=32), tmp_path / 'copy', allow_change=True)
+    assert checkpoint.steps(run.checkpoints)[-1] == 32
+
+
+def test_microbatches_mesh_and_logging_may_change_freely(text, straight, tmp_path):
+    shutil.copytree(straight.path, tmp_path / 'copy')
+    pretrain.run(pretrain_config(text, mesh__data=2, mesh__fsdp=2, mesh__tensor=2, batch__microbatches=2, log_every=7),
+                 tmp_path / 'copy')
+
+
+def test_changed_text_in_the_same_directory_is_refused(text, straight, tmp_path):
+    shutil.copytree(straight.path, tmp_path / 'copy')
+    shutil.rmtree(tmp_path / 'copy' / 'tokens')
+    other = corpus(tmp_path / 'other', documents=15)
+    with pytest.raises(UserError, match='fingerprint.t'):
+        pretrain.run(pretrain_config(other), tmp_path / 'copy')
+
+
+def test_init_from_takes_the_weights_and_a_fresh_schedule(text, straight, tmp_path):
+    config = pretrain_config(text, init_from=str(straight.path), train__steps=1, optimizer__warmup_steps=1,
+                             tokenizer__source=str(straight.path / 'tokenizer'))
+    run = pretrain.run(config, tmp_path / 'run')
+    # The first update's rate is zero (warm-up from zero), so the weights are still the other run's.
+    assert arrays(run, 1)['params'] == arrays(straight, 30)['params']
+    assert arrays(run, 1)['opt_state'] != arrays(straight, 30)['opt_state']
+
+
+def test_init_from_with_another_tokenizer_is_refused(text, straight, tmp_path):
+    with pytest.raises(UserError, match='its tokenizer is another one'):
+        pretrain.run(pretrain_config(text, init_from=str(straight.path), tokenizer__merges=50), tmp_path / 'run')
+
+
+def test_init_from_another_shape_names_the_array(text, straight, tmp_path):
+    config = pretrain_config(text, init_from=str(straight.path), model__n_inner=64,
+                             tokenizer__source=str(straight.path / 'tokenizer'))
+    with pytest.raises(UserError, match='params/blocks/mlp/fc/bias has shape'):
+        pretrain.run(config, tmp_path / 'run')
+
+
+def test_a_dry_run_reports_sizes_time_and_a_long_warm_up_and_trains_nothing(text, tmp_path, capsys):
+    assert pretrain.run(pretrain_config(text, optimizer__warmup_steps=4), tmp_path / 'run', dry_run=True) is None
+    shown = capsys.readouterr().out
+    for part in ('documents', 'tokens', 'unknown', '30 steps of 8 x 16', 'epochs of', 'tokens/s over three steps',
+                 'warm-up of 4 steps is more than a tenth', 'parameters'):
+        assert part in shown
+    assert not (tmp_path / 'run' / 'checkpoints').exists()
+
+
+def test_no_validation_text_is_an_error(text, tmp_path):
+    with pytest.raises(UserError, match='valid'):
+        pretrain.run(pretrain_config(text, data__valid=''), tmp_path / 'run')
+
+
+def test_length_in_epochs_is_that_many_passes_over_the_windows(text, tmp_path, capsys):
+    pretrain.run(pretrain_config(text, train__steps=None, train__epochs=3), tmp_path / 'run', dry_run=True)
+    shown = capsys.readouterr().out
+    windows = tokens.open_split(tmp_path / 'run' / 'tokens', 'train').n_windows(16)
+    assert f'{3 * windows // 8:,} steps of 8 x 16 tokens' in shown
+
+
+def test_the_command_line_pretrains_and_shows_progress(text, tmp_path):
+    found = command('pretrain', '--config=configs/pretrain.py', f'--workdir={tmp_path / "run"}',
+                    f'--config.data.corpus={text}/*.txt', '--config.data.valid=0.2', '--config.model.n_layer=1',
+                    '--config.model.n_embd=16', '--config.model.n_head=2', '--config.model.n_inner=16', '--config.model.n_ctx=16',
+                    '--config.tokenizer.merges=50', '--config.train.steps=4', '--config.batch.size=4', '--config.log_every=2',
+                    '--config.optimizer.warmup_steps=1', check=0)
+    assert 'step 4/4  loss' in found.stdout and 'tokens/s' in found.stdout and 'left' in found.stdout
+    assert 'validation loss' in found.stdout
+
+
+def test_the_papers_numbers_are_the_defaults():
+    c = load_config('pretrain')
+    assert (c.model.n_layer, c.model.n_embd, c.model.n_head, c.model.n_inner, c.model.n_ctx) == (12, 768, 12, 3072, 512)
+    assert (c.model.embd_dropout, c.model.attn_dropout, c.model.resid_dropout) == (0.1, 0.1, 0.1)
+    assert (c.batch.size, c.train.epochs, c.tokenizer.merges) == (64, 100, 40000)
+    assert (c.optimizer.peak_rate, c.optimizer.warmup_steps, c.optimizer.weight_decay) == (2.5e-4, 2000, 0.01)
+    assert (c.optimizer.b1, c.optimizer.b2, c.optimizer.eps) == (0.9, 0.999, 1e-8)
+
+
+def test_every_field_of_a_config_has_a_comment():
+    for file in sorted((ROOT / 'configs').glob('*.py')):
+        for line in file.read_text().splitlines():
+            if line.strip().startswith('config.') and 'ConfigDict(' not in line:
+                assert '#' in line, f'{file.name}: {line}'

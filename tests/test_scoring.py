@@ -1,0 +1,49 @@
+"""Log-probabilities of given tokens, against the model's own logits."""
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gpt1_jax import scoring, sharding
+from gpt1_jax.errors import UserError
+from gpt1_jax.model import GPT, GPTConfig
+
+MODEL = GPT(GPTConfig(vocab_size=30, n_ctx=24, n_embd=16, n_layer=2, n_head=4, n_inner=32))
+PARAMS = jax.tree.map(lambda x: x * 10, MODEL.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params'])
+MESH = sharding.make_mesh(devices=jax.devices()[:1])
+
+
+def by_hand(ids, n):
+    hidden, table = MODEL.apply({'params': PARAMS}, jnp.array([ids]))
+    logits = np.asarray(hidden[0] @ table.tokens.T, np.float64)
+    logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    return sum(logs[t - 1, ids[t]] for t in range(len(ids) - n, len(ids)))
+
+
+def test_sums_are_those_of_the_models_softmax_whatever_the_batching():
+    rng = np.random.default_rng(0)
+    sequences = [(rng.integers(0, 30, int(length)).tolist(), int(rng.integers(1, length))) for length in rng.integers(2, 24, 20)]
+    expected = [by_hand(ids, n) for ids, n in sequences]
+    for tokens_per_batch in (16, 100, 4096):
+        sums, counts = scoring.score(MODEL, PARAMS, MESH, sequences, tokens_per_batch)
+        np.testing.assert_allclose(sums, expected, rtol=1e-4, atol=1e-4)
+        assert counts.tolist() == [n for _, n in sequences]
+
+
+def test_scores_agree_on_eight_devices():
+    sequences = [([1, 2, 3, 4, 5], 4), ([6, 7], 1), ([8, 9, 1], 2)]
+    one, eight = (scoring.score(MODEL, PARAMS, mesh, sequences)[0] for mesh in (MESH, sharding.make_mesh()))
+    np.testing.assert_allclose(one, eight, rtol=1e-5)
+
+
+def test_context_beyond_the_model_is_cut_from_the_left():
+    ids = list(np.random.default_rng(1).integers(0, 30, 40))
+    sums, _ = scoring.score(MODEL, PARAMS, MESH, [(ids, 3)])
+    assert sums[0] == pytest.approx(by_hand([int(i) for i in ids[-24:]], 3), rel=1e-4)
+
+
+@pytest.mark.parametrize('sequence, message', [(([1], 1), 'sequence 0: 1 of 1 tokens'), (([1, 2], 0), 'sequence 0: 0 of 2'),
+                                               (([1] * 30, 24), '24 tokens to score do not fit the context of 24')])
+def test_what_cannot_be_scored_is_an_error(sequence, message):
+    with pytest.raises(UserError, match=message):
+        scoring.score(MODEL, PARAMS, MESH, [sequence])
