@@ -42,6 +42,7 @@ def get_config(task='cola'):
     config.batch.size = 32                 # 4.1, examples an update
     config.batch.microbatches = 1          # parts of a batch whose gradients are averaged; changes memory, not results
     config.batch.eval_size = 32            # examples at once in evaluation
+    config.batch.lengths = 4               # lengths that rows are padded to, at most: one program is compiled for each
 
     config.optimizer = ConfigDict()
     config.optimizer.peak_rate = 6.25e-5   # 4.1, per update

@@ -3,7 +3,7 @@ from ml_collections import ConfigDict
 
 from configs import finetune, pretrain, zero_shot
 
-SAVED = (20, 50, 100, 200, 400, 700, 1200)  # updates whose zero-shot score is plotted
+SAVED = (20, 50, 100, 200, 400, 700, 1000)  # updates whose zero-shot score is plotted
 
 
 def get_config():
@@ -11,12 +11,14 @@ def get_config():
     config.n_train = 3000                  # fine-tuning examples a task
     config.n_dev = 300                     # examples that select the best epoch
     config.n_test = 1000                   # examples reported, from documents never trained on
+    config.segment_words = 26              # at most, of a context or passage: fits half of the model's context
     config.vocab_size = 2048               # rows of the SentencePiece vocabulary
 
     p = config.pretrain = pretrain.get_config()
-    p.model.n_layer, p.model.n_embd, p.model.n_head, p.model.n_inner, p.model.n_ctx = 3, 128, 4, 512, 128
-    p.batch.size = 32
-    p.optimizer.peak_rate, p.optimizer.warmup_steps = 1e-3, 120
+    p.model.n_layer, p.model.n_embd, p.model.n_head, p.model.n_inner, p.model.n_ctx = 3, 128, 4, 512, 96
+    p.model.unroll = 3
+    p.batch.size = 40
+    p.optimizer.peak_rate, p.optimizer.warmup_steps = 1e-3, 100
     p.train.steps = SAVED[-1]
     p.eval.every, p.eval.windows, p.eval.batch_size = 100, 256, 32
     p.checkpoint.every, p.checkpoint.keep_steps, p.checkpoint.keep_latest = 300, SAVED, 1
@@ -24,7 +26,9 @@ def get_config():
 
     f = config.finetune = finetune.get_config('')
     f.optimizer.peak_rate = 3e-4           # a small model wants a higher rate
-    f.train.epochs = 3
+    f.train.epochs = 2
+    f.model.unroll = 3
+    f.batch.lengths = 2
     f.eval.splits = ('test',)
     f.batch.eval_size = 64
     f.log_every = 100

@@ -13,7 +13,12 @@ import re
 import jax
 import jax.numpy as jnp
 import orbax.checkpoint as ocp
-from orbax.checkpoint.checkpoint_managers import AnyPreservationPolicy, BestN, CustomSteps, LatestN
+from orbax.checkpoint.checkpoint_managers import (
+    AnyPreservationPolicy,
+    BestN,
+    CustomSteps,
+    LatestN,
+)
 
 from gpt1_jax.errors import UserError
 from gpt1_jax.hashing import mix

@@ -14,7 +14,19 @@ import numpy as np
 from absl import flags
 from ml_collections import config_flags
 
-from gpt1_jax import checkpoint, cli, losses, metrics, optimizer, progress, results, sharding, training, transfer, workdir
+from gpt1_jax import (
+    checkpoint,
+    cli,
+    losses,
+    metrics,
+    optimizer,
+    progress,
+    results,
+    sharding,
+    training,
+    transfer,
+    workdir,
+)
 from gpt1_jax.data import batches, inputs, tasks
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
@@ -24,6 +36,7 @@ from gpt1_jax.model import GPT, GPTConfig
 SIZES = ('n_layer', 'n_embd', 'n_head', 'n_inner', 'n_ctx')
 RULES = cli.TRAINING_RULES | {
     'lm_weight': cli.between(0, float('inf')), 'classifier_dropout': cli.between(0, 1), 'batch.eval_size': cli.whole(1),
+    'batch.lengths': cli.whole(1),
     'optimizer.warmup': cli.between(0, 1), 'train.epochs': cli.whole(1),
 }
 
@@ -50,7 +63,7 @@ def run(config, directory, allow_change=False):
     train, dev = (inputs.encode_all(task.read(config.data.dir, split), task, tokenizer, n_ctx) for split in ('train', 'dev'))
     if len(train) < config.batch.size:
         raise UserError(f'{config.data.dir}: {len(train)} training rows are less than config.batch.size = {config.batch.size}')
-    static = batches.lengths(train + dev)
+    static = batches.lengths(train + dev, n_ctx, config.batch.lengths)
     total = config.train.epochs * batches.steps_per_epoch(train, config.batch.size)
     gpt = GPTConfig(vocab_size=tokenizer.vocab_size, n_special=3, **config.model.to_dict() | sizes)
     model = TaskModel(GPT(gpt), task.head, len(task.labels), config.classifier_dropout)
@@ -85,7 +98,7 @@ def run(config, directory, allow_change=False):
         progress.print_line(step, total, values)
 
     def evaluate(state):
-        found = metrics.compute(task.metrics, gold, predict(model, mesh, state.params, dev, config.batch.eval_size))
+        found = metrics.compute(task.metrics, gold, predict(model, mesh, state.params, dev, config.batch.eval_size, static))
         results.append(this.metrics, {'step': int(state.step)} | {f'dev_{k}': v for k, v in found.items()})
         print(f'step {int(state.step):,}  ' + '  '.join(f'dev {k} {v:.4f}' for k, v in found.items()), flush=True)
         return found
@@ -116,12 +129,14 @@ def evaluate_run(this, split, data_dir=None, **details):
     if split not in task.splits:
         raise UserError(f'{task.name} has no split {split!r} (there are {", ".join(task.splits)})')
     directory = data_dir or config['data']['dir']
-    rows = inputs.encode_all(task.read(directory, split), task, tokenizer, config['data']['n_ctx'] or config['model']['n_ctx'])
+    n_ctx = config['data']['n_ctx'] or config['model']['n_ctx']
+    rows = inputs.encode_all(task.read(directory, split), task, tokenizer, n_ctx)
     model = TaskModel(GPT(GPTConfig(n_special=3, **config['model'])), task.head, len(task.labels), config['classifier_dropout'])
     step = this.step()
     shapes = jax.eval_shape(lambda: _init(model, len(rows[0].sequences), 0))
     params = checkpoint.restore_params(this.checkpoints, step, sharding.targets(shapes, mesh))
-    scores = predict(model, mesh, params, rows, config['batch']['eval_size'])
+    lengths = sorted({*config['lengths'], *batches.lengths(rows, n_ctx, 1)})  # this split's rows may be longer
+    scores = predict(model, mesh, params, rows, config['batch']['eval_size'], lengths)
     gold = [row.label for row in rows]
     results.write_predictions(this.predictions(split), [row.id for row in rows], gold, scores)
     meta, found = checkpoint.read_meta(this.checkpoints, step), []
@@ -140,11 +155,11 @@ def evaluate_run(this, split, data_dir=None, **details):
     return found
 
 
-def predict(model, mesh, params, rows, size):
-    """Logits of every row, float32[n, labels or choices], in order. rows: list of inputs.Encoded."""
+def predict(model, mesh, params, rows, size, lengths):
+    """Logits of every row, float32[n, labels or choices], in order. rows: list of inputs.Encoded. lengths: for padding."""
     devices = mesh.shape['data'] * mesh.shape['fsdp']
     size, scores = -(-size // devices) * devices, None
-    for indices, batch in batches.eval_batches(rows, size, batches.lengths(rows)):
+    for indices, batch in batches.eval_batches(rows, size, lengths):
         logits = np.asarray(_logits(model, mesh)(params, batch['tokens'], batch['extract']))
         scores = np.zeros((len(rows), logits.shape[1]), np.float32) if scores is None else scores
         scores[indices] = logits[:len(indices)]
@@ -215,7 +230,6 @@ def _initial_state(config, program, this, origin, n_transfer):
     like = program.state.params['backbone']
     without_specials = like | {'embed': {k: v for k, v in like['embed'].items() if k != 'specials'}}
     pretrained = checkpoint.restore_params(other.checkpoints, step, without_specials)
-    transfer.check(like, pretrained, n_transfer)
     backbone = transfer.transfer(state.params['backbone'], pretrained, n_transfer)
     return state._replace(params=state.params | {'backbone': backbone})
 

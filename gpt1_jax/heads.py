@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from gpt1_jax import dropout
 from gpt1_jax.model import WEIGHTS
 
-SEQUENCES = {'classify': 'one sequence', 'similarity': 'both orders', 'choice': 'one sequence a choice'}
+SEQUENCES = {'classify': 1, 'similarity': 2, 'choice': None}  # K; for 'choice' as many as there are choices
 
 
 class TaskModel(nn.Module):
@@ -26,14 +26,18 @@ class TaskModel(nn.Module):
         Returns (logits [B, n_labels], or [B, K] for 'choice'; hidden [B * K, L, D]; Table).
         """
         B, K, L = tokens.shape
+        if self.head not in SEQUENCES:
+            raise ValueError(f'head {self.head!r} is none of {", ".join(SEQUENCES)}')
+        if SEQUENCES[self.head] not in (K, None):
+            raise ValueError(f'head {self.head!r} reads {SEQUENCES[self.head]} sequence(s) an example, got {K}')
         rows = None if key is None else key._replace(row=key.row * K)
         hidden, table = self.backbone(tokens.reshape(B * K, L), rows)
-        pooled = jnp.take_along_axis(hidden, extract.reshape(B * K, 1, 1), axis=1).reshape(B, K, -1)
+        pooled = jnp.take_along_axis(hidden, extract.reshape(B * K, 1, 1), axis=1).reshape(B, K, -1).astype(jnp.float32)
         if self.head != 'choice':
             pooled = jnp.sum(pooled, axis=1, keepdims=True)
         # Released code (train.py 184-193): one mask shared by an example's choices. So it is made for [B, 1, D].
         ones = dropout.dropout(jnp.ones_like(pooled[:, :1]), self.classifier_dropout, key, 0, dropout.CLASSIFIER)
         # Eq. 3 has no bias; the released classifier has one.
-        logits = nn.Dense(1 if self.head == 'choice' else self.n_labels, kernel_init=WEIGHTS, name='classifier')(
-            (pooled * ones).astype(jnp.float32))
+        width = 1 if self.head == 'choice' else self.n_labels
+        logits = nn.Dense(width, kernel_init=WEIGHTS, name='classifier')(pooled * ones)
         return logits.reshape(B, -1), hidden, table

@@ -210,7 +210,7 @@ def read_predictions(path) -> tuple[list[str], list, np.ndarray]:
     width = None
     try:
         with open(path, encoding='utf-8') as file:
-            lines = file.read().splitlines()
+            lines = list(file)  # lines end at line feeds alone: an id may hold other separators
     except OSError as error:
         raise UserError(f'{path}: {error.strerror}') from None
     except UnicodeDecodeError as error:

@@ -36,11 +36,14 @@ class GPTConfig:
     unroll: int = 1              # layers of the scan laid out in a row; 1 compiles fastest
 
     def __post_init__(self):
-        sizes = ('vocab_size', 'n_ctx', 'n_embd', 'n_layer', 'n_head', 'n_inner', 'unroll')
-        problems = [f'model.{name} is {getattr(self, name)!r}, must be a whole number of at least 1' for name in sizes
-                    if not (isinstance(getattr(self, name), int) and getattr(self, name) >= 1)]
-        problems += [f'model.{name} is {getattr(self, name)!r}, must be at least 0 and below 1'
-                     for name in ('embd_dropout', 'attn_dropout', 'resid_dropout') if not 0 <= getattr(self, name) < 1]
+        least = {'vocab_size': 1, 'n_special': 0, 'n_ctx': 1, 'n_embd': 1, 'n_layer': 1, 'n_head': 1, 'n_inner': 1, 'unroll': 1}
+        problems = [f'model.{name} is {getattr(self, name)!r}, must be a whole number of at least {low}'
+                    for name, low in least.items() if type(getattr(self, name)) is not int or getattr(self, name) < low]
+        problems += [f'model.{name} is {getattr(self, name)!r}, must be a number of at least 0 and below 1'
+                     for name in ('embd_dropout', 'attn_dropout', 'resid_dropout')
+                     if not isinstance(getattr(self, name), (int, float)) or not 0 <= getattr(self, name) < 1]
+        if not problems and self.vocab_size + self.n_special + self.n_ctx > 1 << 16:
+            problems.append('model.vocab_size + model.n_ctx and specials must be at most 65,536, which dropout can number')
         if not problems and self.n_embd % self.n_head:
             problems.append(f'model.n_embd = {self.n_embd} is not a multiple of model.n_head = {self.n_head}')
         if self.dtype not in ('float32', 'bfloat16'):
@@ -76,8 +79,10 @@ class Embedding(nn.Module):
             rows[name] = constrain(dropped.astype(c.dtype), 'table')
             first += n
         table = Table(**rows)
-        x = jnp.take(table.tokens, jnp.minimum(tokens, c.vocab_size - 1), axis=0)
-        if c.n_special:
+        if not c.n_special:
+            x = jnp.take(table.tokens, tokens, axis=0)  # an id out of range reads nan
+        else:
+            x = jnp.take(table.tokens, jnp.minimum(tokens, c.vocab_size - 1), axis=0)
             special = jnp.take(table.specials, jnp.clip(tokens - c.vocab_size, 0, c.n_special - 1), axis=0)
             x = jnp.where((tokens >= c.vocab_size)[:, :, None], special, x)
         return x + table.positions[None, :tokens.shape[1]], table

@@ -12,25 +12,29 @@ def warmup_cosine(peak, warmup, total):
     """An optax schedule: linear warm-up over `warmup` updates from zero to `peak`, cosine to zero at `total`.
 
     Released code (opt.py 7-10): the cosine runs over the whole training and is not re-based after the warm-up.
-    peak, warmup, total: numbers or scalar arrays, the latter two in updates.
+    peak, warmup, total: numbers or scalar arrays, the latter two in updates; a warm-up of 0 is none.
     """
     def schedule(count):
-        x, w = _fractions(count, warmup, total)
-        return peak * jnp.where(x <= w, x / jnp.maximum(w, 1e-30), 0.5 * (1 + jnp.cos(jnp.pi * x)))
+        count, x = jnp.asarray(count, jnp.float32), _fraction(count, total)
+        return peak * jnp.where(_warming(count, warmup), count / jnp.maximum(warmup, 1e-30), 0.5 * (1 + jnp.cos(jnp.pi * x)))
     return schedule
 
 
 def warmup_linear(peak, warmup, total):
     """An optax schedule: linear warm-up over `warmup` updates times a linear decay over all `total` (opt.py 15-17)."""
     def schedule(count):
-        x, w = _fractions(count, warmup, total)
-        return peak * jnp.where(x <= w, x / jnp.maximum(w, 1e-30), 1.0) * (1 - x)
+        count, x = jnp.asarray(count, jnp.float32), _fraction(count, total)
+        return peak * jnp.where(_warming(count, warmup), count / jnp.maximum(warmup, 1e-30), 1.0) * (1 - x)
     return schedule
 
 
-def _fractions(count, warmup, total):
-    total = jnp.maximum(jnp.asarray(total, jnp.float32), 1)
-    return jnp.minimum(jnp.asarray(count, jnp.float32) / total, 1), jnp.asarray(warmup, jnp.float32) / total
+def _warming(count, warmup):
+    # In updates, not in fractions of the training as released: two quotients of one number need not round alike.
+    return (count <= warmup) & (warmup > 0)
+
+
+def _fraction(count, total):
+    return jnp.minimum(jnp.asarray(count, jnp.float32) / jnp.maximum(total, 1), 1)
 
 
 def adam(b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.01, clip=1.0):

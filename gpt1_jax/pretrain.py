@@ -15,7 +15,17 @@ import numpy as np
 from absl import flags
 from ml_collections import config_flags
 
-from gpt1_jax import checkpoint, cli, losses, optimizer, progress, results, sharding, training, workdir
+from gpt1_jax import (
+    checkpoint,
+    cli,
+    losses,
+    optimizer,
+    progress,
+    results,
+    sharding,
+    training,
+    workdir,
+)
 from gpt1_jax.data import tokens
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
@@ -116,12 +126,17 @@ def _tokens(config, directory):
     elif jax.process_count() == 1:
         wanted = config.tokenizer
         merges = wanted.merges if wanted.source == 'train' and wanted.vocab_size is None else None
-        prepare(tokens_dir, corpus=config.data.corpus, valid=config.data.valid, tokenizer=wanted.source,
+        prepare(tokens_dir, corpus=_several(config.data.corpus), valid=_several(config.data.valid), tokenizer=wanted.source,
                 encoder=wanted.encoder, bpe=wanted.bpe, merges=merges, vocab_size=wanted.vocab_size,
                 processes=config.data.processes or None, text_field=config.data.text_field)
     elif not (tokens_dir / 'manifest.json').exists():
         raise UserError(f'{tokens_dir}: no finished manifest; with several processes run python -m gpt1_jax.prepare first')
     return tokens_dir
+
+
+def _several(names):
+    """'a.txt,books/*.txt' -> its parts; a file whose own name has a comma stays one."""
+    return names if ',' not in names or pathlib.Path(names).exists() else names.split(',')
 
 
 @functools.lru_cache

@@ -23,16 +23,14 @@ def read(path):
     path = pathlib.Path(path)
     if not path.exists():
         return []
-    lines = path.read_text(encoding='utf-8').splitlines(keepends=True)
-    if lines and not lines[-1].endswith('\n'):
-        lines.pop()
+    *lines, _ = path.read_text(encoding='utf-8').split('\n')  # not splitlines: strings may hold U+2028
     return [json.loads(line) for line in lines]
 
 
 def write(path, rows):
     """Replace a JSON-lines file in one step."""
     partial = pathlib.Path(f'{path}.partial')
-    partial.write_text(''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows), encoding='utf-8')
+    partial.write_text(''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows), encoding='utf-8', newline='')
     partial.replace(path)
 
 

@@ -6,7 +6,8 @@ import re
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
+from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 from gpt1_jax.errors import UserError
 
@@ -67,6 +68,8 @@ def shardings(tree, mesh: Mesh):
     def place(path, leaf):
         name = jax.tree_util.keystr(path, simple=True, separator='/')
         partition = spec(name)
+        if len(partition) > leaf.ndim:
+            raise ValueError(f'{name} has {leaf.ndim} dimensions, its sharding rule {partition} {len(partition)}')
         for dimension, axes in enumerate(partition):
             n = int(np.prod([mesh.shape[a] for a in (axes if isinstance(axes, tuple) else (axes,)) if a]))
             if leaf.shape[dimension] % n:

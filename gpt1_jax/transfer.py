@@ -11,29 +11,24 @@ def transfer(fresh, pretrained, n_layers):
     """The fresh backbone's parameters with the embeddings and the first `n_layers` blocks replaced.
 
     fresh, pretrained: trees {'embed': {...}, 'blocks': {... [N, ...]}}; the fresh one may have specials that the pretrained
-    one lacks (they stay as drawn, as in the released code). n_layers: an int or int32 scalar array, so that a sweep compiles
-    once: -1 nothing, 0 embeddings alone, n embeddings and the first n blocks (released code, train.py 413-417).
+    one lacks (they stay as drawn, as in the released code). n_layers: -1 nothing, 0 embeddings alone, n embeddings and the
+    first n blocks (released code, train.py 413-417).
+    UserError naming the array whose shapes differ, or where there are not so many layers.
     """
-    return _transfer(fresh, pretrained, jnp.asarray(n_layers, jnp.int32))
-
-
-def check(like, pretrained_shapes, n_layers):
-    """UserError unless the checkpoint has what the fresh backbone takes, and no layer that nobody asked to leave out.
-
-    like, pretrained_shapes: trees of arrays or ShapeDtypeStructs.
-    """
-    depth = jax.tree.leaves(like['blocks'])[0].shape[0]
+    depth = jax.tree.leaves(fresh['blocks'])[0].shape[0]
     if not NOTHING <= n_layers <= depth:
         raise UserError(f'n_transfer = {n_layers} must be from -1 (nothing) and 0 (embeddings) to {depth} (all layers)')
     ours, theirs = (dict((jax.tree_util.keystr(p, simple=True, separator='/'), x.shape) for p, x
-                         in jax.tree_util.tree_leaves_with_path(tree)) for tree in (like, pretrained_shapes))
+                         in jax.tree_util.tree_leaves_with_path(tree)) for tree in (fresh, pretrained))
     for name in sorted(ours.keys() | theirs.keys()):
         if ours.get(name) != theirs.get(name) and not (name == 'embed/specials' and name not in theirs):
             raise UserError(f'{name} has shape {theirs.get(name)} in the checkpoint and {ours.get(name)} in this model')
+    return _transfer(fresh, pretrained, jnp.asarray(n_layers, jnp.int32))
 
 
 @jax.jit
 def _transfer(fresh, pretrained, n_layers):
+    """n_layers is an array: a sweep over it compiles once."""
     def block(new, old):
         layers = jnp.arange(new.shape[0]).reshape([-1] + [1] * (new.ndim - 1))
         return jnp.where(layers < n_layers, old, new)

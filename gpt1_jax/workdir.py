@@ -9,7 +9,7 @@ from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 
 # What may differ freely between a run and its continuation: how it is run, not what is computed.
-FREE = ('log_every', 'eval.every', 'checkpoint.', 'mesh.', 'batch.microbatches', 'batch.eval_size', 'model.remat',
+FREE = ('log_every', 'eval.every', 'checkpoint.', 'mesh.', 'batch.microbatches', 'batch.eval_size', 'eval.batch_size', 'model.remat',
         'model.unroll', 'data.corpus', 'data.valid', 'data.dir', 'data.tokens', 'data.processes', 'tokenizer.', 'results',
         'tokenizer', 'init_from', 'init_step', 'train.seconds')
 # What makes it another run: only a new work directory will do.

@@ -1,4 +1,4 @@
-"""Eight devices on any machine, and no silent broadcasting between arrays of different rank. `slow` is declared in setup.cfg."""
+"""Eight devices on any machine, and no silent broadcasting between arrays of different rank (`slow`: see setup.cfg)."""
 import os
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')

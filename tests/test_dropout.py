@@ -5,11 +5,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import reference
 from jax.sharding import PartitionSpec as P
 
-import reference
 from gpt1_jax import dropout, sharding
-from gpt1_jax.dropout import ATTENTION, ATTENTION_OUT, CLASSIFIER, EMBEDDING, MLP_OUT, Key, keep
+from gpt1_jax.dropout import (
+    ATTENTION,
+    ATTENTION_OUT,
+    CLASSIFIER,
+    EMBEDDING,
+    MLP_OUT,
+    Key,
+    keep,
+)
 
 SITES = {'embedding': EMBEDDING, 'attention': ATTENTION, 'attention_out': ATTENTION_OUT, 'mlp_out': MLP_OUT,
          'classifier': CLASSIFIER}

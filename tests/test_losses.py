@@ -2,8 +2,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 import reference
+
 from gpt1_jax import finetune, losses, optimizer, sharding
 from gpt1_jax.heads import TaskModel
 from gpt1_jax.model import GPT, GPTConfig, Table
@@ -41,6 +41,23 @@ def test_token_losses_of_bfloat16_states_are_float32():
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
+@pytest.mark.parametrize('dtype, tolerance', [('float32', 1e-5), ('bfloat16', 0.02)])
+def test_gradient_of_token_losses_is_softmax_minus_one_hot_weighted_by_place(dtype, tolerance):
+    hidden, rows = (jnp.asarray(generator().normal(size=s), dtype) for s in ((2, 3, 8), (13, 8)))
+    targets, weights = np.array([[0, 12, 3], [3, 7, 3]]), np.array([[1.0, -2.0, 0.5], [0.0, 3.0, 0.25]], np.float32)
+    by_hidden, by_rows = jax.grad(lambda h, r: jnp.sum(losses.token_losses(h, r, targets) * weights), argnums=(0, 1))(hidden, rows)
+    assert by_hidden.dtype == by_rows.dtype == jnp.dtype(dtype)
+    h, r = np.asarray(hidden, np.float64), np.asarray(rows, np.float64)
+    by_logit = (reference.softmax(h @ r.T) - np.eye(13)[targets]) * weights[:, :, None]
+    for found, expected in [(by_hidden, by_logit @ r), (by_rows, np.einsum('blr,bld->rd', by_logit, h))]:
+        np.testing.assert_allclose(np.asarray(found, np.float64), expected, atol=tolerance * np.abs(expected).max())
+
+
+@pytest.mark.parametrize('target', [10, 40_993])
+def test_a_target_that_is_no_row_makes_the_loss_not_a_number(target):
+    assert np.isnan(losses.token_losses(jnp.ones((1, 1, 4)), jnp.ones((10, 4)), jnp.array([[target]]))).all()
+
+
 def example_table():
     return Table(*(generator().normal(size=(n, 8)).astype(np.float32) for n in (11, 3, 6)))
 
@@ -72,11 +89,6 @@ def test_auxiliary_loss_of_a_sequence_without_tokens_is_zero():
 def test_task_loss_is_minus_the_logarithm_of_the_label_s_probability():
     logits = np.log([[0.5, 0.25, 0.25], [0.1, 0.2, 0.7]]) + 3
     np.testing.assert_allclose(losses.task_loss(jnp.asarray(logits), jnp.array([1, 2])), [1.386294, 0.356675], rtol=1e-5)
-
-
-def test_weighted_mean_counts_rows_of_weight_alone():
-    assert float(losses.weighted_mean(jnp.array([1.0, 2.0, 6.0, 99.0]), jnp.array([1.0, 1.0, 1.0, 0.0]))) == 3
-    assert float(losses.weighted_mean(jnp.array([5.0]), jnp.array([0.0]))) == 0
 
 
 # The loss of fine-tuning, Eq. 5, as one update of gpt1_jax.finetune computes it
@@ -137,26 +149,24 @@ def parameters(config, head, n_labels, K, scale, seed=1):
     return reference.random_like(shapes['params'], seed, scale)
 
 
-@pytest.mark.parametrize('rate', [0.0, 0.1], ids=['without dropout', 'with dropout'])
-def test_fine_tuning_loss_over_all_40993_rows_is_the_released_formula(rate):
-    config = GPTConfig(n_special=3, n_embd=8, n_layer=2, n_head=2, n_inner=16, embd_dropout=rate, attn_dropout=rate,
-                       resid_dropout=rate)
+def test_fine_tuning_loss_over_all_40993_rows_is_the_released_formula():
+    config = GPTConfig(n_special=3, n_embd=8, n_layer=2, n_head=2, n_inner=16)
     assert config.vocab_size + config.n_special + config.n_ctx == 40_993
     params = parameters(config, 'choice', 1, K=2, scale=0.5)
     batch = batch_of('choice', config, [(5, 12), (9, 6), (12, 12)], 1)  # different lengths; every choice counts
     metrics, _ = first_update(config, 'choice', 1, params, batch)
-    # The classifier's own rate is 0.1 whatever the backbone's.
-    total, task, lm = released_loss(params, batch, 'choice', 0.5, rate, 0.1, (SEED, 0))
+    total, task, lm = released_loss(params, batch, 'choice', 0.5, 0.1, 0.1, (SEED, 0))
     assert float(metrics['loss']) == pytest.approx(total, rel=1e-5)
     assert float(metrics['task_loss']) == pytest.approx(task, rel=1e-5)
     assert float(metrics['lm_loss']) == pytest.approx(lm, rel=1e-5)
 
 
 TINY = GPTConfig(vocab_size=10, n_special=3, n_ctx=12, n_embd=8, n_layer=2, n_head=2, n_inner=12)
+FOUR_PAIRS = [(5, 12), (9, 6), (7, 7), (12, 4)]  # lengths
 
 
 @pytest.mark.parametrize('head, n_labels, lengths', [
-    ('classify', 3, [(5,), (12,), (9,), (7,)]), ('similarity', 2, [(5, 5), (12, 12)]), ('choice', 1, [(5, 12), (9, 6)])])
+    ('classify', 3, [(5,), (12,), (9,), (7,)]), ('similarity', 2, [(5, 5), (12, 12)]), ('choice', 1, FOUR_PAIRS)])
 def test_gradient_of_the_fine_tuning_loss_is_the_released_formula_s_slope(head, n_labels, lengths):
     """In every leaf, along a random direction, against central differences of the numpy transcription, dropout on."""
     params = parameters(TINY, head, n_labels, len(lengths[0]), scale=0.4)
@@ -179,7 +189,7 @@ def test_gradient_of_the_fine_tuning_loss_is_the_released_formula_s_slope(head, 
 def test_microbatches_give_the_loss_and_gradients_of_the_whole_batch_in_fine_tuning():
     """Sequences of an example stay together, and the classifier's rows and the backbone's are numbered apart."""
     params = parameters(TINY, 'choice', 1, 2, scale=0.4)
-    batch = batch_of('choice', TINY, [(5, 12), (9, 6), (7, 7), (12, 4)], 1)
+    batch = batch_of('choice', TINY, FOUR_PAIRS, 1)
     metrics, gradients = first_update(TINY, 'choice', 1, params, batch, microbatches=2)
     expected = released_loss(params, batch, 'choice', 0.5, 0.1, 0.1, (SEED, 0))
     assert float(metrics['loss']) == pytest.approx(expected[0], rel=1e-5)

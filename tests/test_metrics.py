@@ -199,13 +199,14 @@ def test_command_prints_correlations_for_values(tmp_path, capsys):
 
 
 def test_three_labels_have_accuracy_alone(tmp_path, capsys):
-    path = predictions_file(tmp_path, {'id': 'a', 'gold': 2, 'scores': [0, 1, 2]}, {'id': 'b', 'gold': 0, 'scores': [0, 1, 2]})
+    path = predictions_file(tmp_path, *({'id': str(gold), 'gold': gold, 'scores': [0, 1, 2]} for gold in (2, 0)))
     assert metrics.main([path]) == 0
     assert capsys.readouterr().out.split()[:2] == ['accuracy', '0.5000']
 
 
 def test_rows_without_gold_are_left_out(tmp_path):
-    path = predictions_file(tmp_path, {'id': 'a', 'gold': None, 'scores': [0, 1]}, {'id': 'b', 'gold': 1, 'scores': [0, 1]})
+    golds = {'a': None, 'b': 1}
+    path = predictions_file(tmp_path, *({'id': name, 'gold': golds[name], 'scores': [0, 1]} for name in golds))
     ids, gold, scores = metrics.read_predictions(path)
     assert (ids, gold, scores.tolist()) == (['b'], [1], [[0.0, 1.0]])
 
@@ -215,8 +216,10 @@ GOOD = {'id': 'a', 'gold': 1, 'scores': [0.0, 1.0]}
 
 @pytest.mark.parametrize('row, cause', [
     ('{"id": "a"', 'line 2: not JSON'), ([1], 'line 2: list, expected an object'),
-    ({'id': 'a', 'scores': [0, 1]}, "line 2: no field 'gold'"), ({'id': 'a', 'gold': 2, 'scores': [0, 1]}, 'out of range 0..1'),
-    ({'id': 'a', 'gold': 'x', 'scores': [0, 1]}, "gold 'x' is neither"), ({'id': 'a', 'gold': 1, 'scores': []}, 'finite numbers'),
+    ({'id': 'a', 'scores': [0, 1]}, "line 2: no field 'gold'"),
+    ({'id': 'a', 'gold': 2, 'scores': [0, 1]}, 'out of range 0..1'),
+    ({'id': 'a', 'gold': 'x', 'scores': [0, 1]}, "gold 'x' is neither"),
+    ({'id': 'a', 'gold': 1, 'scores': []}, 'finite numbers'),
     ('{"id": "a", "gold": 1, "scores": [NaN, 1]}', 'finite numbers'),
     ({'id': 'a', 'gold': 1, 'scores': [0, 1, 2]}, 'line 2: 3 scores, the lines before have 2')])
 def test_a_bad_row_is_one_line_naming_file_and_line(tmp_path, capsys, row, cause):

@@ -1,11 +1,12 @@
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 import reference
+
 from gpt1_jax import losses
 from gpt1_jax.dropout import Key
 from gpt1_jax.errors import UserError
@@ -25,8 +26,13 @@ def params():
     return reference.random_like(shapes(SMALL), seed=1)
 
 
+@functools.partial(jax.jit, static_argnums=0)
+def apply(config, params, tokens, key):
+    return GPT(config).apply({'params': params}, tokens, key)[0]
+
+
 def hidden(config, params, tokens=TOKENS, key=None):
-    return np.asarray(jax.jit(lambda p, t: GPT(config).apply({'params': p}, t, key)[0])(params, tokens))
+    return np.asarray(apply(config, params, tokens, key))
 
 
 # The configuration

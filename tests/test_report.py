@@ -1,5 +1,6 @@
 """experiments.report, plots and baselines: figures recomputed from predictions, in tables and plots."""
 import json
+import re
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ COUNTS = {'random_long': 100, 'random_seen': 20, 'held_long': 90, 'held_seen': 1
 
 def predictions(path, right, n=100):
     """Predictions of which the first `right` are right; gold alternates."""
-    rows = [{'id': str(i), 'gold': i % 2, 'scores': [1.0, 0.0] if (i % 2 == 0) == (i < right) else [0.0, 1.0]} for i in range(n)]
+    scores = {0: [1.0, 0.0], 1: [0.0, 1.0]}
+    rows = [{'id': str(i), 'gold': i % 2, 'scores': scores[i % 2 if i < right else 1 - i % 2]} for i in range(n)]
     path.write_text(''.join(json.dumps(row) + '\n' for row in rows))
     return str(path)
 
@@ -24,16 +26,18 @@ def written(tmp_path, capsys):
         report.Run('pretrained', 'pretrained', predictions(tmp_path / 'a.jsonl', 80)),
         report.Run('scratch', 'scratch', predictions(tmp_path / 'b.jsonl', 60)),
         report.Run('word overlap', 'baseline', predictions(tmp_path / 'c.jsonl', 70))), (('pretrained', 'scratch'),))
-    curve = [{'step': 10, 'loss': 5.0}, {'step': 20, 'loss': 4.0}, {'step': 20, 'valid_loss': 3.0, 'valid_perplexity': 20.1}]
+    curve = [{'step': 10, 'loss': 5.0}, {'step': 20, 'loss': 4.0},
+             {'step': 20, 'valid_loss': 3.0, 'valid_perplexity': 20.1}]
     zero_shot = {0: predictions(tmp_path / 'z0.jsonl', 50), 10: predictions(tmp_path / 'z1.jsonl', 90)}
-    main = report.write(tmp_path / 'out', 'A title', 'What it is.', {'documents': 1085, 'rate': 1e-3}, curve, [comparison],
-                        zero_shot, COUNTS)
+    facts = {'documents': 1085, 'rate': 1e-3}
+    main = report.write(tmp_path / 'out', 'A title', 'What it is.', facts, curve, [comparison], zero_shot, COUNTS)
     return tmp_path / 'out', main, capsys.readouterr().out
 
 
 def test_report_has_value_n_and_interval_of_each_run(written):
     text = (written[0] / 'report.md').read_text()
-    assert '| pretrained | 100 | 80.0 | 72.0 to 87.0 |' in text or '| pretrained | 100 | 80.0 | 7' in text
+    low, high = map(float, re.search(r'\| pretrained \| 100 \| 80\.0 \| ([\d.]+) to ([\d.]+) \|', text).groups())
+    assert (low, high) == pytest.approx((72, 88), abs=1.5)  # 80 -+ 1.96 * 4
     assert '| scratch | 100 | 60.0 |' in text and '| word overlap | 100 | 70.0 |' in text
 
 
@@ -98,8 +102,9 @@ def test_word_overlap_prefers_the_choice_sharing_rare_words():
 
 def test_word_overlap_answers_the_same_above_the_threshold():
     pairs = [Example('0', ('red fox', 'red fox den'), (), 1), Example('1', ('blue sky', 'green sea'), (), 0)]
-    scores = baselines.word_overlap_similarity(pairs, [Example('x', ('red fox', 'blue fox')), Example('y', ('fox', 'sea'))])
-    assert scores.shape == (2, 2) and np.allclose(scores.sum(-1), 0) and scores.argmax(-1).tolist()[1] == 0
+    tried = [Example('x', ('red fox', 'red fox')), Example('y', ('fox', 'sea'))]
+    scores = baselines.word_overlap_similarity(pairs, tried)
+    assert scores.shape == (2, 2) and np.allclose(scores.sum(-1), 0) and scores.argmax(-1).tolist() == [1, 0]
     assert baselines.word_overlap_similarity(pairs, pairs).argmax(-1).tolist() == [1, 0]
 
 

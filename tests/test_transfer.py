@@ -2,8 +2,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 import reference
+
 from gpt1_jax import transfer
 from gpt1_jax.errors import UserError
 from gpt1_jax.model import GPT, GPTConfig
@@ -44,14 +44,14 @@ def test_the_number_of_layers_is_an_argument_and_compiles_nothing_again():
 
 
 def test_a_matching_checkpoint_without_specials_is_accepted():
-    transfer.check(tree(1, n_special=3), tree(2), 4)
-    transfer.check(tree(1), tree(2), -1)
+    transfer.transfer(tree(1, n_special=3), tree(2), 4)
+    transfer.transfer(tree(1), tree(2), -1)
 
 
 @pytest.mark.parametrize('n', [-2, 5])
 def test_a_number_of_layers_that_the_model_lacks_is_refused(n):
     with pytest.raises(UserError, match=rf'n_transfer = {n} .* to 4 \(all layers\)'):
-        transfer.check(tree(1), tree(2), n)
+        transfer.transfer(tree(1), tree(2), n)
 
 
 @pytest.mark.parametrize('sizes, name', [
@@ -60,7 +60,7 @@ def test_a_number_of_layers_that_the_model_lacks_is_refused(n):
     (dict(n_layer=1), 'blocks/attn/out/bias'), (dict(n_special=3), 'embed/specials')])
 def test_a_leaf_of_another_shape_is_refused_by_name(sizes, name):
     with pytest.raises(UserError, match=f'^{name} has shape'):
-        transfer.check(tree(1), tree(2, **sizes), 2)
+        transfer.transfer(tree(1), tree(2, **sizes), 2)
 
 
 @pytest.mark.parametrize('missing_from', ['the checkpoint', 'the model'])
@@ -69,4 +69,4 @@ def test_a_leaf_that_one_side_lacks_is_refused_by_name(missing_from):
     poor = old if missing_from == 'the checkpoint' else fresh
     del poor['blocks']['ln_2']['scale']
     with pytest.raises(UserError, match='^blocks/ln_2/scale'):
-        transfer.check(fresh, old, 2)
+        transfer.transfer(fresh, old, 2)

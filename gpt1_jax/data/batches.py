@@ -6,11 +6,14 @@ from gpt1_jax.data.tokens import permutation
 WINDOW = 50  # batches that are sorted by length together
 
 
-def lengths(rows, n=4, multiple=8):
-    """At most `n` static lengths for padding, at even quantiles of the rows' own, rounded up. rows: list of Encoded."""
+def lengths(rows, n_ctx, n=4):
+    """At most `n` static lengths for padding: even quantiles of the rows' own, rounded up to 8, never above n_ctx.
+
+    rows: list of Encoded.
+    """
     own = np.array([max(map(len, row.sequences)) for row in rows])
-    chosen = {int(-(-np.quantile(own, (i + 1) / n, method='higher') // multiple) * multiple) for i in range(n)}
-    return tuple(sorted(chosen))
+    quantiles = (np.quantile(own, (i + 1) / n, method='higher') for i in range(n))
+    return tuple(sorted({min(-(-int(q) // 8) * 8, n_ctx) for q in quantiles}))
 
 
 def steps_per_epoch(rows, size):
@@ -32,18 +35,17 @@ def train_batch(rows, step, seed, size, sizes):
 
 
 def eval_batches(rows, size, sizes):
-    """Yield (indices int[n], batch) over all rows, sorted by length; the last batch is filled up with rows of weight 0."""
+    """Yield (indices int[n], batch) over all rows, sorted by length; the last batch is filled up with copies of
+    its last row, which count for nothing: it has more rows than indices then."""
     order = np.argsort([max(map(len, row.sequences)) for row in rows], kind='stable')
     for first in range(0, len(order), size):
         chosen = order[first:first + size]
-        batch = pad([rows[i] for i in chosen] + [rows[chosen[-1]]] * (size - len(chosen)), sizes)
-        batch['weight'][len(chosen):] = 0
-        yield chosen, batch
+        yield chosen, pad([rows[i] for i in chosen] + [rows[chosen[-1]]] * (size - len(chosen)), sizes)
 
 
 def pad(rows, sizes):
     """Arrays of a batch: tokens int32[B, K, L], mask float32[B, K, L] (1 at real tokens), extract int32[B, K] (the place of
-    the extract token), label int32[B] (0 where there is none), weight float32[B]. L is the smallest size that fits."""
+    the extract token), label int32[B] (0 where there is none). L is the smallest size that fits."""
     longest = max(len(s) for row in rows for s in row.sequences)
     L = min(size for size in sizes if size >= longest)
     shape = len(rows), len(rows[0].sequences)
@@ -54,4 +56,4 @@ def pad(rows, sizes):
             mask[b, k, :len(sequence)] = 1
             extract[b, k] = len(sequence) - 1
     label = np.array([0 if row.label is None else row.label for row in rows], np.int32)
-    return {'tokens': tokens, 'mask': mask, 'extract': extract, 'label': label, 'weight': np.ones(len(rows), np.float32)}
+    return {'tokens': tokens, 'mask': mask, 'extract': extract, 'label': label}

@@ -167,7 +167,7 @@ def _field(record, field, where):
 
 def _read_tfds(spec, field):
     """tfds:NAME:SPLIT[:FIELD]; NAME may hold a config and a version, as in tfds:wiki40b/en:1.3.0:train."""
-    match = re.fullmatch(r'tfds:([^:]+(?::\d+\.\d+\.\d+)?):([^:]+)(?::([^:]+))?', spec)
+    match = re.fullmatch(r'tfds:([^:]+(?::\d+\.\d+\.\d+)?):([^:\[]+(?:\[[^\]]*\])?)(?::([^:]+))?', spec)
     if not match:
         raise UserError(f'{spec}: must be tfds:NAME:SPLIT or tfds:NAME:SPLIT:FIELD')
     name, split, field = match[1], match[2], match[3] or field

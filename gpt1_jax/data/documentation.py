@@ -205,7 +205,9 @@ def source_files(package: str, root: str) -> list[tuple[str, str]]:
 def topics() -> list[tuple[str, str]]:
     """(name, text) of Python's help topics; none where the distribution leaves them out."""
     try:
-        from pydoc_data.topics import topics as texts  # a module holding one dictionary of strings
+        from pydoc_data.topics import (
+            topics as texts,  # a module holding one dictionary of strings
+        )
     except ImportError:
         return []
     return [('topic.' + name, text_of([texts[name]])) for name in sorted(texts)]
@@ -217,7 +219,9 @@ def documents() -> list:
     Names are 'topic.assert', 'python.json.decoder', 'numpy.linalg._linalg', ...; text is prose, UTF-8, not yet
     lower-cased. Takes about ten seconds on one core; reads files only. Packages that aren't installed are left out.
     """
-    from gpt1_jax.data.corpus import Document  # corpus offers this module as its default
+    from gpt1_jax.data.corpus import (
+        Document,  # corpus offers this module as its default
+    )
     found = topics()
     roots = [('python', sysconfig.get_path('stdlib'))]
     for package in PACKAGES:

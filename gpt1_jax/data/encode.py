@@ -67,7 +67,7 @@ def units(documents: Iterable[Document], size: int = UNIT_CHARACTERS) -> Iterato
 
 
 def count_words(documents: Iterable[Document], processes: int = 1, characters: int | None = None) -> dict[str, int]:
-    """How often each word stands in the documents, for `tokenizer.train`. characters: of them all, for the time left."""
+    """How often each word stands in the documents, for `tokenizer.train`. characters: of them all, if known."""
     counts, report = collections.Counter(), reporter('counting words', 'words', characters)
     documents_read = 0
     for unit, found in ordered_map(_count, units(documents), processes):
@@ -90,32 +90,32 @@ def encode(documents: Iterable[Document], directory: str | os.PathLike, tokenize
     directory.mkdir(parents=True, exist_ok=True)
     key = f'{tokenizer.fingerprint} {shard_tokens} {UNIT_CHARACTERS}'
     report = reporter(label, 'tokens', characters)
-    shards, rest = _kept(directory, units(documents), key, report)
+    shards, rest = _kept(directory, units(documents), key, shard_tokens, report)
     documents_read = sum(shard['documents'] for shard in shards)
     arrays, made_from = [], []
 
-    def close(last):
-        shards.append(_write_shard(directory, len(shards), arrays, made_from, key, last))
+    def close():
+        shards.append(_write_shard(directory, len(shards), arrays, made_from, key))
         arrays.clear()
         made_from.clear()
 
     for unit, (ids, unknown) in ordered_map(functools.partial(_encode, tokenizer), rest, processes):
         # Only once there is something to put into the next one: no shard is empty.
         if len(ids) and sum(map(len, arrays)) >= shard_tokens:
-            close(last=False)
+            close()
         arrays.append(ids)
         made_from.append((unit.documents, unknown, _digest(unit)))
         documents_read += unit.documents
         report(documents_read, len(ids), unit.characters)
-    if arrays:
-        close(last=True)
+    if any(map(len, arrays)):
+        close()
+    if not shards:
+        raise UserError(f'{label}: {documents_read} documents and no word in them')
     for file in directory.iterdir():  # of an earlier run with more text, or half-written
         if re.fullmatch(r'\d{5}\.(bin|json)(\.partial)?', file.name) and (
                 file.suffix == '.partial' or int(file.stem) >= len(shards)):
             file.unlink()
     totals = {name: sum(shard[name] for shard in shards) for name in ('documents', 'tokens', 'unknown')}
-    if not totals['tokens']:
-        raise UserError(f'{label}: {totals["documents"]} documents and no word in them')
     fields = ('file', 'documents', 'tokens', 'unknown', 'sha256')
     return {**totals, 'shards': [{name: shard[name] for name in fields} for shard in shards]}
 
@@ -182,7 +182,7 @@ def write_json(file: pathlib.Path, value) -> None:
     _write(file, json.dumps(value, indent=1, ensure_ascii=False).encode() + b'\n')
 
 
-def _kept(directory, stream, key, report):
+def _kept(directory, stream, key, shard_tokens, report):
     """The shards of an earlier run that the stream of units still begins with, and the rest of that stream."""
     shards, documents = [], 0
     while True:
@@ -195,7 +195,7 @@ def _kept(directory, stream, key, report):
             if fits:
                 taken = list(itertools.islice(stream, shard['units']))
                 fits = _digests(map(_digest, taken)) == shard['made_from']
-            if fits and shard['last']:  # closed by the end of the text, so that must still be where it ends
+            if fits and shard['tokens'] < shard_tokens:  # closed by the end of the text: it must still end there
                 following = list(itertools.islice(stream, 1))
                 taken += following
                 fits = not following
@@ -209,7 +209,7 @@ def _kept(directory, stream, key, report):
         shards.append(shard)
 
 
-def _write_shard(directory, number, arrays, made_from, key, last):
+def _write_shard(directory, number, arrays, made_from, key):
     """Writes a shard and, after it, the .json that vouches for it. Returns what the .json holds."""
     data = np.concatenate(arrays).astype(DTYPE).tobytes()
     file = directory / f'{number:05d}.bin'
@@ -219,7 +219,7 @@ def _write_shard(directory, number, arrays, made_from, key, last):
     shard = {'file': file.name, 'documents': sum(documents for documents, _, _ in made_from),
              'tokens': len(data) // DTYPE.itemsize, 'unknown': sum(unknown for _, unknown, _ in made_from),
              'sha256': hashlib.sha256(data).hexdigest(), 'key': key, 'units': len(made_from),
-             'made_from': _digests(digest for _, _, digest in made_from), 'last': last}
+             'made_from': _digests(digest for _, _, digest in made_from)}
     write_json(file.with_suffix('.json'), shard)
     return shard
 

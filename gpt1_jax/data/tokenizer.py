@@ -41,42 +41,7 @@ _COVERAGE = 0.9999
 _LONGEST_WORD = 256  # characters; longer ones (dumps, addresses) are encoded but teach the vocabulary nothing
 _BYTES = 256
 # Never given to the trainer, which gives them a meaning of its own (space, unknown, end of text).
-_RESERVED = {END, '▅', '\0', _ABSENT, ' ', '\t', '\n'}
-
-
-def from_published(encoder_json: str | os.PathLike, merges_bpe: str | os.PathLike) -> 'Tokenizer':
-    """The released vocabulary (encoder_bpe_40000.json, vocab_40000.bpe) as a `Tokenizer` with the released ids.
-
-    Any text gets the ids of the released code (given the same spaCy and ftfy). UserError when a file is missing or
-    the two don't have the released layout.
-    """
-    pieces, characters = _read_published(pathlib.Path(encoder_json), pathlib.Path(merges_bpe))
-    from sentencepiece import sentencepiece_model_pb2 as proto  # needs protobuf; only this function does
-    model = proto.ModelProto()
-    kind = proto.ModelProto.SentencePiece
-    for row, piece in enumerate(pieces):
-        piece = piece.removesuffix('</w>') + END if piece.endswith('</w>') else piece
-        if row == 0:
-            model.pieces.add(piece=piece, score=0, type=kind.UNKNOWN)
-        elif row == len(pieces) - 1:
-            model.pieces.add(piece=LINE_BREAK, score=0, type=kind.CONTROL)
-        else:
-            # A merge scores by its rank. Joining the last character with its end mark comes before every merge:
-            # in the released code a word's last character carries the mark from the start.
-            rank = row - 2 * characters
-            model.pieces.add(piece=piece, score=-rank if rank > 0 else int(row > characters), type=kind.NORMAL)
-    # SentencePiece appends the end mark as a character of its own; it needs a row though no word leaves it alone.
-    model.pieces.add(piece=END, score=-1e6, type=kind.NORMAL)
-    model.trainer_spec.model_type = proto.TrainerSpec.BPE
-    model.trainer_spec.vocab_size = len(model.pieces)
-    model.trainer_spec.treat_whitespace_as_suffix = True
-    model.trainer_spec.unk_id = 0
-    model.trainer_spec.bos_id = model.trainer_spec.eos_id = model.trainer_spec.pad_id = -1
-    model.normalizer_spec.name = 'identity'
-    model.normalizer_spec.add_dummy_prefix = True
-    model.normalizer_spec.remove_extra_whitespaces = False
-    model.normalizer_spec.escape_whitespaces = True
-    return Tokenizer(model.SerializeToString(deterministic=True), vocab_size=len(pieces), newline_id=len(pieces) - 1)
+RESERVED = {END, '▅', '\0', _ABSENT, ' ', '\t', '\n'}
 
 
 def train(words_or_texts: Mapping[str, int] | Iterable[str], merges: int | None = None,
@@ -141,7 +106,7 @@ def _alphabet(counts):
     for word, count in counts.items():
         for character in word:
             frequency[character] += count
-    for character in _RESERVED:
+    for character in RESERVED:
         del frequency[character]
     ranked = sorted(frequency.items(), key=lambda item: (-item[1], item[0]))
     before = itertools.accumulate((count for _, count in ranked), initial=0)
@@ -149,46 +114,9 @@ def _alphabet(counts):
     return {character for (character, _), seen in zip(ranked, before) if seen < covered}
 
 
-def _read_published(encoder_file, merges_file):
-    """Reads and checks the two released files: (pieces in id order, number of characters)."""
-    try:
-        encoder = json.loads(encoder_file.read_text('utf-8'))
-        lines = merges_file.read_text('utf-8').split('\n')
-    except OSError as error:
-        raise UserError(f'{error.filename}: cannot read the published vocabulary ({error.strerror})') from None
-    except UnicodeDecodeError:
-        raise UserError(f'{encoder_file}, {merges_file}: the published vocabulary is not UTF-8 text') from None
-    except json.JSONDecodeError as error:
-        raise UserError(f'{encoder_file}: not JSON, line {error.lineno} ({error.msg})') from None
-    ids = list(encoder.values()) if isinstance(encoder, dict) else [None]
-    if not all(type(i) is int for i in ids) or sorted(ids) != list(range(len(ids))):
-        raise UserError(f'{encoder_file}: must map each piece to its id, 0 to the number of pieces')
-    pieces = sorted(encoder, key=encoder.get)
-    if not lines[0].startswith('#version'):
-        raise UserError(f'{merges_file}: line 1 is not "#version: ..."')
-    merges = [line.split() for line in lines[1:] if line]
-    characters = (len(pieces) - 2 - len(merges)) // 2
-    if characters < 1 or len(pieces) != 2 + 2 * characters + len(merges):
-        raise UserError(f'{encoder_file} has {len(pieces)} pieces and {merges_file} {len(merges)} merges: they do not '
-                        'belong together (released: 40478 and 40000)')
-    known = set(pieces[1:1 + 2 * characters])
-    if pieces[0] != '<unk>' or pieces[-1] != '\n</w>' or any(
-            len(piece) != 1 or pieces[row + characters] != piece + '</w>' or piece in _RESERVED
-            for row, piece in enumerate(pieces[1:1 + characters], 1)):
-        raise UserError(f'{encoder_file}: not in the released order (<unk>, characters, characters with </w>, merges, '
-                        'line break)')
-    for number, merge in enumerate(merges):
-        expected = pieces[1 + 2 * characters + number]
-        if len(merge) != 2 or ''.join(merge) != expected or not known.issuperset(merge):
-            raise UserError(f'{merges_file}: line {number + 2} {" ".join(merge)!r} does not make piece '
-                            f'{1 + 2 * characters + number} {expected!r} of {encoder_file} from earlier ones')
-        known.add(expected)
-    return pieces, characters
-
-
 @dataclasses.dataclass(frozen=True)
 class Tokenizer:
-    """Text to ids and back. Made by `from_published`, `train` or `Tokenizer.load`.
+    """Text to ids and back. Made by `train`, `published.from_published` or `Tokenizer.load`.
 
     vocab_size: ordinary rows, without the three specials; 40478 for the published vocabulary.
     newline_id: the token of a line break, which also ends a document.
@@ -290,27 +218,37 @@ class Tokenizer:
         Its own space always; and without byte rows any unknown character, of which it joins neighbours into one token
         (the released code has one for each) and leaves the end mark of a word's last one over.
         """
-        if self._engine.is_byte(self._engine.piece_to_id('<0x00>')):
+        if self._has_bytes:
             return re.compile(END)
         pieces = (self._engine.id_to_piece(i) for i in range(1, self.vocab_size))
         characters = {piece for piece in pieces if len(piece) == 1} - {END}
         return re.compile('[^ ' + re.escape(''.join(sorted(characters))) + ']')
 
     def _odd_word(self, word):
-        """A word with characters SentencePiece must not be given: each is `unk_id`, and no merge reaches across it."""
+        """A word with characters SentencePiece must not be given: no merge reaches across them.
+
+        Each is spelt in bytes where there are rows for them, and else is `unk_id`.
+        """
+        spelt = [self.unk_id]
+        if self._has_bytes:  # then only END is odd
+            spelt = [self._engine.piece_to_id(f'<0x{byte:02X}>') for byte in END.encode()]
         ids, position = [], 0
         tail = len(self._engine.encode(_ABSENT))
         for odd in self._odd.finditer(word):
             if position < odd.start():
                 # An unknown character after it keeps the stretch from being taken for the end of a word.
                 ids.extend(self._engine.encode(word[position:odd.start()] + _ABSENT)[:-tail])
-            ids.append(self.unk_id)
+            ids.extend(spelt)
             position = odd.end()
         if position < len(word):
             ids.extend(self._engine.encode(word[position:]))
         elif self._bare_end is not None:
             ids.append(self._bare_end)
         return ids
+
+    @functools.cached_property
+    def _has_bytes(self):
+        return self._engine.is_byte(self._engine.piece_to_id('<0x00>'))
 
     @functools.cached_property
     def _bare_end(self):

@@ -29,7 +29,8 @@ def read_manifest(directory: str | os.PathLike) -> dict:
         manifest = json.loads(file.read_bytes())
         found = manifest['format']
     except FileNotFoundError:
-        raise UserError(f'{directory}: not a prepared corpus (no {MANIFEST} in it): run python -m gpt1_jax.prepare') from None
+        raise UserError(f'{directory}: not a prepared corpus (no {MANIFEST} in it): '
+                        'run python -m gpt1_jax.prepare') from None
     except OSError as error:
         raise UserError(f'{file}: cannot be read ({error.strerror})') from None
     except (ValueError, KeyError, TypeError) as error:
@@ -56,7 +57,8 @@ def open_split(directory: str | os.PathLike, split: str, verify: bool = False) -
         except OSError as error:
             raise UserError(f'{file}: shard cannot be read ({error.strerror})') from None
         if size != entry['tokens'] * DTYPE.itemsize:
-            raise UserError(f'{file}: {size} bytes, the manifest says {entry["tokens"]} tokens of {DTYPE.itemsize} bytes')
+            raise UserError(f'{file}: {size} bytes, the manifest says {entry["tokens"]} tokens '
+                            f'of {DTYPE.itemsize} bytes')
         if verify and sha256(file) != entry['sha256']:
             raise UserError(f'{file}: damaged, its SHA-256 is not the one in the manifest')
         shards.append(np.memmap(file, DTYPE, mode='r'))

@@ -12,7 +12,7 @@ def rows(n=103, seed=0):
 
 def test_an_epoch_has_every_row_at_most_once_and_drops_the_partial_batch():
     data = rows()
-    seen = [t for step in range(25) for t in batches.train_batch(data, step, 0, 4, batches.lengths(data))['tokens'][:, 0, 0]]
+    seen = [t for step in range(25) for t in batches.train_batch(data, step, 0, 4, batches.lengths(data, 96))['tokens'][:, 0, 0]]
     assert len(seen) == len(set(seen)) == 100
 
 
@@ -34,7 +34,7 @@ def test_a_batch_is_a_function_of_the_step_alone():
 
 def test_rows_of_a_batch_are_of_similar_length():
     data = rows(4000)
-    sizes = batches.lengths(data)
+    sizes = batches.lengths(data, 96)
     padded = sum(batches.train_batch(data, s, 0, 8, sizes)['tokens'].size for s in range(500))
     real = sum(len(r.sequences[0]) for r in data)
     assert padded / real < 1.35  # in random batches padded to their longest row it is 1.8
@@ -42,7 +42,7 @@ def test_rows_of_a_batch_are_of_similar_length():
 
 def test_there_are_at_most_four_lengths_and_the_longest_row_fits():
     data = rows(1000)
-    sizes = batches.lengths(data)
+    sizes = batches.lengths(data, 96)
     assert len(sizes) <= 4 and all(s % 8 == 0 for s in sizes)
     assert max(len(r.sequences[0]) for r in data) <= sizes[-1] <= 96
 
@@ -54,10 +54,14 @@ def test_padding_puts_mask_and_extract_where_the_tokens_end():
     assert batch['extract'].tolist() == [[2, 3]] and batch['label'].tolist() == [1]
 
 
-def test_evaluation_covers_every_row_and_pads_the_last_batch_with_weight_zero():
+def test_evaluation_covers_every_row_once_and_fills_up_the_last_batch():
     data = rows(13)
-    found = list(batches.eval_batches(data, 4, batches.lengths(data)))
+    found = list(batches.eval_batches(data, 4, batches.lengths(data, 96)))
     assert sorted(i for indices, _ in found for i in indices) == list(range(13))
-    assert [batch['weight'].tolist() for _, batch in found][-1] == [1, 0, 0, 0]
+    assert [(len(indices), len(batch['tokens'])) for indices, batch in found] == [(4, 4), (4, 4), (4, 4), (1, 4)]
     for indices, batch in found:
         assert (batch['tokens'][:len(indices), 0, 0] == indices + 1).all()
+
+
+def test_no_length_is_above_the_context_that_rows_were_cut_to():
+    assert batches.lengths([Encoded('a', [[1] * 98], 0, False)], 98) == (98,)

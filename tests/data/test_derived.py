@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from gpt1_jax.data import documentation, overlap
+from gpt1_jax.data import overlap
 from gpt1_jax.data.tasks import derived, json_lines
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.errors import UserError
@@ -33,8 +33,8 @@ def small():
 
 
 @pytest.fixture(scope='module')
-def real():
-    splits = derived.split(documentation.documents())
+def real(embedded_corpus):
+    splits = derived.split(embedded_corpus)
     return splits, derived.derive(splits)
 
 
@@ -49,7 +49,8 @@ def test_splits_share_no_document(small):
 
 
 def test_counts_are_those_asked_for(small):
-    assert {name: {split: len(examples) for split, examples in by_split.items()} for name, by_split in small[1].items()} == {
+    counts = {name: {split: len(found) for split, found in by_split.items()} for name, by_split in small[1].items()}
+    assert counts == {
         'cloze': {'train': 80, 'dev': 20, 'test': 40}, 'same_document': {'train': 80, 'dev': 20, 'test': 40},
         'acceptability': {'dev': 20, 'test': 40}}
 
@@ -154,7 +155,8 @@ GOOD = {'id': '0', 'texts': ['a'], 'choices': ['b', 'c'], 'label': 1}
 @pytest.mark.parametrize('change, cause', [
     ({'label': 2}, r'label 2 is out of range 0\.\.1'), ({'label': -1}, 'label -1 is out of range'),
     ({'label': '1'}, "label '1' is not a whole number"), ({'choices': ['b']}, '1 choices, expected 2'),
-    ({'texts': []}, '0 texts, expected 1'), ({'texts': 'a'}, 'texts is not a list'), ({'texts': ['']}, 'texts is not a list'),
+    ({'texts': []}, '0 texts, expected 1'), ({'texts': 'a'}, 'texts is not a list'),
+    ({'texts': ['']}, 'texts is not a list'),
     ({'id': 'first'}, "id 'first' stands twice"), ({'id': 7}, 'id 7 is not a string')])
 def test_a_bad_row_names_file_line_and_cause(tmp_path, change, cause):
     path = tmp_path / 'cloze_dev.jsonl'
@@ -170,7 +172,8 @@ def test_a_missing_field_is_named(tmp_path):
         derived.CLOZE.read(str(tmp_path), 'dev')
 
 
-@pytest.mark.parametrize('text, cause', [('', 'empty'), ('{"id"', 'line 1: not JSON'), ('[]', 'line 1: list, expected an object')])
+@pytest.mark.parametrize('text, cause', [('', 'empty'), ('{"id"', 'line 1: not JSON'),
+                                         ('[]', 'line 1: list, expected an object')])
 def test_a_file_that_is_no_such_list_is_refused(tmp_path, text, cause):
     (tmp_path / 'cloze_dev.jsonl').write_text(text)
     with pytest.raises(UserError, match=cause):

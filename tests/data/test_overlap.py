@@ -48,7 +48,8 @@ def test_boilerplate_groups_nothing():
 
 
 def test_groups_are_held_out_whole():
-    texts = [f'{word} ' * 20 + '\n' + f'Sentence of {word} shared by the pair of documents here.' for word in 'abcdefghij' for _ in (0, 1)]
+    texts = [f'{word} ' * 20 + f'\nSentence of {word} shared by the pair of documents here.'
+             for word in 'abcdefghij' for _ in (0, 1)]
     train, held = overlap.hold_out(documents(*texts), 0.3, seed=0)
     assert len(held) == 6 and len(train) == 14
     assert not {document.text for document in held} & {document.text for document in train}

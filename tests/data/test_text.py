@@ -49,8 +49,9 @@ def released_words(raw):
     return [word.text.lower() for word in nlp(text.standardize(ftfy.fix_text(raw)))]
 
 
-FRAGMENTS = ['the', 'U.S.', 'e.g.', 'a.m.', "can't", 'gonna', ':-)', 'o_O', '8-D', '10km', '....', '&amp;', '<p>', '\ufeff',
-             'http://a.b/c?d', 'ß', 'İ', 'Σ', '日本', '😀', 'e\u0301', '\x85', '\u2028', '\r', '\x1c', '\t', '\\n', ' ', ' ', '\n']
+FRAGMENTS = [
+    'the', 'U.S.', 'e.g.', 'a.m.', "can't", 'gonna', ':-)', 'o_O', '8-D', '10km', '....', '&amp;', '<p>', '\ufeff',
+    'http://a.b/c?d', 'ß', 'İ', 'Σ', '日本', '😀', 'e\u0301', '\x85', '\u2028', '\r', '\x1c', '\t', '\\n', ' ', ' ', '\n']
 
 
 def some_text(seed, length=60):

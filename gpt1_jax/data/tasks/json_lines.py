@@ -19,7 +19,8 @@ def write(path, examples: Iterable[Example]):
 def read(path, n_texts: int, n_choices: int, n_labels: int) -> list[Example]:
     """The examples of a file that `write` made. UserError naming file, line and cause."""
     try:
-        lines = pathlib.Path(path).read_text(encoding='utf-8').splitlines()
+        with open(path, encoding='utf-8') as file:
+            lines = list(file)  # lines end at line feeds alone: a text may hold other separators
     except OSError as error:
         raise UserError(f'{path}: {error.strerror}') from None
     except UnicodeDecodeError as error:

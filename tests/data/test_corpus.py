@@ -1,0 +1,136 @@
+"""Section 4.1: where text comes from."""
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from gpt1_jax.data import corpus
+from gpt1_jax.data.corpus import Document
+from gpt1_jax.errors import UserError
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A working directory with books/{a.txt, deep/c.txt.gz, d.jsonl, notes.md}."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'books' / 'deep').mkdir(parents=True)
+    (tmp_path / 'books' / 'a.txt').write_bytes('\ufeffAé\r\n'.encode())
+    (tmp_path / 'books' / 'deep' / 'c.txt.gz').write_bytes(gzip.compress(b'C'))
+    (tmp_path / 'books' / 'd.jsonl').write_text('{"text": "D1", "title": "x"}\n\n{"text": "D3", "title": "y"}\n')
+    (tmp_path / 'books' / 'notes.md').write_text('not read')
+    return tmp_path
+
+
+ALL = [('books/a.txt', 'Aé\r\n'), ('books/d.jsonl:1', 'D1'), ('books/d.jsonl:3', 'D3'), ('books/deep/c.txt.gz', 'C')]
+
+
+def read(spec, **kwargs):
+    return [(document.name, document.text) for document in corpus.documents(spec, **kwargs)]
+
+
+@pytest.mark.parametrize('spec, expected', [
+    ('books', ALL),
+    ('books/', ALL),
+    ('books/a.txt', ALL[:1]),
+    ('books/*.txt', ALL[:1]),
+    ('books/**/*.gz', ALL[3:]),
+    (['books/deep', 'books/a.txt'], [ALL[3], ALL[0]]),
+    (['books/a.txt', 'books', './books/a.txt'], ALL),
+])
+def test_a_spec_gives_its_documents_in_order_and_once(here, spec, expected):
+    assert read(spec) == expected
+
+
+def test_another_field_can_be_read(here):
+    assert read('books/d.jsonl', field='title') == [('books/d.jsonl:1', 'x'), ('books/d.jsonl:3', 'y')]
+
+
+def test_compressed_json_lines_are_read(here):
+    (here / 'e.jsonl.gz').write_bytes(gzip.compress(json.dumps({'text': 'É\nf'}).encode()))
+    assert read('e.jsonl.gz') == [('e.jsonl.gz:1', 'É\nf')]
+
+
+def test_only_one_document_is_read_at_a_time(here):
+    (here / 'bad.txt').write_bytes(b'\xff')
+    assert next(corpus.documents(['books/a.txt', 'bad.txt'])).name == 'books/a.txt'
+
+
+@pytest.mark.parametrize('name, data, message', [
+    ('x.txt', b'abc\n\xe9t\xe9', r'x.txt: not UTF-8 at byte 4 \(0xe9\)'),
+    ('x.jsonl', b'{"text": "ok"}\n{"text": "\xe9"}\n', r'x.jsonl: not UTF-8 at byte 25 \(0xe9\)'),
+    ('x.jsonl', b'{"text": "ok"}\n{"text": \n', r'x.jsonl: line 2 is not JSON \(Expecting value'),
+    ('x.jsonl', b'["text"]\n', "x.jsonl: line 1 is list, must be an object with field 'text'"),
+    ('x.jsonl', b'{"texts": "a", "id": 1}\n',
+     "x.jsonl: line 1 has no field 'text', only 'texts', 'id'; did you mean 'texts'?"),
+    ('x.jsonl', b'{}\n', "x.jsonl: line 1 has no field 'text', only none"),
+    ('x.jsonl', b'{"text": null}\n', "x.jsonl: line 1: field 'text' is NoneType, must be text"),
+    ('x.jsonl', b'\n \n', 'corpus x.jsonl holds no document'),
+    ('x.txt.gz', b'no gzip', 'x.txt.gz: cannot be read'),
+    ('x.txt.gz', gzip.compress(b'cut short' * 99)[:-9], 'x.txt.gz: cannot be read'),
+    ('x.pdf', b'', 'x.pdf: unknown kind of file, can read .txt, .txt.gz, .jsonl, .jsonl.gz'),
+])
+def test_what_cannot_be_read_is_named(here, name, data, message):
+    (here / name).write_bytes(data)
+    with pytest.raises(UserError, match=message):
+        read(name)
+
+
+@pytest.mark.parametrize('spec, message', [
+    ('absent.txt', 'absent.txt: no such file or directory'),
+    ('books/*.text', r'books/\*.text: no file matches this pattern'),
+    ('books/*', 'books/notes.md: unknown kind of file'),
+    ('empty', 'empty: no .txt, .txt.gz, .jsonl, .jsonl.gz file in this directory, it is empty'),
+    ('other', 'other: no .txt.* file in this directory, only .md'),
+    ([], 'corpus: no file, directory or other source given'),
+    ('', 'corpus: an empty name'),
+    ('tfds:imdb', 'tfds:imdb: must be tfds:NAME:SPLIT or tfds:NAME:SPLIT:FIELD'),
+])
+def test_a_spec_that_leads_nowhere_is_named(here, spec, message):
+    (here / 'empty').mkdir()
+    (here / 'other').mkdir()
+    (here / 'other' / 'x.md').touch()
+    with pytest.raises(UserError, match=message):
+        read(spec)
+
+
+def test_validation_documents_are_chosen_by_their_text_alone():
+    chosen = [corpus.is_validation(Document('any', f'text {i}'), 0.25) for i in range(12)]
+    # SHA-256 of these texts begins 82 90 ad 65 b4 8b 1b 3f ba 85 5e 41: below a quarter of the range is below 40.
+    assert chosen == [False] * 6 + [True] * 2 + [False] * 4
+    assert corpus.is_validation(Document('x', 'text 3'), 0.25) == corpus.is_validation(Document('y', 'text 3'), 0.25)
+
+
+def test_about_the_fraction_is_chosen():
+    assert 200 < sum(corpus.is_validation(Document('', str(i)), 0.1) for i in range(2500)) < 300
+
+
+def test_text_with_half_a_surrogate_pair_is_hashed():
+    assert corpus.is_validation(Document('', '\ud800'), 0.999999)
+
+
+class FakeSource(list):
+    pass
+
+
+def test_tfds_records_are_documents(monkeypatch):
+    tfds = pytest.importorskip('tensorflow_datasets')
+    asked = []
+
+    def data_source(name, split):
+        asked.append((name, split))
+        return FakeSource([{'text': b'caf\xc3\xa9', 'title': 'T', 'label': np.int64(1)}])
+
+    monkeypatch.setattr(tfds, 'data_source', data_source)
+    assert read('tfds:books:train') == [('tfds:books:train:0', 'café')]
+    assert read('tfds:wiki/en:1.3.0:train[:5%]:title') == [('tfds:wiki/en:1.3.0:train[:5%]:title:0', 'T')]
+    assert asked == [('books', 'train'), ('wiki/en:1.3.0', 'train[:5%]')]
+    with pytest.raises(UserError, match="record 0: field 'label' is int64, must be text"):
+        read('tfds:books:train:label')
+
+
+def test_a_tfds_set_that_cannot_be_opened_is_named():
+    pytest.importorskip('tensorflow_datasets')
+    with pytest.raises(UserError, match='tfds:no_such_set_at_all:train: TFDS cannot open it ') as caught:
+        read('tfds:no_such_set_at_all:train')
+    assert '\n' not in str(caught.value)

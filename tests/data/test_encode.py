@@ -1,0 +1,257 @@
+"""Section 4.1: documents to shards."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from gpt1_jax.data import encode, published, tokenizer
+from gpt1_jax.data.corpus import Document
+from gpt1_jax.errors import UserError
+
+REPOSITORY = pathlib.Path(__file__).parents[2]
+
+
+@pytest.fixture(scope='session')
+def own():
+    return tokenizer.train(['the cat sat on the mat . ab cd ef'], merges=12)
+
+
+@pytest.fixture
+def small_units(monkeypatch):
+    """Units of 20 characters, so that a few lines are many."""
+    monkeypatch.setattr(encode.units, '__defaults__', (20,))
+
+
+def documents(n=30):
+    return [Document(f'd{i}', f'the cat sat\non mat {i}\n') for i in range(n)]
+
+
+def stream_of(directory):
+    return np.concatenate([np.fromfile(file, '<u2') for file in sorted(directory.glob('*.bin'))]).tolist()
+
+
+def contents(directory):
+    return {file.name: file.read_bytes() for file in sorted(directory.iterdir())}
+
+
+def test_every_document_is_followed_by_one_line_break(own, tmp_path):
+    split = encode.encode([Document('a', '\nthe cat\n\n'), Document('b', 'sat')], tmp_path, own)
+    assert stream_of(tmp_path) == [*own.encode('the cat'), own.newline_id, *own.encode('sat'), own.newline_id]
+    assert (split['documents'], split['tokens'], split['unknown']) == (2, len(stream_of(tmp_path)), 0)
+
+
+def test_shards_say_what_they_hold(own, tmp_path, small_units):
+    split = encode.encode(documents(), tmp_path, own, shard_tokens=50)
+    assert len(split['shards']) > 3
+    for shard in split['shards']:
+        assert (tmp_path / shard['file']).stat().st_size == 2 * shard['tokens']
+        assert encode.sha256(tmp_path / shard['file']) == shard['sha256']
+    for name in ('documents', 'tokens', 'unknown'):
+        assert sum(shard[name] for shard in split['shards']) == split[name]
+    assert split['documents'] == 30
+    assert stream_of(tmp_path) == [i for d in documents() for i in [*own.encode(d.text), own.newline_id]]
+
+
+def test_unknown_characters_are_counted(tmp_path):
+    encoder = {'<unk>': 0, 'a': 1, 'a</w>': 2, 'aa</w>': 3, '\n</w>': 4}
+    (tmp_path / 'e.json').write_text(json.dumps(encoder))
+    (tmp_path / 'm.bpe').write_text('#version: 0.2\na a</w>\n')
+    small = published.from_published(tmp_path / 'e.json', tmp_path / 'm.bpe')
+    split = encode.encode([Document('', 'axa aa'), Document('', 'xx')], tmp_path / 'out', small)
+    assert stream_of(tmp_path / 'out') == [1, 0, 2, 3, 4, 0, 0, 4]
+    assert split['unknown'] == split['shards'][0]['unknown'] == 3
+
+
+def test_a_long_document_is_split_without_a_trace(own, tmp_path, small_units):
+    whole = 'the cat <b>\n\n' + 'sat &amp; mat\n' * 20 + 'a line that is longer than a unit of work\n \n'
+    split = encode.encode([Document('long', whole), Document('next', 'cat')], tmp_path, own)
+    assert stream_of(tmp_path) == [*own.encode(whole), own.newline_id, *own.encode('cat'), own.newline_id]
+    assert split['documents'] == 2
+
+
+def test_blank_documents_add_no_token(own, tmp_path, small_units):
+    blank = Document('', ' \n' * 20)
+    encode.encode([blank, *documents(2), blank, blank], tmp_path, own, shard_tokens=1)
+    assert stream_of(tmp_path) == [i for d in documents(2) for i in [*own.encode(d.text), own.newline_id]]
+
+
+def test_text_without_a_word_is_refused(own, tmp_path):
+    with pytest.raises(UserError, match='train: 1 documents and no word in them'):
+        encode.encode([Document('', '\n')], tmp_path, own, label='train')
+
+
+def test_several_processes_write_the_same_bytes(own, tmp_path, small_units):
+    one = encode.encode(documents(), tmp_path / 'one', own, shard_tokens=50)
+    two = encode.encode(documents(), tmp_path / 'two', own, processes=2, shard_tokens=50)
+    assert one == two
+    assert contents(tmp_path / 'one') == contents(tmp_path / 'two')
+
+
+class Interrupted(Exception):
+    pass
+
+
+def interrupted(source, after):
+    for number, document in enumerate(source):
+        if number == after:
+            raise Interrupted
+        yield document
+
+
+@pytest.fixture
+def encoded_units(monkeypatch):
+    """How many units each later run really encodes."""
+    done = []
+    original = encode._encode
+    monkeypatch.setattr(encode, '_encode', lambda *arguments: done.append(1) or original(*arguments))
+    return done
+
+
+@pytest.mark.parametrize('after', [0, 5, 11, 17, 29])
+def test_an_interrupted_run_goes_on_and_ends_the_same(own, tmp_path, small_units, encoded_units, after):
+    whole = encode.encode(documents(), tmp_path / 'whole', own, shard_tokens=50)
+    units = len(encoded_units)
+    with pytest.raises(Interrupted):
+        encode.encode(interrupted(documents(), after), tmp_path / 'cut', own, shard_tokens=50)
+    kept = len(list((tmp_path / 'cut').glob('*.bin')))
+    encoded_units.clear()
+    assert encode.encode(documents(), tmp_path / 'cut', own, shard_tokens=50) == whole
+    assert contents(tmp_path / 'cut') == contents(tmp_path / 'whole')
+    assert (len(encoded_units) < units) == (kept > 0)
+
+
+def test_a_finished_run_encodes_nothing_again(own, tmp_path, small_units, encoded_units):
+    first = encode.encode(documents(), tmp_path, own, shard_tokens=50)
+    encoded_units.clear()
+    assert encode.encode(documents(), tmp_path, own, shard_tokens=50) == first
+    assert not encoded_units
+
+
+def cut_file(directory):
+    file = directory / '00001.bin'
+    file.write_bytes(file.read_bytes()[:-2])
+
+
+def flip_byte(directory):
+    file = directory / '00001.bin'
+    file.write_bytes(bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:])
+
+
+@pytest.mark.parametrize('damage', [
+    cut_file, flip_byte, lambda d: (d / '00001.json').write_text('{'), lambda d: (d / '00001.json').unlink(),
+    lambda d: (d / '00002.bin').unlink(), lambda d: (d / '00007.bin.partial').write_text('left over'),
+    lambda d: (d / '00099.bin').write_text('left over')])
+def test_damaged_and_left_over_shards_are_made_again(own, tmp_path, small_units, damage):
+    encode.encode(documents(), tmp_path, own, shard_tokens=50)
+    before = contents(tmp_path)
+    damage(tmp_path)
+    encode.encode(documents(), tmp_path, own, shard_tokens=50)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize('changed', [
+    documents(31), documents(29), documents(12), [Document('', 'new'), *documents()], documents()[::-1],
+    [*documents(15), Document('', 'cat'), *documents()[16:]]])
+def test_shards_of_another_text_are_not_kept(own, tmp_path, small_units, changed):
+    encode.encode(documents(), tmp_path / 'mixed', own, shard_tokens=50)
+    mixed = encode.encode(changed, tmp_path / 'mixed', own, shard_tokens=50)
+    assert mixed == encode.encode(changed, tmp_path / 'fresh', own, shard_tokens=50)
+    assert contents(tmp_path / 'mixed') == contents(tmp_path / 'fresh')
+
+
+def test_shards_of_another_tokenizer_are_not_kept(own, tmp_path):
+    other = tokenizer.train(['the cat'], merges=3)
+    encode.encode(documents(3), tmp_path, other)
+    encode.encode(documents(3), tmp_path, own)
+    assert stream_of(tmp_path) == [i for d in documents(3) for i in [*own.encode(d.text), own.newline_id]]
+
+
+def test_files_of_others_are_left_alone(own, tmp_path):
+    (tmp_path / 'notes.txt').write_text('mine')
+    encode.encode(documents(3), tmp_path, own)
+    assert (tmp_path / 'notes.txt').read_text() == 'mine'
+
+
+def test_no_process_at_all_is_refused():
+    with pytest.raises(UserError, match='processes is 0, must be at least 1'):
+        list(encode.ordered_map(len, [[1]], 0))
+
+
+def modules_in_worker(_):
+    script = getattr(sys.modules['__main__'], '__file__', None)
+    return sorted({'jax', 'flax'} & set(sys.modules)), script
+
+
+def die(_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_imports_neither_jax_nor_the_running_script():
+    import jax  # noqa: F401  this process has it
+    assert [found for _, found in encode.ordered_map(modules_in_worker, range(2), 2)] == [([], None)] * 2
+
+
+def test_a_killed_worker_is_one_line():
+    with pytest.raises(UserError, match='one of 2 processes was killed, perhaps for want of memory: run again'):
+        list(encode.ordered_map(die, range(2), 2))
+
+
+def test_results_come_in_order_and_little_is_read_ahead():
+    read = []
+    numbers = (read.append(i) or i for i in range(100))
+    results = encode.ordered_map(abs, numbers, 2)
+    assert [next(results) for _ in range(3)] == [(0, 0), (1, 1), (2, 2)]
+    assert len(read) <= 3 + 8
+    results.close()
+
+
+def test_a_script_without_a_main_guard_runs_once(tmp_path):
+    script = tmp_path / 'script.py'
+    script.write_text('from gpt1_jax.data import encode\n'
+                      'print("begin")\n'
+                      'print([n for _, n in encode.ordered_map(len, ["a", "bb"], 2)])\n')
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, 'PYTHONPATH': str(REPOSITORY)})
+    assert (done.stdout, done.stderr) == ('begin\n[1, 2]\n', '')
+
+
+def test_workers_end_when_the_parent_is_killed(tmp_path):
+    script = tmp_path / 'script.py'
+    script.write_text('import os, sys\n'
+                      f'sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})\n'
+                      'import test_encode\n'
+                      'for _, pid in test_encode.encode.ordered_map(test_encode.pid_then_sleep, range(9), 2):\n'
+                      '    print(pid, flush=True)\n')
+    parent = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True,
+                              env={**os.environ, 'PYTHONPATH': str(REPOSITORY)})
+    worker = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    for _ in range(100):
+        if not pathlib.Path(f'/proc/{worker}').exists() or 'Z' in pathlib.Path(f'/proc/{worker}/stat').read_text():
+            return
+        time.sleep(0.1)
+    pytest.fail(f'worker {worker} outlived its parent')
+
+
+def pid_then_sleep(item):
+    if item > 1:
+        time.sleep(60)
+    return os.getpid()
+
+
+def test_the_time_left_leaves_out_what_was_kept(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr(encode.time, 'monotonic', lambda: now[0])
+    report = encode.reporter('train', 'tokens', 1000)
+    report(5, 0, 500, kept=True)
+    now[0] = 20.0
+    report(6, 4000, 100)
+    # 100 characters took 20 s, 400 are left.
+    assert capsys.readouterr().err == 'train: 6 documents, 4,000 tokens, 200 tokens/s, 0:01:20 left\n'

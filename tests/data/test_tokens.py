@@ -1,0 +1,114 @@
+"""Section 4.1: windows and batches as a function of the step."""
+import json
+
+import numpy as np
+import pytest
+
+from gpt1_jax.data import tokens
+from gpt1_jax.errors import UserError
+
+
+def write(directory, *shards):
+    """A prepared directory whose train split has these shards."""
+    entries = []
+    (directory / 'train').mkdir()
+    for number, ids in enumerate(shards):
+        file = directory / 'train' / f'{number:05d}.bin'
+        np.array(ids, '<u2').tofile(file)
+        entries.append({'file': file.name, 'tokens': len(ids), 'sha256': tokens.sha256(file)})
+    manifest = {'format': 1, 'fingerprint': 'f', 'splits': {'train': {'shards': entries}}}
+    (directory / 'manifest.json').write_text(json.dumps(manifest))
+    return directory
+
+
+@pytest.fixture
+def stream(tmp_path):
+    """0 .. 22 in shards of 5, 1, 4, 13."""
+    return tokens.open_split(write(tmp_path, range(5), range(5, 6), range(6, 10), range(10, 23)), 'train')
+
+
+def test_windows_overlap_by_one_token_and_cross_shards(stream):
+    assert stream.n_tokens == 23
+    assert stream.n_windows(4) == 5
+    assert [stream.window(i, 4).tolist() for i in range(5)] == [
+        [0, 1, 2, 3, 4], [4, 5, 6, 7, 8], [8, 9, 10, 11, 12], [12, 13, 14, 15, 16], [16, 17, 18, 19, 20]]
+    assert stream.window(0, 22).tolist() == list(range(23))
+    assert stream.window(0, 4).dtype == np.int32
+
+
+@pytest.mark.parametrize('n_tokens, n_windows', [(0, 0), (1, 0), (4, 0), (5, 1), (8, 1), (9, 2)])
+def test_a_window_needs_one_token_more_than_it_predicts(n_tokens, n_windows):
+    stream = tokens.TokenStream((np.zeros(n_tokens, np.uint16),), 'x', 'f')
+    assert stream.n_windows(4) == n_windows
+
+
+def test_there_is_no_window_after_the_last(stream):
+    with pytest.raises(IndexError, match='window 5 of 5'):
+        stream.window(5, 4)
+    with pytest.raises(IndexError):
+        stream.window(-1, 4)
+
+
+def test_ids_above_32767_stay_positive(tmp_path):
+    stream = tokens.open_split(write(tmp_path, [65534, 40478, 0]), 'train')
+    assert stream.window(0, 2).tolist() == [65534, 40478, 0]
+
+
+def test_every_epoch_visits_every_window_once_in_an_order_of_its_own(stream):
+    # Batches of 3 over 5 windows: steps 0..9 are six epochs, and batches run across their ends.
+    first = np.concatenate([tokens.batch(stream, step, 7, 3, 4)[:, 0] // 4 for step in range(10)])
+    epochs = first.reshape(6, 5)
+    assert all(sorted(epoch) == [0, 1, 2, 3, 4] for epoch in epochs.tolist())
+    assert len({tuple(epoch) for epoch in epochs.tolist()}) > 3
+
+
+def test_the_order_is_the_same_for_ever():
+    # Written down once: a change would break every resumed run.
+    assert tokens.permutation(0, 0, 8).tolist() == [4, 0, 1, 7, 6, 2, 5, 3]
+    assert tokens.permutation(1, 0, 8).tolist() == [3, 5, 2, 4, 1, 0, 6, 7]
+    assert tokens.permutation(0, 1, 8).tolist() == [7, 0, 1, 6, 3, 4, 5, 2]
+
+
+def test_splitmix_gives_its_published_numbers():
+    # The reference generator's first outputs from state 1234567: it hashes the states 1234567 + k * golden.
+    states = (np.array([1234567], np.uint64) + np.arange(3, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    assert tokens._mix(states).tolist() == [6457827717110365317, 3203168211198807973, 9817491932198370423]
+
+
+def test_any_slicing_gives_rows_of_the_same_global_batch(stream):
+    whole = tokens.batch(stream, 3, 1, 8, 4)
+    assert whole.shape == (8, 5) and whole.dtype == np.int32
+    for rows in (slice(0, 4), slice(4, 8), slice(2, 3), slice(1, 8, 2), slice(8, 8)):
+        assert tokens.batch(stream, 3, 1, 8, 4, rows).tolist() == whole[rows].tolist()
+
+
+def test_a_batch_larger_than_an_epoch_repeats_windows(stream):
+    found = tokens.batch(stream, 0, 0, 10, 4)[:, 0] // 4
+    assert sorted(found[:5]) == sorted(found[5:]) == [0, 1, 2, 3, 4]
+
+
+def test_a_stream_shorter_than_a_window_is_refused(stream):
+    with pytest.raises(UserError, match=r'\(train\): 23 tokens, one window of 23 needs 24'):
+        tokens.batch(stream, 0, 0, 1, 23)
+
+
+def edit(directory, **changes):
+    file = directory / 'manifest.json'
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+
+
+@pytest.mark.parametrize('damage, message', [
+    (lambda d: (d / 'train' / '00001.bin').unlink(), '00001.bin: shard cannot be read .No such file'),
+    (lambda d: (d / 'train' / '00001.bin').write_bytes(b'123'), '00001.bin: 3 bytes, the manifest says 2 tokens of 2'),
+    (lambda d: (d / 'train' / '00001.bin').write_bytes(b'1234'), '00001.bin: damaged, its SHA-256 is not the one'),
+    (lambda d: (d / 'manifest.json').unlink(), 'not a prepared corpus .no manifest.json in it.: run python -m'),
+    (lambda d: (d / 'manifest.json').write_text('{'), 'manifest.json: damaged'),
+    (lambda d: (d / 'manifest.json').write_text('[]'), 'manifest.json: damaged'),
+    (lambda d: edit(d, format=2), 'manifest.json: format 2, this version reads 1'),
+    (lambda d: edit(d, splits={'valid': {}}), "no split 'train', only valid"),
+])
+def test_what_is_missing_or_damaged_is_named(tmp_path, damage, message):
+    write(tmp_path, [1, 2], [3, 4])
+    damage(tmp_path)
+    with pytest.raises(UserError, match=message):
+        tokens.open_split(tmp_path, 'train', verify=True)

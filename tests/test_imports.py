@@ -1,0 +1,136 @@
+"""Who may import whom (design.md), read from the source: every import statement, at whatever depth."""
+import ast
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ENTRY_POINTS = {f'gpt1_jax.{name}' for name in ('prepare', 'pretrain', 'finetune', 'zero_shot', 'generate')}
+
+
+def imports(file, package):
+    """The dotted names that a file imports; `from a import b` gives a and a.b."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding='utf-8'))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = '.'.join(package.split('.')[:len(package.split('.')) + 1 - node.level]) if node.level else ''
+            module = '.'.join(filter(None, (base, node.module)))
+            found |= {module} | {f'{module}.{alias.name}' for alias in node.names}
+    return found
+
+
+def modules(folder):
+    """{dotted name: what it imports} of every Python file under a folder of the clone."""
+    found = {}
+    for file in sorted((ROOT / folder).rglob('*.py')):
+        parts = file.relative_to(ROOT).with_suffix('').parts
+        package = '.'.join(parts[:-1])
+        name = package if parts[-1] == '__init__' else '.'.join(parts)
+        found[name] = imports(file, package)
+    return found
+
+
+OURS = modules('gpt1_jax')
+DATA = sorted(name for name in OURS if f'{name}.'.startswith('gpt1_jax.data.'))
+
+
+def importers(*packages):
+    """The modules of ours that import any of the packages."""
+    return {name for name, found in OURS.items() if any(under(package, found) for package in packages)}
+
+
+def under(package, found):
+    return {name for name in found if f'{name}.'.startswith(f'{package}.')}
+
+
+def test_the_source_is_read():
+    assert {'gpt1_jax', 'gpt1_jax.model', 'gpt1_jax.data', 'gpt1_jax.data.text', 'gpt1_jax.training'} <= OURS.keys()
+    assert {'flax.linen', 'jax', 'gpt1_jax.dropout', 'gpt1_jax.attention.causal_attention'} <= OURS['gpt1_jax.model']
+
+
+def test_the_models_are_the_only_importers_of_flax():
+    assert importers('flax') <= {'gpt1_jax.model', 'gpt1_jax.heads', 'gpt1_jax.lstm'}
+    assert 'gpt1_jax.model' in importers('flax')
+
+
+def test_checkpoint_is_the_only_importer_of_orbax():
+    assert importers('orbax') == {'gpt1_jax.checkpoint'}
+
+
+def test_entry_points_alone_read_configs_and_flags():
+    assert importers('ml_collections') <= ENTRY_POINTS
+    assert importers('absl') <= ENTRY_POINTS | {'gpt1_jax.cli'}  # cli is their shared command line
+
+
+def test_no_module_but_an_entry_point_or_cli_knows_an_entry_point():
+    assert importers(*ENTRY_POINTS) <= ENTRY_POINTS
+
+
+@pytest.mark.parametrize('name', ['training', 'checkpoint', 'transfer', 'sharding', 'optimizer', 'dropout', 'attention', 'losses',
+                                  'hashing'])
+def test_a_module_of_arrays_knows_no_model_and_no_data(name):
+    found = OURS[f'gpt1_jax.{name}']
+    for forbidden in ('model', 'heads', 'lstm', 'data', 'workdir', 'cli', 'results', 'metrics'):
+        assert not under(f'gpt1_jax.{forbidden}', found), forbidden
+
+
+@pytest.mark.parametrize('name', sorted({'gpt1_jax.model', 'gpt1_jax.heads', 'gpt1_jax.lstm'} & OURS.keys()))
+def test_a_model_knows_no_config_file_and_no_data(name):
+    allowed = {'dropout', 'attention', 'errors', 'sharding', 'model', 'kernels'}
+    ours = {found.split('.')[1] for found in under('gpt1_jax', OURS[name]) if '.' in found}
+    assert ours <= allowed
+    assert not under('ml_collections', OURS[name])
+
+
+@pytest.mark.parametrize('name', DATA)
+def test_data_is_numpy_in_and_numpy_out(name):
+    for forbidden in ('jax', 'flax', 'optax', 'orbax', 'absl', 'ml_collections', 'tensorflow', 'torch', 'transformers'):
+        assert not under(forbidden, OURS[name]), forbidden
+    outside = {found for found in under('gpt1_jax', OURS[name]) - {'gpt1_jax'}
+               if not under('gpt1_jax.data', {found}) and not under('gpt1_jax.errors', {found})}
+    assert not outside
+
+
+def test_importing_all_of_data_imports_no_jax():
+    code = f'import importlib, sys\nfor name in {DATA}: importlib.import_module(name)\n' \
+           "print(*[m for m in ('jax', 'jaxlib', 'flax', 'optax', 'tensorflow', 'torch') if m in sys.modules])"
+    done = subprocess.run([sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == ''
+
+
+@pytest.mark.parametrize('name', ['metrics', 'results'])
+def test_metrics_and_results_know_errors_alone_of_ours(name):
+    found = under('gpt1_jax', OURS[f'gpt1_jax.{name}'])
+    assert found <= {'gpt1_jax', 'gpt1_jax.errors', 'gpt1_jax.errors.UserError', 'gpt1_jax.__version__'}
+
+
+def test_metrics_are_numpy():
+    assert {found.split('.')[0] for found in OURS['gpt1_jax.metrics']} <= {'gpt1_jax', 'numpy', *sys.stdlib_module_names}
+
+
+def test_the_library_imports_neither_experiments_nor_configs_nor_tests():
+    assert not importers('experiments', 'configs', 'tests', 'pytest', 'torch', 'transformers', 'sklearn')
+
+
+def test_the_package_itself_is_lazy():
+    assert OURS['gpt1_jax'] <= {'importlib', 'typing'}
+
+
+@pytest.mark.parametrize('name', sorted(modules('configs')) or ['none'])
+def test_a_config_imports_ml_collections_and_other_configs_alone(name):
+    assert name != 'none'
+    roots = {found.split('.')[0] for found in modules('configs')[name]}
+    assert roots <= {'ml_collections', 'configs'}
+
+
+@pytest.mark.parametrize('name', sorted(modules('experiments')) or ['none'])
+def test_an_experiment_holds_no_training_code(name):
+    assert name != 'none'
+    found = modules('experiments')[name]
+    for forbidden in ('flax', 'optax', 'orbax', 'gpt1_jax.training', 'gpt1_jax.optimizer', 'gpt1_jax.losses', 'gpt1_jax.checkpoint'):
+        assert not under(forbidden, found), forbidden

@@ -1,0 +1,184 @@
+"""Section 4.1: from text to a prepared directory."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from gpt1_jax.data import tokenizer, tokens
+from gpt1_jax.data.corpus import Document
+from gpt1_jax.data.tokenizer import Tokenizer
+from gpt1_jax.errors import UserError
+from gpt1_jax.prepare import prepare
+
+REPOSITORY = pathlib.Path(__file__).parents[1]
+LINES = [f'The cat number {i} sat on the mat.\nSo said dog {i}.' for i in range(20)]
+
+
+@pytest.fixture
+def books(tmp_path):
+    directory = tmp_path / 'books'
+    directory.mkdir()
+    for i, text in enumerate(LINES):
+        (directory / f'{i:02d}.txt').write_text(text)
+    return directory
+
+
+def test_a_prepared_directory_holds_the_text(books, tmp_path):
+    valid = tmp_path / 'valid.jsonl'
+    valid.write_text('{"body": "A dog sat."}\n')
+    manifest = prepare(tmp_path / 'out', str(books), str(valid), vocab_size=320, text_field='body')
+    made = Tokenizer.load(tmp_path / 'out' / 'tokenizer')
+    assert json.loads((tmp_path / 'out' / 'manifest.json').read_text()) == manifest
+    assert manifest['vocab_size'] == made.vocab_size == 320
+    assert (manifest['tokenizer'], manifest['newline_id']) == (made.fingerprint, 1)
+    assert manifest['splits']['train']['documents'] == 20
+    expected = [i for text in LINES for i in [*made.encode(text), made.newline_id]]
+    stream = tokens.open_split(tmp_path / 'out', 'train', verify=True)
+    assert np.concatenate(stream.shards).tolist() == expected
+    assert stream.fingerprint == manifest['fingerprint']
+    assert np.concatenate(tokens.open_split(tmp_path / 'out', 'valid').shards).tolist() == [
+        *made.encode('a dog sat.'), made.newline_id]
+
+
+def test_documents_can_be_given_from_python(tmp_path):
+    train = (Document(str(i), text) for i, text in enumerate(LINES[1:]))
+    manifest = prepare(tmp_path / 'out', train, [Document('v', LINES[0])], merges=20)
+    assert [manifest['splits'][split]['documents'] for split in ('train', 'valid')] == [19, 1]
+
+
+def test_a_fraction_holds_out_whole_documents(books, tmp_path):
+    manifest = prepare(tmp_path / 'out', str(books), '0.3', merges=20)
+    made = Tokenizer.load(tmp_path / 'out' / 'tokenizer')
+    held_out = np.concatenate(tokens.open_split(tmp_path / 'out', 'valid').shards)
+    whole = [[*made.encode(text), made.newline_id] for text in LINES]
+    number = manifest['splits']['valid']['documents']
+    assert 0 < number < 20 and manifest['splits']['train']['documents'] == 20 - number
+    found, rest = [], held_out.tolist()
+    for ids in whole:
+        if rest[:len(ids)] == ids:
+            found, rest = found + [ids], rest[len(ids):]
+    assert rest == [] and len(found) == number
+
+
+def test_the_vocabulary_is_learnt_from_training_documents_alone(tmp_path):
+    prepare(tmp_path / 'a', [Document('', 'aa ab')], [Document('', 'zq zq zq zq')], merges=3)
+    made = Tokenizer.load(tmp_path / 'a' / 'tokenizer')
+    assert made.fingerprint == tokenizer.train(['aa ab'], merges=3).fingerprint
+
+
+def test_a_given_tokenizer_is_used(books, tmp_path):
+    own = tokenizer.train(['the cat'], merges=2)
+    own.save(tmp_path / 'given')
+    for number, given in enumerate((own, str(tmp_path / 'given'))):
+        manifest = prepare(tmp_path / f'out{number}', str(books), 0.3, given)
+        assert manifest['tokenizer'] == own.fingerprint
+        assert Tokenizer.load(tmp_path / f'out{number}' / 'tokenizer') == own
+
+
+def test_the_same_inputs_again_change_nothing(books, tmp_path):
+    first = prepare(tmp_path / 'out', str(books), 0.3, merges=20)
+    times = {file: file.stat().st_mtime_ns for file in (tmp_path / 'out').rglob('*')}
+    assert prepare(tmp_path / 'out', [str(books / '*.txt')], 0.3, merges=20, processes=2) == first
+    assert {file: file.stat().st_mtime_ns for file in (tmp_path / 'out').rglob('*')} == times
+
+
+def test_the_fingerprint_follows_the_text_and_the_vocabulary(books, tmp_path):
+    prints = [prepare(tmp_path / f'{i}', str(books), fraction, merges=merges)['fingerprint']
+              for i, (fraction, merges) in enumerate([(0.3, 20), (0.3, 20), (0.3, 21), (0.6, 20)])]
+    assert prints[0] == prints[1] and len(set(prints)) == 3
+
+
+def test_an_unfinished_run_goes_on_with_its_vocabulary(books, tmp_path, monkeypatch):
+    first = prepare(tmp_path / 'out', str(books), 0.3, merges=20)
+    (tmp_path / 'out' / 'manifest.json').unlink()
+    (tmp_path / 'out' / 'valid' / '00000.bin').unlink()
+    monkeypatch.setattr(tokenizer, 'train', None)  # not called
+    assert prepare(tmp_path / 'out', str(books), 0.3, merges=20) == first
+
+
+def test_a_shard_lost_after_the_end_is_named(books, tmp_path):
+    prepare(tmp_path / 'out', str(books), 0.3, merges=20)
+    (tmp_path / 'out' / 'valid' / '00000.bin').unlink()
+    with pytest.raises(UserError, match='00000.bin: shard cannot be read'):
+        prepare(tmp_path / 'out', str(books), 0.3, merges=20)
+
+
+@pytest.mark.parametrize('change, message', [
+    (dict(merges=21), 'tokenizer was trained, 20 merges, now trained, 21 merges'),
+    (dict(valid=0.4), 'valid was 0.3 of the documents, now 0.4 of the documents'),
+    (dict(corpus=[Document('', 'x'), Document('', 'y')]), 'corpus was 20 files of .*, now 2 documents, SHA-256'),
+    (dict(shard_tokens=9), 'shards was 8388608 tokens, now 9 tokens'),
+])
+def test_other_inputs_in_the_same_directory_are_refused(books, tmp_path, change, message):
+    arguments = dict(corpus=str(books), valid=0.3, merges=20)
+    prepare(tmp_path / 'out', **arguments)
+    with pytest.raises(UserError, match=f'out was prepared from other inputs: {message}'):
+        prepare(tmp_path / 'out', **{**arguments, **change})
+
+
+def test_a_changed_file_is_another_input(books, tmp_path):
+    prepare(tmp_path / 'out', str(books), 0.3, merges=20)
+    (books / '03.txt').write_text('Something else.')
+    with pytest.raises(UserError, match='corpus was 20 files of .* bytes.*, now 20 files of'):
+        prepare(tmp_path / 'out', str(books), 0.3, merges=20)
+
+
+def test_a_directory_that_holds_something_else_is_refused(books, tmp_path):
+    (tmp_path / 'run' / 'tokenizer').mkdir(parents=True)
+    with pytest.raises(UserError, match='run: holds something else .no inputs.json in it.'):
+        prepare(tmp_path / 'run', str(books), 0.3, merges=20)
+
+
+@pytest.mark.parametrize('arguments, message', [
+    (dict(valid=None), 'valid: name validation text, or a fraction'),
+    (dict(valid=' '), 'valid: name validation text, or a fraction'),
+    (dict(valid='1.5'), 'valid is 1.5: as a fraction of the documents it must lie between 0 and 1'),
+    (dict(valid=0), 'valid is 0: as a fraction'),
+    (dict(valid='1e-9'), "valid=1e-09 of the corpus' 20 documents holds out none: choose another"),
+    (dict(valid=1 - 1e-9), "valid=0.999999999 of the corpus' 20 documents holds out all"),
+    (dict(valid='absent.txt'), 'absent.txt: no such file or directory'),
+    (dict(merges=1, vocab_size=300), 'merges=1 and vocab_size=300: give one of the two'),
+    (dict(tokenizer='published'), '--tokenizer=published needs the released files: --encoder='),
+    (dict(tokenizer='absent'), 'absent: no tokenizer'),
+    (dict(tokenizer='absent', merges=3), 'merges and vocab_size are for --tokenizer=train'),
+    (dict(encoder='x.json'), 'encoder and bpe are for --tokenizer=published'),
+    (dict(processes=0), 'processes is 0, must be at least 1'),
+    (dict(corpus=['books', Document('', 'x')]), 'must be names of files or other sources, or Documents, not a mixture'),
+])
+def test_what_is_wrong_is_named_before_anything_is_written(books, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=message) as caught:
+        prepare('out', **{'corpus': 'books', 'valid': 0.3, **arguments})
+    assert '\n' not in str(caught.value)
+    assert not (tmp_path / 'out').exists()
+
+
+def test_validation_text_that_is_trained_on_is_refused(books, tmp_path):
+    with pytest.raises(UserError, match='03.txt is both in corpus and in valid'):
+        prepare(tmp_path / 'out', str(books), str(books / '03.txt'), merges=20)
+    with pytest.raises(UserError, match='copy is both in corpus and in valid'):
+        prepare(tmp_path / 'out', [Document('a', 'x'), Document('b', 'y')], [Document('copy', 'y')], merges=20)
+
+
+def run(*flags):
+    return subprocess.run([sys.executable, '-m', 'gpt1_jax.prepare', *map(str, flags)], capture_output=True, text=True,
+                          cwd=REPOSITORY, env=dict(os.environ), timeout=120)
+
+
+def test_the_command_line_prepares_and_says_what(books, tmp_path):
+    done = run(f'--out={tmp_path / "out"}', f'--corpus={books / "0*.txt"}', f'--corpus={books / "10.txt"}',
+               f'--valid={books / "1[1-9].txt"}', '--merges=20')
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith('train: 11 documents, ')
+    assert '\nvalid: 9 documents, ' in done.stdout
+    assert tokens.read_manifest(tmp_path / 'out')['splits']['train']['documents'] == 11
+
+
+def test_the_command_line_reports_a_mistake_in_one_line(tmp_path):
+    done = run(f'--out={tmp_path / "out"}', f'--corpus={tmp_path / "absent"}', '--valid=0.1')
+    assert (done.returncode, done.stdout) == (1, '')
+    assert done.stderr == f'error: {tmp_path / "absent"}: no such file or directory\n'
