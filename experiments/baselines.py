@@ -43,22 +43,16 @@ def word_overlap_choice(train: Sequence[Example], examples: Sequence[Example]) -
                      for example in examples])
 
 
-def word_overlap_similarity(train: Sequence[Example], examples: Sequence[Example]) -> np.ndarray:
-    """Similarity: label 1 where the two texts share more than a threshold, the best one on the training examples."""
+def word_overlap_class(train: Sequence[Example], examples: Sequence[Example], n_labels: int) -> np.ndarray:
+    """Classification: the label whose training texts hold more of the text's words, rare words counting more."""
     weights = rarity(train)
-    threshold = best_threshold(np.array([shared(*example.texts, weights) for example in train]),
-                               np.array([example.label for example in train]))
-    values = np.array([shared(*example.texts, weights) for example in examples])
-    return np.stack([threshold - values, values - threshold], -1)
+    share = [collections.Counter() for _ in range(n_labels)]
+    sizes = np.bincount([example.label for example in train], minlength=n_labels)
+    for example in train:
+        share[example.label].update(set(words(example.texts[0])))
 
+    def score(text, label):
+        return sum(weights.get(word, 0.0) * share[label][word] / max(sum(s[word] for s in share), 1) for word in text)
 
-def best_threshold(values: np.ndarray, labels: np.ndarray) -> float:
-    """The threshold above which label 1 gives the most right answers; between two values, or just outside them all."""
-    order = np.argsort(values, kind='stable')
-    values, labels = values[order], labels[order]
-    # With the first k values below the threshold, the right ones are their zeros and the others' ones.
-    right = np.concatenate([[0], np.cumsum(labels == 0)]) + labels.sum() - np.concatenate([[0], np.cumsum(labels == 1)])
-    right[1:-1][values[1:] == values[:-1]] = -1  # no threshold lies between equals
-    k = int(right.argmax())
-    edges = np.concatenate([[values[0] - 1], values, [values[-1] + 1]])
-    return float((edges[k] + edges[k + 1]) / 2)
+    return np.array([[score(set(words(example.texts[0])), label) * sizes.sum() / max(sizes[label], 1)
+                      for label in range(n_labels)] for example in examples])

@@ -14,14 +14,13 @@ from experiments import baselines, report
 from gpt1_jax import cli, finetune, pretrain, results, transfer, zero_shot
 from gpt1_jax.data import documentation, overlap
 from gpt1_jax.data.corpus import Document
-from gpt1_jax.data.tasks import derived
+from gpt1_jax.data.tasks import TASKS, derived
 from gpt1_jax.prepare import prepare
 
-TASKS = {
-    'cloze': ('Cloze', 'Four sentences, then the true next one or another of like length, half of the wrong ones from the same '
-              'document (the form of Story Cloze, multiple choice).', baselines.word_overlap_choice),
-    'same_document': ('Same document', 'Do two passages come from one document? (The form of a similarity task: both orders.)',
-                      baselines.word_overlap_similarity),
+ABOUT = {
+    'cloze': ('Cloze', 'Some sentences, then the true next one or another of like length, half of the wrong ones from the same '
+              'document (the form of Story Cloze: multiple choice).'),
+    'source': ('Source', "Which library's documentation is a passage from: Python's own, NumPy's or JAX's? (Classification.)"),
 }
 
 
@@ -49,7 +48,7 @@ def run(config, directory):
     pretrained = pretrain.run(config.pretrain, directory / 'pretrain')
 
     comparisons = []
-    for name, (title, about, overlap_baseline) in TASKS.items():
+    for name, (title, about) in ABOUT.items():
         runs = []
         for kind, layers in (('pretrained', None), ('scratch', transfer.NOTHING)):
             stage(f'fine-tuning on {name}, ' + ('from the pretrained weights' if layers is None else 'from scratch'))
@@ -59,14 +58,14 @@ def run(config, directory):
             finetune.run(tuning, directory / f'{name}_{kind}')
             runs.append(report.Run('pretrained, then fine-tuned' if layers is None else 'from scratch', kind,
                                    str(directory / f'{name}_{kind}' / 'predictions_test.jsonl')))
-        for baseline, scores in (('word overlap', overlap_baseline(sets[name]['train'], sets[name]['test'])),
-                                 ('majority class', baselines.majority(sets[name]['train'], sets[name]['test']))):
+        for baseline, scores in _baselines(name, sets[name]).items():
             path = directory / f'predictions_{name}_{baseline.replace(" ", "_")}.jsonl'
             test = sets[name]['test']
             results.write_predictions(path, [e.id for e in test], [e.label for e in test], scores)
             runs.append(report.Run(baseline, 'baseline', str(path)))
-        comparisons.append(report.Comparison(title, about, tuple(runs), (
-            (runs[0].name, runs[1].name), (runs[0].name, 'word overlap'))))
+        comparisons.append(report.Comparison(
+            title, about, tuple(runs), ((runs[0].name, runs[1].name), (runs[0].name, 'word overlap')),
+            chance=1 / len(TASKS[name].labels)))
 
     stage('scoring acceptability zero-shot at every saved update')
     config.zero_shot.init_from, config.zero_shot.data.dir = str(pretrained.path), str(tasks_dir)
@@ -88,6 +87,15 @@ def run(config, directory):
         'on the documentation installed with Python, by `python -m experiments.quickstart`. Development and test items come '
         'from documents that neither pretraining nor fine-tuning reads.', facts, results.read(pretrained.metrics), comparisons,
         zero_shot_paths, derived.overlap_check(splits, sets))
+
+
+def _baselines(name, sets):
+    """{name: scores of the test items}: the majority class, and what shared words alone tell."""
+    train, test = sets['train'], sets['test']
+    labels = len(TASKS[name].labels)
+    overlap_scores = (baselines.word_overlap_choice(train, test) if name == 'cloze' else
+                      baselines.word_overlap_class(train, test, labels))
+    return {'word overlap': overlap_scores, 'majority class': baselines.majority(train, test, labels)}
 
 
 def main():

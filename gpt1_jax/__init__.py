@@ -1,2 +1,13 @@
-"""GPT-1: Improving Language Understanding by Generative Pre-Training, Radford et al., 2018."""
+"""GPT-1: Improving Language Understanding by Generative Pre-Training, Radford et al., 2018.
+
+Section                         File
+3.1  Unsupervised pre-training  model.py (Eq. 2), attention.py, losses.py (Eq. 1), pretrain.py
+3.2  Supervised fine-tuning     heads.py (Eq. 3), losses.py (Eqs. 4, 5), finetune.py
+3.3  Input transformations      data/inputs.py, data/tasks/
+4.1  Setup                      optimizer.py, dropout.py, training.py, data/text.py, data/tokenizer.py, data/tokens.py
+4.2  Fine-tuning, Tables 2-4    data/tasks/, metrics.py
+5    Analysis                   transfer.py (Figure 2, left), zero_shot.py and scoring.py (Figure 2, right)
+
+Nothing is imported here, so that reading data never loads jax.
+"""
 __version__ = '0.1.0'

@@ -147,11 +147,7 @@ def evaluate_run(this, split, data_dir=None, **details):
                       'files': results.file_hashes(task.files(directory, split)), **details, 'config': config,
                       'device': jax.devices()[0].device_kind, **results.versions()})
         print(f'{task.name} {split}: {name} {value:.4f} (n = {len(rows):,}, parameters of step {step:,})', flush=True)
-    path = pathlib.Path(config['results'] or this.results)
-    known = {(r['run'], r['split'], r['metric'], r['digest']) for r in results.read(path) if r['kind'] == 'finetune'}
-    for row in found:
-        if (row['run'], row['split'], row['metric'], row['digest']) not in known:  # a finished run started again
-            results.append(path, row)
+    results.append_new(config['results'] or this.results, found)
     return found
 
 

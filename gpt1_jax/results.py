@@ -18,6 +18,16 @@ def append(path, row):
         os.fsync(file.fileno())
 
 
+def append_new(path, rows):
+    """Append the rows of results.jsonl that are not there yet: scoring the same parameters on the same files again is none."""
+    def identity(row):
+        return json.dumps([row.get(name) for name in ('kind', 'task', 'split', 'metric', 'run', 'digest', 'files')])
+    known = set(map(identity, read(path)))
+    for row in rows:
+        if identity(row) not in known:
+            append(path, row)
+
+
 def read(path):
     """The rows of a JSON-lines file, none if it is missing; a last line cut by a kill is left out."""
     path = pathlib.Path(path)

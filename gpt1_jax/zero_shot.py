@@ -94,11 +94,11 @@ def run(config):
         results.write_predictions(predictions, [e.id for e in examples], gold, scores)
         for name, value in metrics.compute(task.metrics, np.array(gold), scores).items():
             row = {'kind': 'zero_shot', 'task': task.name, 'split': config.data.split, 'n': len(examples), 'metric': name,
-                   'value': value, **details, 'checkpoint': str(other.path), 'step': step,
+                   'value': value, **details, 'run': str(other.path), 'step': step,
                    'digest': checkpoint.params_digest(checkpoint.read_meta(other.checkpoints, step)),
                    'files': files, 'predictions': str(predictions), 'seconds': round(time.perf_counter() - started, 1),
                    'config': config.to_dict(), 'device': jax.devices()[0].device_kind, **results.versions()}
-            results.append(config.results or other.results, row)
+            results.append_new(config.results or other.results, [row])
             rows.append(row)
             print(f'{task.name} zero-shot, step {step:,}: {name} {value:.4f} (n = {len(examples):,}'
                   + ''.join(f', {k} {v:.3f}' for k, v in details.items()) + ')', flush=True)

@@ -2,7 +2,6 @@
 import json
 import re
 
-import numpy as np
 import pytest
 
 from experiments import baselines, report
@@ -100,17 +99,7 @@ def test_word_overlap_prefers_the_choice_sharing_rare_words():
     assert scores.argmax(-1).tolist() == [1]
 
 
-def test_word_overlap_answers_the_same_above_the_threshold():
-    pairs = [Example('0', ('red fox', 'red fox den'), (), 1), Example('1', ('blue sky', 'green sea'), (), 0)]
-    tried = [Example('x', ('red fox', 'red fox')), Example('y', ('fox', 'sea'))]
-    scores = baselines.word_overlap_similarity(pairs, tried)
-    assert scores.shape == (2, 2) and np.allclose(scores.sum(-1), 0) and scores.argmax(-1).tolist() == [1, 0]
-    assert baselines.word_overlap_similarity(pairs, pairs).argmax(-1).tolist() == [1, 0]
-
-
-def test_best_threshold_lies_between_the_values_it_parts():
-    assert baselines.best_threshold(np.array([0.1, 0.9, 0.2, 0.3]), np.array([0, 1, 0, 1])) == pytest.approx(0.25)
-
-
-def test_no_threshold_parts_equal_values():
-    assert baselines.best_threshold(np.array([0.5, 0.5, 0.5]), np.array([0, 1, 1])) < 0.5
+def test_word_overlap_class_prefers_the_label_whose_texts_hold_the_words():
+    train = [Example('0', ('the red fox',), label=0), Example('1', ('the blue sky',), label=1), Example('2', ('red den',), label=0)]
+    scores = baselines.word_overlap_class(train, [Example('x', ('a red den',)), Example('y', ('the sky',))], 2)
+    assert scores.argmax(-1).tolist() == [0, 1] and scores[0, 1] == 0

@@ -21,7 +21,7 @@ class Document:
 def made_up(number, sentences=40):
     """A document of sentences of made-up words, each its own, none shared with another document."""
     rng = random.Random(number)
-    return Document(str(number), ' '.join(
+    return Document(f'{derived.SOURCES[min(number // 20, 2)]}.{number}', ' '.join(
         ('S' + ' '.join(''.join(rng.choices('abcdefgh', k=6)) for _ in range(rng.randint(6, 9))) + '.')
         for _ in range(sentences)))
 
@@ -45,20 +45,21 @@ def every(sets, *splits):
 def test_splits_share_no_document(small):
     splits, _ = small
     names = [document.name for part in (splits.train, splits.dev, splits.test) for document in part]
-    assert sorted(names, key=int) == [str(number) for number in range(60)]
+    assert sorted(names, key=lambda name: int(name.split('.')[1])) == [made_up(number).name for number in range(60)]
 
 
 def test_counts_are_those_asked_for(small):
     counts = {name: {split: len(found) for split, found in by_split.items()} for name, by_split in small[1].items()}
     assert counts == {
-        'cloze': {'train': 80, 'dev': 20, 'test': 40}, 'same_document': {'train': 80, 'dev': 20, 'test': 40},
+        'cloze': {'train': 80, 'dev': 20, 'test': 40}, 'source': {'train': 80, 'dev': 20, 'test': 40},
         'acceptability': {'dev': 20, 'test': 40}}
 
 
-def test_labels_are_half_and_half(small):
-    for by_split in small[1].values():
+def test_labels_are_equally_frequent(small):
+    for name, by_split in small[1].items():
         for examples in by_split.values():
-            assert collections.Counter(e.label for e in examples) == {0: len(examples) / 2, 1: len(examples) / 2}
+            counts = collections.Counter(e.label for e in examples)
+            assert len(counts) == (3 if name == 'source' else 2) and max(counts.values()) - min(counts.values()) <= (name == 'source')
 
 
 def test_cloze_answer_follows_its_context(small):
@@ -95,16 +96,16 @@ def test_cloze_context_ends_with_whole_sentences(small):
         assert len(example.texts[0].split()) <= derived.SEGMENT_WORDS
 
 
-def test_segment_words_limit_context_and_passages(small):
+def test_segment_words_limit_the_context(small):
     sets = derived.derive(small[0], n_train=20, n_dev=10, n_test=10, segment_words=17)
-    assert max(len(text.split()) for e in every(sets, 'train', 'dev', 'test') for text in e.texts) <= 17
+    assert max(len(e.texts[0].split()) for found in sets['cloze'].values() for e in found) <= 17
 
 
-def test_same_document_label_tells_where_the_passages_stand(small):
+def test_source_label_names_the_document_that_a_passage_stands_in(small):
     splits, sets = small
-    for example in sets['same_document']['test']:
-        homes = [next(d.name for d in splits.test if text in d.text) for text in example.texts]
-        assert (homes[0] == homes[1]) == bool(example.label)
+    for example in sets['source']['test']:
+        homes = {document.name.split('.')[0] for document in splits.test if example.texts[0] in document.text}
+        assert homes == {derived.SOURCES[example.label]}
 
 
 def test_acceptability_pairs_differ_by_one_swap(small):
@@ -143,7 +144,7 @@ def test_an_odd_count_cannot_be_balanced(small):
 
 def test_files_read_back_as_written(small, tmp_path):
     derived.write_all(tmp_path / 'sets', small[1])
-    for task in (derived.CLOZE, derived.SAME_DOCUMENT, derived.ACCEPTABILITY):
+    for task in (derived.CLOZE, derived.SOURCE, derived.ACCEPTABILITY):
         for split in task.splits:
             assert task.read(str(tmp_path / 'sets'), split) == small[1][task.name][split]
             assert task.files(str(tmp_path / 'sets'), split) == [str(tmp_path / 'sets' / f'{task.name}_{split}.jsonl')]
@@ -193,7 +194,7 @@ def test_a_separator_inside_a_text_splits_no_line(tmp_path):
 
 def test_embedded_corpus_gives_a_thousand_items_of_each(real):
     assert {name: len(by_split['test']) for name, by_split in real[1].items()} == {
-        'cloze': 1000, 'same_document': 1000, 'acceptability': 1000}
+        'cloze': 1000, 'source': 1000, 'acceptability': 1000}
 
 
 def test_no_long_sentence_of_an_evaluation_item_stands_in_the_training_text(real):

@@ -6,7 +6,7 @@ from gpt1_jax.data.tasks.example import Example, Task  # noqa: F401
 from gpt1_jax.errors import UserError
 
 TASKS = {task.name: task for task in (classification.COLA, classification.SST2, nli.RTE, similarity.MRPC, qa.STORY_CLOZE,
-                                      derived.CLOZE, derived.SAME_DOCUMENT, derived.ACCEPTABILITY)}
+                                      derived.CLOZE, derived.SOURCE, derived.ACCEPTABILITY)}
 
 
 def get(name):

@@ -1,7 +1,7 @@
 """Sections 4.2 and 5: labelled sets derived from raw text, so the whole way can be walked without a download.
 
   cloze           Story Cloze's form: consecutive sentences, then the true next one or another (head 'choice')
-  same_document   do two passages come from one document? (head 'similarity')
+  source          which library's documentation is a passage from? (head 'classify')
   acceptability   a sentence against itself with two neighbouring words swapped (zero-shot)
 
 Training items come from the text that pretraining reads; development and test items from whole groups of documents
@@ -28,11 +28,23 @@ SEGMENT_WORDS = 34
 SENTENCE_WORDS = (3, 34)
 ENDING_WORDS = (5, 25)
 LENGTH_GAP = 3       # words that a wrong ending may differ by in length
-PASSAGE_WORDS = 12   # at least, of the two sentences of a passage
+PASSAGE_WORDS = 8    # at least, of a passage
 SWAP_WORDS = (6, 25)
+SOURCES = ('python', 'numpy', 'jax')  # first parts of document names (gpt1_jax.data.documentation)
 
 
-Runs = list[list[list[str]]]  # of each document, each run of consecutive sentences
+class Material(NamedTuple):
+    """What the items of one split are made from.
+
+    names, runs: of each document its name and its runs of consecutive sentences that are clean and not seen.
+    seen: whether a sentence stands in the training text. segment_words: upper limit of a context or passage.
+    what: set and split, for messages.
+    """
+    names: list[str]
+    runs: list[list[list[str]]]
+    seen: Callable[[str], bool]
+    segment_words: int
+    what: str = ''
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,10 +55,10 @@ class Splits:
     test: tuple
 
 
-def split(documents: Iterable, dev: float = 0.05, test: float = 0.17, seed: int = 0) -> Splits:
+def split(documents: Iterable, dev: float = 0.05, test: float = 0.22, seed: int = 0) -> Splits:
     """Documents -> disjoint splits by whole groups of documents that share sentences.
 
-    dev, test: shares of the characters. Of the embedded corpus the defaults leave about a quarter more test items
+    dev, test: shares of the characters. Of the embedded corpus the defaults leave about a third more test items
     than the thousand that `derive` takes.
     """
     rest, test_documents = overlap.hold_out(documents, test, seed)
@@ -56,7 +68,7 @@ def split(documents: Iterable, dev: float = 0.05, test: float = 0.17, seed: int 
 
 def derive(splits: Splits, seed: int = 0, n_train: int = 3000, n_dev: int = 300, n_test: int = 1000,
            segment_words: int = SEGMENT_WORDS) -> dict[str, dict[str, list[Example]]]:
-    """{'cloze' | 'same_document' | 'acceptability': {'train' | 'dev' | 'test': examples}}.
+    """{'cloze' | 'source' | 'acceptability': {'train' | 'dev' | 'test': examples}}.
 
     Counts are even. segment_words: upper limit of a cloze context and of a passage; 17 suits a context of 64 tokens.
     Acceptability is only scored, so it has no train split. Raises UserError where the documents of a split don't
@@ -67,11 +79,11 @@ def derive(splits: Splits, seed: int = 0, n_train: int = 3000, n_dev: int = 300,
     for split_name, documents, n in (('train', splits.train, n_train), ('dev', splits.dev, n_dev),
                                      ('test', splits.test, n_test)):
         seen = (lambda sentence: False) if split_name == 'train' else trained_on
-        runs = clean_runs(documents, seen)
+        material = Material([document.name for document in documents], clean_runs(documents, seen), seen, segment_words)
         for name, make in MAKERS.items():
             if (name, split_name) != ('acceptability', 'train'):
                 rng = random.Random(f'{seed} {name} {split_name}')
-                found[name][split_name] = make(runs, n, rng, seen, segment_words, f'{name} {split_name}')
+                found[name][split_name] = make(material._replace(what=f'{name} {split_name}'), n, rng)
     return found
 
 
@@ -104,7 +116,7 @@ def is_clean(sentence: str) -> bool:
             and all(re.search(r'[^\W_]', piece) for piece in pieces))
 
 
-def clean_runs(documents: Iterable, seen: Callable[[str], bool]) -> Runs:
+def clean_runs(documents: Iterable, seen: Callable[[str], bool]) -> list[list[list[str]]]:
     """For each document its runs of consecutive sentences that are clean and not seen; another sentence ends a run."""
     found = []
     for document in documents:
@@ -128,8 +140,7 @@ class Window(NamedTuple):
     length: int
 
 
-def cloze(runs: Runs, n: int, rng: random.Random, seen: Callable[[str], bool], segment_words: int, what: str,
-          ) -> list[Example]:
+def cloze(material: Material, n: int, rng: random.Random) -> list[Example]:
     """n items: half have their wrong ending from the same document, half from another.
 
     In half of each kind choice 0 is the right one.
@@ -138,7 +149,7 @@ def cloze(runs: Runs, n: int, rng: random.Random, seen: Callable[[str], bool], s
     outside the item and not next to it, of nearly the same length: so an ending alone tells nothing. The context is
     the four sentences before the ending, or the last ones of them that together have at most segment_words words.
     """
-    windows = cloze_windows(runs, seen, segment_words)
+    windows = cloze_windows(material)
     by_length, own = collections.defaultdict(list), collections.defaultdict(list)
     for window in windows:
         by_length[window.length].append(window)
@@ -178,23 +189,23 @@ def cloze(runs: Runs, n: int, rng: random.Random, seen: Callable[[str], bool], s
                 taken.update((window.document, window.position + offset) for offset in range(1 - STRIDE, STRIDE))
                 break
     items = [item for cell in cells.values() for item in cell]
-    enough(items, n, what)
+    enough(items, n, material.what)
     rng.shuffle(items)
-    return [Example(f'{index}-{source}', (context,), choices, label)
-            for index, (context, choices, label, source) in enumerate(items)]
+    return [Example(f'{index}-{kind}', (context,), choices, label)
+            for index, (context, choices, label, kind) in enumerate(items)]
 
 
-def cloze_windows(runs: Runs, seen: Callable[[str], bool], segment_words: int) -> list[Window]:
+def cloze_windows(material: Material) -> list[Window]:
     """Every sentence of a fit length that has four clean ones before it in its run."""
     windows = []
-    for document, document_runs in enumerate(runs):
+    for document, document_runs in enumerate(material.runs):
         position = 0
         for run in document_runs:
             for end in range(CONTEXT, len(run)):
                 length = len(run[end].split())
-                context = last_sentences(run[end - CONTEXT:end], segment_words)
-                fits = ENDING_WORDS[0] <= length <= min(ENDING_WORDS[1], segment_words)
-                if fits and context and fresh(context, seen):
+                context = last_sentences(run[end - CONTEXT:end], material.segment_words)
+                fits = ENDING_WORDS[0] <= length <= min(ENDING_WORDS[1], material.segment_words)
+                if fits and context and fresh(context, material.seen):
                     windows.append(Window(document, position + end, context, run[end], key(run[end]), length))
             position += len(run) + 1
     return windows
@@ -207,53 +218,38 @@ def balanced(n: int) -> tuple[int, int, int, int]:
     return (n + 2) // 4, n // 4, n // 2 - (n + 2) // 4, n // 2 - n // 4
 
 
-def same_document(runs: Runs, n: int, rng: random.Random, seen: Callable[[str], bool], segment_words: int,
-                  what: str) -> list[Example]:
-    """n pairs of two-sentence passages, half from one document (label 1) and half from two (label 0).
+def source(material: Material, n: int, rng: random.Random) -> list[Example]:
+    """n passages of one or two sentences, as equally as can be from the documents of each of SOURCES (the label).
 
-    Each passage serves once. Both halves draw their documents alike, so a passage alone tells nothing.
+    A passage has PASSAGE_WORDS words or more, at most `segment_words`, and serves once.
     """
-    passages = {}
-    for number, document in enumerate(runs):
-        found = []
-        for run in document:
-            start = 0
-            while start + 2 <= len(run):
-                passage = ' '.join(run[start:start + 2])
-                fits = PASSAGE_WORDS <= len(passage.split()) <= segment_words and fresh(passage, seen)
-                if fits:
-                    found.append(passage)
-                start += 2 if fits else 1
-        rng.shuffle(found)
-        passages[number] = found
-    couples = [(number, passages[number][index], passages[number][index + 1])
-               for number in passages for index in range(0, len(passages[number]) - 1, 2)]
-    couples = [couple for couple in couples if key(couple[1]) != key(couple[2])]
-    rng.shuffle(couples)
-    if n % 2:
-        raise ValueError(f'{n} items cannot be half of one label and half of the other')
-    items = [(couple[1], couple[2], 1) for couple in couples[:n // 2]]
-    rest = couples[n // 2:n]
-    # A rotation of the remaining couples' second halves, sorted by document: each meets one of another document.
-    rest.sort(key=lambda couple: couple[0])
-    largest = max(collections.Counter(couple[0] for couple in rest).values(), default=0)
-    turned = rest[largest:] + rest[:largest]
-    items += [(first[1], second[2], 0) for first, second in zip(rest, turned) if first[0] != second[0]]
-    enough(items, n, what)
+    passages = {name: {} for name in SOURCES}
+    for name, runs in zip(material.names, material.runs):
+        found = passages.get(name.split('.')[0])
+        for run in runs if found is not None else ():
+            for first in range(0, len(run), 2):
+                passage = ' '.join(run[first:first + 2])
+                if PASSAGE_WORDS <= len(passage.split()) <= material.segment_words and fresh(passage, material.seen):
+                    found.setdefault(key(passage), passage)
+    items = []
+    for label, (name, found) in enumerate(passages.items()):
+        wanted = n // len(SOURCES) + (label < n % len(SOURCES))
+        chosen = rng.sample(list(found.values()), min(wanted, len(found)))
+        enough(chosen, wanted, f'{material.what} {name}')
+        items += [(passage, label) for passage in chosen]
     rng.shuffle(items)
-    return [Example(str(index), (first, second), (), label) for index, (first, second, label) in enumerate(items)]
+    return [Example(str(index), (passage,), (), label) for index, (passage, label) in enumerate(items)]
 
 
-def acceptability(runs: Runs, n: int, rng: random.Random, seen: Callable[[str], bool], segment_words: int,
-                  what: str) -> list[Example]:
+def acceptability(material: Material, n: int, rng: random.Random) -> list[Example]:
     """n distinct sentences, each beside itself with two neighbouring words swapped; choice 0 is right in half.
 
     The words swapped are letters only and never the sentence's first, so neither a capital nor a full stop gives
     the answer away.
     """
     found = {}
-    for document in runs:
-        for run in document:
+    for runs in material.runs:
+        for run in runs:
             for sentence in run:
                 pieces = sentence.split()
                 places = [i for i in range(1, len(pieces) - 1)
@@ -262,7 +258,7 @@ def acceptability(runs: Runs, n: int, rng: random.Random, seen: Callable[[str], 
                 if SWAP_WORDS[0] <= len(pieces) <= SWAP_WORDS[1] and places:
                     found.setdefault(key(sentence), (pieces, places))
     chosen = rng.sample(list(found.values()), min(n, len(found)))
-    enough(chosen, n, what)
+    enough(chosen, n, material.what)
     items = []
     for index, (pieces, places) in enumerate(chosen):
         i = rng.choice(places)
@@ -305,8 +301,8 @@ def write_all(directory, sets: dict[str, dict[str, list[Example]]]):
             json_lines.write(pathlib.Path(directory) / f'{name}_{split_name}.jsonl', examples)
 
 
-MAKERS = {'cloze': cloze, 'same_document': same_document, 'acceptability': acceptability}
+MAKERS = {'cloze': cloze, 'source': source, 'acceptability': acceptability}
 
 CLOZE = json_lines.task('cloze', 'choice', ('1', '2'), ('train', 'dev', 'test'), 1, 2)
-SAME_DOCUMENT = json_lines.task('same_document', 'similarity', ('different', 'same'), ('train', 'dev', 'test'), 2, 0)
+SOURCE = json_lines.task('source', 'classify', SOURCES, ('train', 'dev', 'test'), 1, 0)
 ACCEPTABILITY = json_lines.task('acceptability', 'choice', ('1', '2'), ('dev', 'test'), 0, 2)
