@@ -49,7 +49,7 @@ def get_config():
     config.optimizer.b2 = 0.999            # released code
     config.optimizer.eps = 1e-8            # released code
     config.optimizer.weight_decay = 0.01   # 4.1, decoupled, on weights, not on biases and gains
-    config.optimizer.clip = 1.0            # global gradient norm; unstated for pretraining, fine-tuning's value; 0 = off
+    config.optimizer.clip = 1.0            # global gradient norm, 0 = off; unstated for pretraining: fine-tuning's
 
     config.train = ConfigDict()
     config.train.epochs = 100              # 4.1

@@ -1,6 +1,6 @@
 """What a derived task gives away without a model: the majority class and the words that its texts share.
 
-Each returns scores float[n, 2] for the examples, as a model's predictions are: the higher one is the answer.
+Each returns scores float[n, labels] for the examples, as a model's predictions are: the higher one is the answer.
 """
 import collections
 import math

@@ -1,4 +1,5 @@
-"""The main job on a laptop: corpus -> tokenizer -> pretraining -> fine-tuning with and without it -> zero-shot -> report.
+"""The main job on a laptop: corpus -> tokenizer -> pretraining -> fine-tuning with and without it -> zero-shot ->
+report.
 
 python -m experiments.quickstart [--workdir=runs/quickstart]
 
@@ -18,15 +19,16 @@ from gpt1_jax.data.tasks import TASKS, derived
 from gpt1_jax.prepare import prepare
 
 ABOUT = {
-    'cloze': ('Cloze', 'Some sentences, then the true next one or another of like length, half of the wrong ones from the same '
-              'document (the form of Story Cloze: multiple choice).'),
-    'source': ('Source', "Which library's documentation is a passage from: Python's own, NumPy's or JAX's? (Classification.)"),
+    'cloze': ('Cloze', 'Some sentences, then the true next one or another of like length, half of the wrong ones from '
+              'the same document (the form of Story Cloze: multiple choice).'),
+    'source': ('Source', "Which library's documentation is a passage from: Python's own, NumPy's or JAX's? "
+               '(Classification.)'),
 }
 
 
 def run(config, directory):
     """Do the whole job as a ConfigDict of configs/quickstart.py says; returns the report's main figures."""
-    directory, started = pathlib.Path(directory), time.perf_counter()
+    config, directory, started = config.copy_and_resolve_references(), pathlib.Path(directory), time.perf_counter()
 
     def stage(name):
         print(f'\n[{time.perf_counter() - started:4.0f} s] {name}', flush=True)
@@ -79,14 +81,15 @@ def run(config, directory):
         'characters of training text': sum(len(d.text) for d in splits.train),
         'vocabulary': manifest['vocab_size'], 'training tokens': manifest['splits']['train']['tokens'],
         'layers x width x heads': f'{model.n_layer} x {model.n_embd} x {model.n_head}', 'context (tokens)': model.n_ctx,
-        'pretraining': f'{config.pretrain.train.steps:,} updates of {config.pretrain.batch.size} x {model.n_ctx} tokens',
+        'pretraining':
+            f'{config.pretrain.train.steps:,} updates of {config.pretrain.batch.size} x {model.n_ctx} tokens',
         'fine-tuning': f'{config.finetune.train.epochs} epochs of {config.n_train:,} examples, either way',
         'seconds': round(time.perf_counter() - started)}
     return report.write(
-        directory, 'Quickstart: GPT-1 from text to tasks', 'Pretraining, fine-tuning with and without it, and zero-shot scoring '
-        'on the documentation installed with Python, by `python -m experiments.quickstart`. Development and test items come '
-        'from documents that neither pretraining nor fine-tuning reads.', facts, results.read(pretrained.metrics), comparisons,
-        zero_shot_paths, derived.overlap_check(splits, sets))
+        directory, 'Quickstart: GPT-1 from text to tasks', 'Pretraining, fine-tuning with and without it, and '
+        'zero-shot scoring on the documentation installed with Python, by `python -m experiments.quickstart`. '
+        'Development and test items come from documents that neither pretraining nor fine-tuning reads.', facts,
+        results.read(pretrained.metrics), comparisons, zero_shot_paths, derived.overlap_check(splits, sets))
 
 
 def _baselines(name, sets):
@@ -98,11 +101,15 @@ def _baselines(name, sets):
     return {'word overlap': overlap_scores, 'majority class': baselines.majority(train, test, labels)}
 
 
+def _define_flags():
+    config_flags.DEFINE_config_file('config', 'configs/quickstart.py', 'Sizes; --config.FIELD=VALUE overrides a field.')
+    flags.DEFINE_string('workdir', 'runs/quickstart',
+                        'Directory of everything written; an unfinished run is continued.')
+
+
 def main():
     run(flags.FLAGS.config, flags.FLAGS.workdir)
 
 
 if __name__ == '__main__':
-    config_flags.DEFINE_config_file('config', 'configs/quickstart.py', 'Sizes; --config.FIELD=VALUE overrides a field.')
-    flags.DEFINE_string('workdir', 'runs/quickstart', 'Directory of everything written; an unfinished run is continued.')
-    cli.run(main)
+    cli.run(main, _define_flags)

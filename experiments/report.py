@@ -97,7 +97,8 @@ def pretraining(rows: Sequence[dict], plot_name: str) -> tuple[list[str], list[s
         cells += [['validation loss', f'{last["valid_loss"]:.3f}', f'{last["step"]:,}'],
                   ['validation perplexity', f'{perplexity:.1f}', f'{last["step"]:,}']]
         main.append(f'pretraining: validation perplexity {perplexity:.1f} after {last["step"]:,} updates')
-    about = 'Loss in nats per token; the validation text is whole documents that training never reads.'
+    about = ('Loss in nats per token; the validation text is whole documents that training never reads, '
+             'less the sentences that stand in training too.')
     return ['## Pretraining', '', about, '', *table(['', 'value', 'at update'], cells),
             f'![training and validation loss]({plot_name})', ''], main
 

@@ -1,4 +1,5 @@
-"""Checkpoints through Orbax, its only importer: items params, opt_state and meta, written asynchronously, checked when read.
+"""Checkpoints through Orbax, its only importer: items params, opt_state and meta, written asynchronously, checked when
+read.
 
 Orbax restores some corrupted files without a word, so meta holds a digest of every array, made on the device from the
 values themselves: the same on any mesh.
@@ -30,11 +31,12 @@ class CheckpointError(UserError):
 
 
 class Writer:
-    """The checkpoints of a run in progress. Keeps the latest `keep_latest`, the best `keep_best` and all of `keep_steps`."""
+    """The checkpoints of a run in progress: the latest `keep_latest`, the best `keep_best`, all of `keep_steps`."""
 
     def __init__(self, directory, keep_latest=2, keep_best=1, keep_steps=()):
-        policies = [LatestN(keep_latest), CustomSteps(list(keep_steps)),
-                    BestN(get_metric_fn=lambda m: m['quality'], n=keep_best, keep_checkpoints_without_metrics=False)]
+        best = BestN(get_metric_fn=lambda m: (m['quality'], -m['step']),  # of equals the earliest, as best_step says
+                     n=keep_best, keep_checkpoints_without_metrics=False)
+        policies = [LatestN(keep_latest), CustomSteps(list(keep_steps)), best]
         self.directory = pathlib.Path(directory).absolute()
         self._manager = ocp.CheckpointManager(self.directory, options=ocp.CheckpointManagerOptions(
             preservation_policy=AnyPreservationPolicy(policies), cleanup_tmp_directories=True))
@@ -50,11 +52,14 @@ class Writer:
             if step in self._manager.all_steps():
                 return
             items = {'params': state.params, 'opt_state': state.opt_state}
-            meta = meta | {'step': step, 'quality': quality, 'arrays': {name: describe(tree) for name, tree in items.items()}}
+            meta = meta | {'step': step, 'quality': quality,
+                           'arrays': {name: describe(tree) for name, tree in items.items()}}
             if jax.default_backend() == 'cpu':
                 # There the "copy to the host" is the device's own buffer, which the next update overwrites.
                 items = jax.tree.map(jnp.copy, items)
-            metrics = None if quality is None else {'quality': quality if math.isfinite(quality) else -1e30}
+            metrics = None
+            if quality is not None:
+                metrics = {'quality': quality if math.isfinite(quality) else -1e30, 'step': step}
             self._manager.save(step, args=ocp.args.Composite(
                 meta=ocp.args.JsonSave(meta), **{name: ocp.args.StandardSave(tree) for name, tree in items.items()}),
                 metrics=metrics)
@@ -82,7 +87,7 @@ def best_step(directory):
 
 
 def read_meta(directory, step):
-    """What Writer.save was given as meta, with 'step', 'quality' and 'arrays' (shape, dtype and digest of every leaf)."""
+    """What Writer.save was given as meta, with 'step', 'quality' and 'arrays' (shape, dtype, digest of every leaf)."""
     with _one_line(directory, step):
         return _read(_path(directory, step) / 'meta', ocp.JsonCheckpointHandler(), ocp.args.JsonRestore())
 
@@ -98,7 +103,10 @@ def restore(directory, step, like: TrainState):
 
 
 def restore_params(directory, step, like):
-    """The parameters of a step alone, placed and checked as in `restore`. like: tree of ShapeDtypeStructs with shardings."""
+    """The parameters of a step alone, placed and checked as in `restore`.
+
+    like: tree of ShapeDtypeStructs with shardings.
+    """
     return _restore(directory, step, {'params': like})['params']
 
 
@@ -136,20 +144,20 @@ def _restore(directory, step, like):
     for item, tree in like.items():
         wanted = {_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
         for name in sorted(wanted.keys() ^ stored[item].keys()):
-            raise CheckpointError(f'{_path(directory, step)}: {item}/{name} is '
-                                  + ('not in the checkpoint' if name in wanted else 'in the checkpoint, but not in this model'))
+            raise CheckpointError(f'{_path(directory, step)}: {item}/{name} is ' + (
+                'not in the checkpoint' if name in wanted else 'in the checkpoint, but not in this model'))
         for name, leaf in wanted.items():
             if list(leaf.shape) != stored[item][name]['shape']:
-                raise CheckpointError(f'{_path(directory, step)}: {item}/{name} has shape {tuple(stored[item][name]["shape"])}, '
-                                      f'this model wants {tuple(leaf.shape)}')
+                raise CheckpointError(f'{_path(directory, step)}: {item}/{name} has shape '
+                                      f'{tuple(stored[item][name]["shape"])}, this model wants {tuple(leaf.shape)}')
     with _one_line(directory, step):
-        tree = {item: _read(_path(directory, step) / item, ocp.StandardCheckpointHandler(), ocp.args.StandardRestore(target))
-                for item, target in like.items()}
+        tree = {item: _read(_path(directory, step) / item, ocp.StandardCheckpointHandler(),
+                            ocp.args.StandardRestore(target)) for item, target in like.items()}
     for item in like:
         for name, array in describe(tree[item]).items():
             if array['digest'] != stored[item][name]['digest']:
-                raise CheckpointError(f'{_path(directory, step)}: {item}/{name} is damaged: its values do not match the '
-                                      'digest made when it was saved')
+                raise CheckpointError(f'{_path(directory, step)}: {item}/{name} is damaged: its values do not match '
+                                      'the digest made when it was saved')
     return tree
 
 

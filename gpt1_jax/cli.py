@@ -1,4 +1,7 @@
-"""The command line of every entry point: a user's mistake is one line and a non-zero exit; a traceback is a bug of ours."""
+"""The command line of every entry point.
+
+A user's mistake is one line and a non-zero exit; a traceback is a bug of ours.
+"""
 import os
 import sys
 
@@ -7,8 +10,12 @@ from absl import app, flags, logging
 from gpt1_jax.errors import UserError
 
 
-def run(main):
-    """Parse flags, call main() and exit: 0, 1 with `error: ...` for a UserError, 2 for a flag that cannot be."""
+def run(main, define_flags):
+    """Define and parse flags, call main() and exit: 0, 1 with `error: ...` for a UserError, 2 for a flag that cannot
+    be, 130 for an interrupt.
+
+    define_flags: called first, as defining a config's flag already reads its file and overrides.
+    """
     logging.set_verbosity(logging.ERROR)  # Orbax tells about every file at INFO
 
     def guarded(argv):
@@ -22,17 +29,37 @@ def run(main):
             _fail('interrupted', 130)
 
     def parse(argv):
-        try:
-            return flags.FLAGS(argv)
-        except flags.Error as error:
-            _fail(' '.join(str(error).split()), 2)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            # ml_collections reports an unknown field or a wrong type in an override by these.
-            _fail(' '.join(str(error.args[0] if error.args else error).split()), 2)
-        except FileNotFoundError as error:
-            _fail(f'{error.filename}: {error.strerror}', 2)
+        left = flags.FLAGS(argv)
+        if 'config' in flags.FLAGS and flags.FLAGS.config is not None:
+            flags.FLAGS.config.to_dict()  # a file that could not be read complains only now
+        return left
 
-    app.run(guarded, flags_parser=parse)
+    def one_line(function, *arguments):
+        try:
+            return function(*arguments)
+        except (flags.Error, OSError) as error:
+            _fail(_folded(error), 2)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            if 'ml_collections' not in _origin(error):
+                raise
+            _fail(_folded(error), 2)  # so it reports an unknown field, or a value of the wrong type
+
+    one_line(define_flags)
+    app.run(guarded, flags_parser=lambda argv: one_line(parse, argv))
+
+
+def _folded(error):
+    """The error's text on one line; KeyError and AttributeError may hold another error's text, quoted."""
+    text = error.args[0] if error.args else error
+    return ' '.join(str(text.args[0] if isinstance(text, Exception) and text.args else text).split())
+
+
+def _origin(error):
+    """The file whose line raised the error."""
+    trace = error.__traceback__
+    while trace.tb_next:
+        trace = trace.tb_next
+    return trace.tb_frame.f_code.co_filename
 
 
 def validate(config, rules):
@@ -43,10 +70,13 @@ def validate(config, rules):
     problems = []
     for name, (accepts, wanted) in rules.items():
         value = config
-        for part in name.split('.'):
-            value = value[part]
         try:
+            for part in name.split('.'):
+                value = value[part]
             good = accepts(value)
+        except KeyError:
+            problems.append(f'config.{name} is missing')
+            continue
         except (TypeError, ValueError):
             good = False
         if not good:
@@ -77,7 +107,8 @@ def one_of(*values):
 
 # What both trainings' configs have in common.
 TRAINING_RULES = {
-    'seed': whole(0), 'log_every': whole(1), 'batch.size': whole(1), 'batch.microbatches': whole(1),
+    'seed': (lambda x: type(x) is int and 0 <= x < 2 ** 32, 'a whole number from 0 to 2^32 - 1'),
+    'log_every': whole(1), 'batch.size': whole(1), 'batch.microbatches': whole(1),
     'checkpoint.keep_latest': whole(1), 'checkpoint.keep_best': whole(1), 'optimizer.peak_rate': positive(),
     'optimizer.b1': between(0, 1), 'optimizer.b2': between(0, 1), 'optimizer.eps': positive(),
     'optimizer.weight_decay': between(0, 1), 'optimizer.clip': between(0, float('inf')),

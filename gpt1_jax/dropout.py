@@ -1,8 +1,9 @@
-"""Section 4.1, "residual, embedding, and attention dropouts with a rate of 0.1": masks that are a pure function of the step.
+"""Section 4.1, "residual, embedding, and attention dropouts with a rate of 0.1": masks that are a pure function of the
+step.
 
-A mask element is a hash of (seed, step, layer, site), its row (and head) and its place in that row. So a mask is the same
-on any mesh, under scan or unrolled, with or without rematerialisation or microbatches, after any interruption, and in a
-kernel that makes only its own tile. It costs a dozen integer operations an element and no memory: XLA fuses it.
+A mask element is a hash of (seed, step, layer, site), its row (and head) and its place in that row. So a mask is the
+same on any mesh, under scan or unrolled, with or without rematerialisation or microbatches, after any interruption, and
+in a kernel that makes only its own tile. It costs a dozen integer operations an element and no memory: XLA fuses it.
 """
 from typing import NamedTuple
 
@@ -36,7 +37,8 @@ def keep(words, shape, rate, offsets=()):
     offsets: where the shape begins in each dimension of the global mask, 0 where not given.
     """
     if len(shape) < 2 or max(shape[-2:]) > 1 << 16:
-        raise ValueError(f'a dropout mask of shape {tuple(shape)}: needs two dimensions, the last two of at most 65,536')
+        raise ValueError(f'a dropout mask of shape {tuple(shape)}: '
+                         'needs two dimensions, the last two of at most 65,536')
     offsets = tuple(offsets) + (0,) * (len(shape) - len(offsets))
     index = [lax.broadcasted_iota(jnp.uint32, [n if d == axis else 1 for d in range(len(shape))], axis)
              + jnp.asarray(offsets[axis], jnp.uint32) for axis, n in enumerate(shape)]

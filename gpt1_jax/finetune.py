@@ -42,10 +42,10 @@ RULES = cli.TRAINING_RULES | {
 
 
 def run(config, directory, allow_change=False):
-    """Fine-tune as a ConfigDict of configs/finetune.py says, then score `eval.splits`; returns the rows of results.jsonl.
+    """Fine-tune as a ConfigDict of configs/finetune.py says, then score `eval.splits`; returns rows of results.jsonl.
 
-    directory: the work directory; an unfinished run there is continued. The parameters that were best on dev by the task's
-    first metric are the ones that are scored. UserError for a mistake in the config, the data or the directory.
+    directory: the work directory; an unfinished run there is continued. The parameters that were best on dev by the
+    task's first metric are the ones that are scored. UserError for a mistake in the config, the data or the directory.
     """
     cli.validate(config, RULES)
     task = tasks.get(config.task)
@@ -53,28 +53,36 @@ def run(config, directory, allow_change=False):
     sharding.check_batch(config.batch.size, config.batch.microbatches, mesh)
     origin, tokenizer, sizes = _origin(config)
     n_transfer = sizes['n_layer'] if config.n_transfer is None else config.n_transfer
+    if config.n_transfer is not None and origin is None:
+        raise UserError(f'n_transfer = {n_transfer} needs weights to transfer: give --config.init_from=DIR')
     n_transfer = transfer.NOTHING if origin is None else n_transfer
+    transfer.check_depth(n_transfer, sizes['n_layer'])
+    for split in config.eval.splits:
+        _check_split(task, split)
     n_ctx = config.data.n_ctx or sizes['n_ctx']
     if n_ctx > sizes['n_ctx']:
         raise UserError(f"config.data.n_ctx = {n_ctx} is longer than the model's context, {sizes['n_ctx']}")
     if n_ctx < 16:
         raise UserError(f'config.data.n_ctx = {n_ctx} leaves no room for text, must be at least 16')
 
-    train, dev = (inputs.encode_all(task.read(config.data.dir, split), task, tokenizer, n_ctx) for split in ('train', 'dev'))
+    train, dev = (inputs.encode_all(task.read(config.data.dir, split), task, tokenizer, n_ctx)
+                  for split in ('train', 'dev'))
     if len(train) < config.batch.size:
-        raise UserError(f'{config.data.dir}: {len(train)} training rows are less than config.batch.size = {config.batch.size}')
+        raise UserError(f'{config.data.dir}: {len(train)} training rows are less than '
+                        f'config.batch.size = {config.batch.size}')
     static = batches.lengths(train + dev, n_ctx, config.batch.lengths)
     total = config.train.epochs * batches.steps_per_epoch(train, config.batch.size)
-    gpt = GPTConfig(vocab_size=tokenizer.vocab_size, n_special=3, **config.model.to_dict() | sizes)
-    model = TaskModel(GPT(gpt), task.head, len(task.labels), config.classifier_dropout)
+    sizes = config.model.to_dict() | sizes | {'vocab_size': tokenizer.vocab_size}
+    model = _model(task, sizes, config.classifier_dropout)
     program = _program(model, optimizer.settings(config.optimizer), mesh, config.batch.microbatches,
                        len(train[0].sequences))
 
     effective = config.to_dict() | {
-        'kind': 'finetune', 'model': config.model.to_dict() | sizes | {'vocab_size': tokenizer.vocab_size},
-        'n_transfer': n_transfer, 'labels': list(task.labels), 'lengths': list(static),
-        'fingerprint': {'tokenizer': tokenizer.fingerprint, 'origin': origin and origin[2],
-                        'files': results.file_hashes(task.files(config.data.dir, 'train') + task.files(config.data.dir, 'dev'))}}
+        'kind': 'finetune', 'model': sizes, 'n_transfer': n_transfer, 'labels': list(task.labels),
+        'lengths': list(static),
+        'fingerprint': {
+            'tokenizer': tokenizer.fingerprint, 'origin': origin and origin[2],
+            'files': results.file_hashes(task.files(config.data.dir, 'train') + task.files(config.data.dir, 'dev'))}}
     this = workdir.start(directory, effective, tokenizer, allow_change)
     print(f'{task.name}: {len(train):,} training and {len(dev):,} dev rows, {sum(r.cut for r in train)} and '
           f'{sum(r.cut for r in dev)} of them cut to {n_ctx} tokens; lengths {", ".join(map(str, static))}; '
@@ -98,7 +106,8 @@ def run(config, directory, allow_change=False):
         progress.print_line(step, total, values)
 
     def evaluate(state):
-        found = metrics.compute(task.metrics, gold, predict(model, mesh, state.params, dev, config.batch.eval_size, static))
+        scores = predict(model, mesh, state.params, dev, config.batch.eval_size, static)
+        found = metrics.compute(task.metrics, gold, scores)
         results.append(this.metrics, {'step': int(state.step)} | {f'dev_{k}': v for k, v in found.items()})
         print(f'step {int(state.step):,}  ' + '  '.join(f'dev {k} {v:.4f}' for k, v in found.items()), flush=True)
         return found
@@ -113,25 +122,24 @@ def run(config, directory, allow_change=False):
                      tokens_per_step=tokens_per_step)
     finally:
         writer.close()
-    return [row for split in config.eval.splits
-            for row in evaluate_run(this, split, seconds=time.perf_counter() - started, tokens=int(tokens_per_step * total))]
+    return [row for split in config.eval.splits for row in evaluate_run(
+        this, split, seconds=time.perf_counter() - started, tokens=int(tokens_per_step * total))]
 
 
 def evaluate_run(this, split, data_dir=None, **details):
-    """Score a fine-tuned run's best parameters on a split: predictions_SPLIT.jsonl, and a row of results.jsonl a metric.
+    """Score a fine-tuned run's best parameters on a split: predictions_SPLIT.jsonl, a row of results.jsonl a metric.
 
     this: workdir.Run. data_dir: where the files are now; default where they were. details: further fields of the rows.
     """
     config = this.config
     if config['kind'] != 'finetune':
         raise UserError(f'{this.path}: not a fine-tuned run')
-    task, tokenizer, mesh = tasks.get(config['task']), this.tokenizer(), sharding.make_mesh(**config['mesh'])
-    if split not in task.splits:
-        raise UserError(f'{task.name} has no split {split!r} (there are {", ".join(task.splits)})')
+    task, tokenizer, mesh = tasks.get(config['task']), this.tokenizer(), sharding.make_mesh()
+    _check_split(task, split)
     directory = data_dir or config['data']['dir']
     n_ctx = config['data']['n_ctx'] or config['model']['n_ctx']
     rows = inputs.encode_all(task.read(directory, split), task, tokenizer, n_ctx)
-    model = TaskModel(GPT(GPTConfig(n_special=3, **config['model'])), task.head, len(task.labels), config['classifier_dropout'])
+    model = _model(task, config['model'], config['classifier_dropout'])
     step = this.step()
     shapes = jax.eval_shape(lambda: _init(model, len(rows[0].sequences), 0))
     params = checkpoint.restore_params(this.checkpoints, step, sharding.targets(shapes, mesh))
@@ -139,20 +147,26 @@ def evaluate_run(this, split, data_dir=None, **details):
     scores = predict(model, mesh, params, rows, config['batch']['eval_size'], lengths)
     gold = [row.label for row in rows]
     results.write_predictions(this.predictions(split), [row.id for row in rows], gold, scores)
-    meta, found = checkpoint.read_meta(this.checkpoints, step), []
+    origin = {
+        'selection': f'best dev {task.metrics[0]} over epochs', 'seed': config['seed'],
+        'run': str(this.path), 'step': step,
+        'digest': checkpoint.params_digest(checkpoint.read_meta(this.checkpoints, step)),
+        'predictions': str(this.predictions(split)), 'files': results.file_hashes(task.files(directory, split)),
+        **details, 'config': config, 'device': jax.devices()[0].device_kind, **results.versions()}
+    found = []
     for name, value in metrics.compute(task.metrics, np.array(gold), scores).items():
-        found.append({'kind': 'finetune', 'task': task.name, 'split': split, 'n': len(rows), 'metric': name, 'value': value,
-                      'selection': f'best dev {task.metrics[0]} over epochs', 'seed': config['seed'], 'run': str(this.path),
-                      'step': step, 'digest': checkpoint.params_digest(meta), 'predictions': str(this.predictions(split)),
-                      'files': results.file_hashes(task.files(directory, split)), **details, 'config': config,
-                      'device': jax.devices()[0].device_kind, **results.versions()})
+        found.append({'kind': 'finetune', 'task': task.name, 'split': split, 'n': len(rows), 'metric': name,
+                      'value': value} | origin)
         print(f'{task.name} {split}: {name} {value:.4f} (n = {len(rows):,}, parameters of step {step:,})', flush=True)
     results.append_new(config['results'] or this.results, found)
     return found
 
 
 def predict(model, mesh, params, rows, size, lengths):
-    """Logits of every row, float32[n, labels or choices], in order. rows: list of inputs.Encoded. lengths: for padding."""
+    """Logits of every row, float32[n, labels or choices], in order.
+
+    rows: list of inputs.Encoded. lengths: for padding.
+    """
     devices = mesh.shape['data'] * mesh.shape['fsdp']
     size, scores = -(-size // devices) * devices, None
     for indices, batch in batches.eval_batches(rows, size, lengths):
@@ -162,8 +176,19 @@ def predict(model, mesh, params, rows, size, lengths):
     return scores
 
 
+def _model(task, sizes, classifier_dropout):
+    """The task's model; sizes: the fields of GPTConfig. Three specials: start, delimiter, extract."""
+    return TaskModel(GPT(GPTConfig(n_special=3, **sizes)), task.head, len(task.labels), classifier_dropout)
+
+
+def _check_split(task, split):
+    if split not in task.splits:
+        raise UserError(f'{task.name} has no split {split!r} (there are {", ".join(task.splits)})')
+
+
 def _init(model, sequences, seed):
-    return model.init(jax.random.key(seed), jnp.zeros((1, sequences, 1), jnp.int32), jnp.zeros((1, sequences), jnp.int32))['params']
+    tokens, extract = jnp.zeros((1, sequences, 1), jnp.int32), jnp.zeros((1, sequences), jnp.int32)
+    return model.init(jax.random.key(seed), tokens, extract)['params']
 
 
 @functools.lru_cache
@@ -173,7 +198,8 @@ def _program(model, settings, mesh, microbatches, sequences):
         B, K, L = batch['tokens'].shape
         logits, hidden, table = model.apply({'params': params}, batch['tokens'], batch['extract'], key)
         task = jnp.mean(losses.task_loss(logits, batch['label']))
-        lm = jnp.mean(losses.auxiliary_lm_loss(hidden, table, batch['tokens'].reshape(B * K, L), batch['mask'].reshape(B * K, L)))
+        tokens, mask = batch['tokens'].reshape(B * K, L), batch['mask'].reshape(B * K, L)
+        lm = jnp.mean(losses.auxiliary_lm_loss(hidden, table, tokens, mask))
         return task + hyper['lm_weight'] * lm, {'task_loss': task, 'lm_loss': lm}
 
     return training.make_program(functools.partial(_init, model, sequences), loss, optimizer.adam(**dict(settings)),
@@ -197,7 +223,8 @@ def _origin(config):
         raise UserError('give --config.data.dir=DIR, the directory of the data set')
     if config.init_from is None:
         if config.tokenizer is None:
-            raise UserError('give --config.init_from=DIR (a pretrained run), or --config.tokenizer=DIR to train from scratch')
+            raise UserError('give --config.init_from=DIR (a pretrained run), '
+                            'or --config.tokenizer=DIR to train from scratch')
         directory = pathlib.Path(config.tokenizer)
         directory = directory / 'tokenizer' if (directory / 'tokenizer').is_dir() else directory
         return None, Tokenizer.load(directory), {name: getattr(GPTConfig(), name) for name in SIZES} | own
@@ -209,9 +236,11 @@ def _origin(config):
         if name == 'n_ctx' and value > sizes[name]:
             raise UserError(f"config.model.n_ctx = {value} is longer than the checkpoint's context, {sizes[name]}")
         if value != sizes[name]:
-            raise UserError(f'config.model.{name} = {value}, but the checkpoint of {config.init_from} has {sizes[name]}')
+            raise UserError(f'config.model.{name} = {value}, '
+                            f'but the checkpoint of {config.init_from} has {sizes[name]}')
     step = other.step(config.init_step)
-    return (other, step, checkpoint.params_digest(checkpoint.read_meta(other.checkpoints, step))), other.tokenizer(), sizes
+    digest = checkpoint.params_digest(checkpoint.read_meta(other.checkpoints, step))
+    return (other, step, digest), other.tokenizer(), sizes
 
 
 def _initial_state(config, program, this, origin, n_transfer):
@@ -230,6 +259,15 @@ def _initial_state(config, program, this, origin, n_transfer):
     return state._replace(params=state.params | {'backbone': backbone})
 
 
+def _define_flags():
+    config_flags.DEFINE_config_file('config', 'configs/finetune.py:cola', 'What to run, config:TASK.')
+    flags.DEFINE_string('workdir', None, 'Directory of the run; an unfinished run there is continued.')
+    flags.DEFINE_bool('allow_change', False, 'Go on with a run although its length, rate or the like changed.')
+    flags.DEFINE_bool('evaluate_only', False, 'Score the finished run in --workdir; no training.')
+    flags.DEFINE_string('split', 'dev', 'With --evaluate_only: the split to score.')
+    flags.DEFINE_string('data_dir', None, 'With --evaluate_only: where the files are now; default where they were.')
+
+
 def main():
     f = flags.FLAGS
     if f.workdir is None:
@@ -241,10 +279,4 @@ def main():
 
 
 if __name__ == '__main__':
-    config_flags.DEFINE_config_file('config', 'configs/finetune.py:cola', 'What to run, config:TASK.')
-    flags.DEFINE_string('workdir', None, 'Directory of the run; an unfinished run there is continued.')
-    flags.DEFINE_bool('allow_change', False, 'Go on with a run although its length, rate or the like changed.')
-    flags.DEFINE_bool('evaluate_only', False, 'Score the finished run in --workdir; no training.')
-    flags.DEFINE_string('split', 'dev', 'With --evaluate_only: the split to score.')
-    flags.DEFINE_string('data_dir', None, 'With --evaluate_only: where the files are now; default where they were.')
-    cli.run(main)
+    cli.run(main, _define_flags)

@@ -11,8 +11,8 @@ SEQUENCES = {'classify': 1, 'similarity': 2, 'choice': None}  # K; for 'choice' 
 class TaskModel(nn.Module):
     """A backbone and one linear layer, W_y.
 
-    head: 'classify' (K = 1), 'similarity' (K = 2: the representations of the two orders are added), or 'choice' (a shared
-    linear layer to one logit for each of K choices). n_labels: the width of the linear layer, 1 for 'choice'.
+    head: 'classify' (K = 1), 'similarity' (K = 2: the representations of the two orders are added), or 'choice' (a
+    shared linear layer to one logit for each of K choices). n_labels: the width of the linear layer, 1 for 'choice'.
     """
     backbone: nn.Module
     head: str

@@ -14,8 +14,8 @@ def token_losses(hidden, rows, targets):
 
 @jax.custom_vjp
 def _cross_entropy(hidden, rows, targets):
-    """[T, D], [R, D], int[T] -> float32[T]. The gradient by hand, softmax - one-hot: what automatic differentiation makes
-    of the same lines passes over the logits twice as often."""
+    """[T, D], [R, D], int[T] -> float32[T]. The gradient by hand, softmax - one-hot: what automatic differentiation
+    makes of the same lines passes over the logits twice as often."""
     return _cross_entropy_forward(hidden, rows, targets)[0]
 
 

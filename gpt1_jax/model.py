@@ -1,7 +1,7 @@
 """Sections 3.1 and 4.1: the decoder-only transformer, post-LayerNorm, with a tied output layer.
 
-Dimension letters, here and everywhere: B batch, K sequences of an example, L length, D width, H heads, E size of a head,
-F hidden width of the MLP, V vocabulary, N layers.
+Dimension letters, here and everywhere: B batch, K sequences of an example, L length, D width, H heads, E size of a
+head, F hidden width of the MLP, V vocabulary, N layers.
 """
 import dataclasses
 from typing import NamedTuple
@@ -36,14 +36,16 @@ class GPTConfig:
     unroll: int = 1              # layers of the scan laid out in a row; 1 compiles fastest
 
     def __post_init__(self):
-        least = {'vocab_size': 1, 'n_special': 0, 'n_ctx': 1, 'n_embd': 1, 'n_layer': 1, 'n_head': 1, 'n_inner': 1, 'unroll': 1}
+        least = {'vocab_size': 1, 'n_special': 0, 'n_ctx': 1, 'n_embd': 1, 'n_layer': 1, 'n_head': 1, 'n_inner': 1,
+                 'unroll': 1}
         problems = [f'model.{name} is {getattr(self, name)!r}, must be a whole number of at least {low}'
                     for name, low in least.items() if type(getattr(self, name)) is not int or getattr(self, name) < low]
         problems += [f'model.{name} is {getattr(self, name)!r}, must be a number of at least 0 and below 1'
                      for name in ('embd_dropout', 'attn_dropout', 'resid_dropout')
                      if not isinstance(getattr(self, name), (int, float)) or not 0 <= getattr(self, name) < 1]
         if not problems and self.vocab_size + self.n_special + self.n_ctx > 1 << 16:
-            problems.append('model.vocab_size + model.n_ctx and specials must be at most 65,536, which dropout can number')
+            problems.append('model.vocab_size + model.n_ctx and specials must be at most 65,536, '
+                            'which dropout can number')
         if not problems and self.n_embd % self.n_head:
             problems.append(f'model.n_embd = {self.n_embd} is not a multiple of model.n_head = {self.n_head}')
         if self.dtype not in ('float32', 'bfloat16'):
@@ -53,7 +55,9 @@ class GPTConfig:
 
 
 class Table(NamedTuple):
-    """The step's embedding rows, dropout applied, in the released order: tokens [V, D], specials [S, D], positions [C, D].
+    """The step's embedding rows, dropout applied, in the released order.
+
+    tokens [V, D], specials [S, D], positions [C, D].
 
     Released code (train.py 165-175): the dropped, rescaled matrix serves token look-up, position look-up and the output
     layer of that step alike.
@@ -140,8 +144,8 @@ class GPT(nn.Module):
     def __call__(self, tokens, key=None):
         """The states of the last block, and the rows that the tied output layer multiplies them with.
 
-        tokens: int[B, L], L at most n_ctx; ids from vocab_size on are specials. key: dropout.Key, or None without dropout.
-        Returns (hidden [B, L, D], Table). Logits are `hidden @ rows.T`: see losses.
+        tokens: int[B, L], L at most n_ctx; ids from vocab_size on are specials. key: dropout.Key, or None without
+        dropout. Returns (hidden [B, L, D], Table). Logits are `hidden @ rows.T`: see losses.
         """
         c = self.config
         if tokens.shape[1] > c.n_ctx:

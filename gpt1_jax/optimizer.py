@@ -1,4 +1,5 @@
-"""Section 4.1: Adam with decoupled weight decay on weights, and the two schedules, exactly as the released opt.py has them."""
+"""Section 4.1: Adam with decoupled weight decay on weights, and the two schedules, exactly as the released opt.py has
+them."""
 import re
 
 import jax
@@ -16,7 +17,8 @@ def warmup_cosine(peak, warmup, total):
     """
     def schedule(count):
         count, x = jnp.asarray(count, jnp.float32), _fraction(count, total)
-        return peak * jnp.where(_warming(count, warmup), count / jnp.maximum(warmup, 1e-30), 0.5 * (1 + jnp.cos(jnp.pi * x)))
+        cosine = 0.5 * (1 + jnp.cos(jnp.pi * x))
+        return peak * jnp.where(_warming(count, warmup), count / jnp.maximum(warmup, 1e-30), cosine)
     return schedule
 
 
@@ -42,10 +44,10 @@ def adam(b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.01, clip=1.0):
 
     With t = 1 at the first update, and lrt = rate * sqrt(1 - b2^t) / (1 - b1^t):
         p <- p - lrt * (m / (sqrt(v) + eps) + weight_decay * p)
-    Released code (opt.py 23-49): eps is added to the uncorrected sqrt(v), and the decay is scaled by the bias correction
-    as well as by the rate, so that it is weaker than optax.adamw's in the first hundreds of updates.
-    clip: the largest global norm of the gradients; 0 leaves them as they are. Leaves called bias or scale are not decayed:
-    decided by name, as a bias stacked over layers is a matrix too.
+    Released code (opt.py 23-49): eps is added to the uncorrected sqrt(v), and the decay is scaled by the bias
+    correction as well as by the rate, so that it is weaker than optax.adamw's in the first hundreds of updates.
+    clip: the largest global norm of the gradients; 0 leaves them as they are. Leaves called bias or scale are not
+    decayed: decided by name, as a bias stacked over layers is a matrix too.
     """
     def init(params):
         zeros = lambda: jax.tree.map(jnp.zeros_like, params)
@@ -67,7 +69,10 @@ def adam(b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.01, clip=1.0):
 
 
 def settings(values):
-    """The static arguments of `adam` out of a mapping that has them, hashable: equal settings share a compiled program."""
+    """The static arguments of `adam` out of a mapping that has them.
+
+    Hashable: equal settings share a compiled program.
+    """
     return tuple((name, float(values[name])) for name in ('b1', 'b2', 'eps', 'weight_decay', 'clip'))
 
 

@@ -260,5 +260,4 @@ def main():
 
 
 if __name__ == '__main__':
-    _define_flags()
-    cli.run(main)
+    cli.run(main, _define_flags)

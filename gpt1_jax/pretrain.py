@@ -50,6 +50,7 @@ def run(config, directory, allow_change=False, dry_run=False):
     cli.validate(config, RULES)
     mesh = sharding.make_mesh(**config.mesh)
     sharding.check_batch(config.batch.size, config.batch.microbatches, mesh)
+    workdir.check(directory)
     tokens_dir = _tokens(config, pathlib.Path(directory))
     tokenizer = Tokenizer.load(tokens_dir / 'tokenizer')
     manifest = tokens.read_manifest(tokens_dir)
@@ -60,6 +61,10 @@ def run(config, directory, allow_change=False, dry_run=False):
     if total < 1:
         raise UserError(f'{tokens_dir}: {train.n_tokens:,} training tokens are less than one batch '
                         f'({config.batch.size} x {n_ctx}): give more text, or config.train.steps')
+    if valid.n_windows(n_ctx) < 1:
+        raise UserError(f'{tokens_dir}: {valid.n_tokens:,} validation tokens are less than one window of {n_ctx}: hold '
+                        'out more (config.data.valid)')
+    origin = _origin(config, tokenizer)
     program = _program(model, optimizer.settings(config.optimizer), mesh, config.batch.microbatches)
 
     def batch(step):
@@ -70,8 +75,8 @@ def run(config, directory, allow_change=False, dry_run=False):
     for split, entry in manifest['splits'].items():
         print(f"{split} text: {entry['documents']:,} documents, {entry['tokens']:,} tokens, "
               f"{entry['unknown'] / entry['tokens']:.3%} unknown")
-    print(f'{total:,} steps of {config.batch.size} x {n_ctx} tokens: {total / per_epoch:.2f} epochs of {per_epoch:,.1f} steps',
-          flush=True)
+    print(f'{total:,} steps of {config.batch.size} x {n_ctx} tokens: {total / per_epoch:.2f} epochs of '
+          f'{per_epoch:,.1f} steps', flush=True)
     if config.optimizer.warmup_steps > total / 10:
         print(f'warning: the warm-up of {config.optimizer.warmup_steps:,} steps is more than a tenth of the '
               f"run's {total:,} (config.optimizer.warmup_steps)", flush=True)
@@ -82,7 +87,7 @@ def run(config, directory, allow_change=False, dry_run=False):
         'kind': 'pretrain', 'model': config.model.to_dict() | {'vocab_size': tokenizer.vocab_size},
         'fingerprint': {'tokens': manifest['fingerprint'], 'tokenizer': tokenizer.fingerprint}}
     this = workdir.start(directory, effective, tokenizer, allow_change)
-    state = _initial_state(config, program, this, tokenizer)
+    state = _initial_state(config, program, this, origin)
     first = int(state.step)
     progress.print_parameters(program.state.params)
     results.rewind(this.metrics, first)
@@ -122,15 +127,18 @@ def _tokens(config, directory):
     tokens_dir = pathlib.Path(config.data.tokens or directory / 'tokens')
     if not config.data.corpus:
         if not (tokens_dir / 'manifest.json').exists():
-            raise UserError(f'{tokens_dir}: nothing prepared there, and config.data.corpus is empty: give the text to train on')
+            raise UserError(f'{tokens_dir}: nothing prepared there, and config.data.corpus is empty: '
+                            'give the text to train on')
     elif jax.process_count() == 1:
         wanted = config.tokenizer
         merges = wanted.merges if wanted.source == 'train' and wanted.vocab_size is None else None
-        prepare(tokens_dir, corpus=_several(config.data.corpus), valid=_several(config.data.valid), tokenizer=wanted.source,
-                encoder=wanted.encoder, bpe=wanted.bpe, merges=merges, vocab_size=wanted.vocab_size,
-                processes=config.data.processes or None, text_field=config.data.text_field)
+        prepare(tokens_dir, corpus=_several(config.data.corpus), valid=_several(config.data.valid),
+                tokenizer=wanted.source, encoder=wanted.encoder, bpe=wanted.bpe, merges=merges,
+                vocab_size=wanted.vocab_size, processes=config.data.processes or None,
+                text_field=config.data.text_field)
     elif not (tokens_dir / 'manifest.json').exists():
-        raise UserError(f'{tokens_dir}: no finished manifest; with several processes run python -m gpt1_jax.prepare first')
+        raise UserError(f'{tokens_dir}: no finished manifest; '
+                        'with several processes run python -m gpt1_jax.prepare first')
     return tokens_dir
 
 
@@ -148,31 +156,36 @@ def _program(model, settings, mesh, microbatches):
         hidden, table = model.apply({'params': params}, batch['tokens'][:, :-1], key)
         return jnp.mean(losses.pretraining_loss(hidden, table, batch['tokens'][:, 1:])), {}
 
-    return training.make_program(init, loss, optimizer.adam(**dict(settings)), optimizer.warmup_cosine, mesh, microbatches)
+    return training.make_program(init, loss, optimizer.adam(**dict(settings)), optimizer.warmup_cosine, mesh,
+                                 microbatches)
 
 
-def _initial_state(config, program, this, tokenizer):
+def _origin(config, tokenizer):
+    """The run whose weights this one begins with, or None. UserError where its tokenizer is another one."""
+    if config.init_from is None:
+        return None
+    other = workdir.load(config.init_from)
+    if other.tokenizer().fingerprint != tokenizer.fingerprint:
+        raise UserError(f'{config.init_from}: its tokenizer is another one; prepare the corpus with '
+                        f'--config.tokenizer.source={config.init_from}/tokenizer')
+    return other
+
+
+def _initial_state(config, program, this, origin):
     """The latest checkpoint of this run, or fresh weights, or another run's."""
     found = checkpoint.steps(this.checkpoints)
     if found:
         return checkpoint.restore(this.checkpoints, found[-1], program.state)
     state = program.init(jnp.uint32(config.seed))
-    if config.init_from is None:
+    if origin is None:
         return state
-    other = workdir.load(config.init_from)
-    if other.tokenizer().fingerprint != tokenizer.fingerprint:
-        raise UserError(f'{config.init_from}: its tokenizer is another one; prepare the corpus with '
-                        f'--config.tokenizer.source={config.init_from}/tokenizer')
-    params = checkpoint.restore_params(other.checkpoints, other.step(config.init_step), program.state.params)
+    params = checkpoint.restore_params(origin.checkpoints, origin.step(config.init_step), program.state.params)
     return state._replace(params=params)
 
 
 def _validation(model, mesh, stream, windows, size):
     """A function params -> mean loss in nats a token over the validation windows."""
     n_ctx, available = model.config.n_ctx, stream.n_windows(model.config.n_ctx)
-    if available == 0:
-        raise UserError(f'the validation text has {stream.n_tokens:,} tokens, less than one window of {n_ctx}: '
-                        'hold out more (config.data.valid)')
     chosen = np.unique(np.linspace(0, available - 1, min(windows or available, available)).round().astype(int))
     devices = mesh.shape['data'] * mesh.shape['fsdp']
     size = -(-min(size, len(chosen)) // devices) * devices
@@ -205,8 +218,16 @@ def _estimate(program, hyper, batch, total, tokens_per_step):
         state, metrics = program.step(state, program.place(batch(step)), hyper)
     jax.block_until_ready(metrics)
     seconds = (time.perf_counter() - compiled) / 3
-    print(f'dry run: {tokens_per_step / seconds:,.0f} tokens/s over three steps after {compiled - started:.0f} s of compiling; '
-          f'{total:,} steps would take {progress.duration(seconds * total)}')
+    print(f'dry run: {tokens_per_step / seconds:,.0f} tokens/s over three steps after {compiled - started:.0f} s of '
+          f'compiling; {total:,} steps would take {progress.duration(seconds * total)}')
+
+
+def _define_flags():
+    config_flags.DEFINE_config_file('config', 'configs/pretrain.py',
+                                    'What to run; --config.FIELD=VALUE overrides a field.')
+    flags.DEFINE_string('workdir', None, 'Directory of the run; an unfinished run there is continued.')
+    flags.DEFINE_bool('allow_change', False, 'Go on with a run although its length, rate or the like changed.')
+    flags.DEFINE_bool('dry_run', False, 'Prepare the text, print sizes and an estimated time, train nothing.')
 
 
 def main():
@@ -217,8 +238,4 @@ def main():
 
 
 if __name__ == '__main__':
-    config_flags.DEFINE_config_file('config', 'configs/pretrain.py', 'What to run; --config.FIELD=VALUE overrides a field.')
-    flags.DEFINE_string('workdir', None, 'Directory of the run; an unfinished run there is continued.')
-    flags.DEFINE_bool('allow_change', False, 'Go on with a run although its length, rate or the like changed.')
-    flags.DEFINE_bool('dry_run', False, 'Prepare the text, print sizes and an estimated time, train nothing.')
-    cli.run(main)
+    cli.run(main, _define_flags)

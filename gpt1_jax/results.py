@@ -1,4 +1,7 @@
-"""What a run leaves behind beside its weights: metrics.jsonl, results.jsonl, predictions.jsonl. JSON lines, nothing else."""
+"""What a run leaves behind beside its weights: metrics.jsonl, results.jsonl, predictions.jsonl.
+
+JSON lines, nothing else.
+"""
 import hashlib
 import importlib.metadata
 import json
@@ -9,19 +12,35 @@ import subprocess
 
 import numpy as np
 
+from gpt1_jax.errors import UserError
+
 
 def append(path, row):
-    """One line at the end of a JSON-lines file, flushed to the disk."""
-    with open(path, 'a', encoding='utf-8') as file:
-        file.write(json.dumps(row, ensure_ascii=False) + '\n')
+    """One line at the end of a JSON-lines file, flushed to the disk. A last line cut by a kill is removed first."""
+    with open(path, 'ab+') as file:
+        end = file.seek(0, os.SEEK_END)
+        while end:
+            start = max(end - 4096, 0)
+            file.seek(start)
+            newline = file.read(end - start).rfind(b'\n')
+            if newline >= 0:
+                end = start + newline + 1
+                break
+            end = start
+        file.truncate(end)
+        file.write(json.dumps(row, ensure_ascii=False).encode() + b'\n')
         file.flush()
         os.fsync(file.fileno())
 
 
 def append_new(path, rows):
-    """Append the rows of results.jsonl that are not there yet: scoring the same parameters on the same files again is none."""
+    """Append the rows of results.jsonl that are not there yet.
+
+    Scoring the same parameters on the same files again is none.
+    """
     def identity(row):
-        return json.dumps([row.get(name) for name in ('kind', 'task', 'split', 'metric', 'run', 'digest', 'files')])
+        names = ('kind', 'task', 'split', 'metric', 'value', 'run', 'digest', 'files')
+        return json.dumps([row.get(name) for name in names])
     known = set(map(identity, read(path)))
     for row in rows:
         if identity(row) not in known:
@@ -34,13 +53,20 @@ def read(path):
     if not path.exists():
         return []
     *lines, _ = path.read_text(encoding='utf-8').split('\n')  # not splitlines: strings may hold U+2028
-    return [json.loads(line) for line in lines]
+    rows = []
+    for number, line in enumerate(lines, 1):
+        try:
+            rows.append(json.loads(line))
+        except ValueError as error:
+            raise UserError(f'{path}: line {number}: not JSON ({error})') from None
+    return rows
 
 
 def write(path, rows):
     """Replace a JSON-lines file in one step."""
     partial = pathlib.Path(f'{path}.partial')
-    partial.write_text(''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows), encoding='utf-8', newline='')
+    lines = ''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows)
+    partial.write_text(lines, encoding='utf-8', newline='')
     partial.replace(path)
 
 
@@ -52,20 +78,24 @@ def rewind(path, step):
 
 
 def write_predictions(path, ids, gold, scores):
-    """predictions.jsonl: {"id", "gold" (label index or null), "scores" (one per label)} a row, in the file's own order."""
+    """predictions.jsonl: {"id", "gold" (label index or null), "scores" (one per label)} a row, in the file's order."""
     write(path, [{'id': i, 'gold': g, 'scores': [round(float(s), 6) for s in np.atleast_1d(row)]}
                  for i, g, row in zip(ids, gold, scores, strict=True)])
 
 
 def file_hashes(paths):
-    """{file name: first 16 hex digits of its sha256}."""
-    return {pathlib.Path(p).name: hashlib.sha256(pathlib.Path(p).read_bytes()).hexdigest()[:16] for p in paths}
+    """{file name: first 16 hex digits of its sha256}. UserError for a file that cannot be read."""
+    try:
+        return {pathlib.Path(p).name: hashlib.sha256(pathlib.Path(p).read_bytes()).hexdigest()[:16] for p in paths}
+    except OSError as error:
+        raise UserError(f'{error.filename}: {error.strerror}') from None
 
 
 def versions():
     """Package version, git commit (with +dirty) of the clone if it is one, Python and library versions."""
     found = {'python': platform.python_version()}
-    for name in ('gpt1_jax', 'jax', 'jaxlib', 'flax', 'optax', 'orbax-checkpoint', 'sentencepiece', 'spacy', 'ftfy', 'numpy'):
+    for name in ('gpt1_jax', 'jax', 'jaxlib', 'flax', 'optax', 'orbax-checkpoint', 'sentencepiece', 'spacy', 'ftfy',
+                 'numpy'):
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
@@ -79,7 +109,8 @@ def _commit():
         return None
 
     def git(*arguments):
-        return subprocess.run(['git', '-C', str(root), *arguments], capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(['git', '-C', str(root), *arguments], capture_output=True, text=True,
+                              check=True).stdout.strip()
     try:
         return git('rev-parse', 'HEAD') + ('+dirty' if git('status', '--porcelain') else '')
     except (OSError, subprocess.CalledProcessError):

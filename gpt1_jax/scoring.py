@@ -8,19 +8,21 @@ from gpt1_jax import losses, sharding, training
 from gpt1_jax.errors import UserError
 
 
-def score(model, params, mesh, sequences, tokens_per_batch=4096):
+def score(model, params, mesh, sequences, names=None, tokens_per_batch=4096):
     """The log-probabilities of the last tokens of each sequence, given everything before them.
 
-    sequences: list of (ids, n): the last n tokens of ids are scored, 1 <= n < len(ids); what exceeds the context is cut from
-    the left. Only vocabulary rows compete: no special or position row is ever scored.
+    sequences: list of (ids, n): the last n tokens of ids are scored, 1 <= n < len(ids); what exceeds the context is cut
+    from the left. Only vocabulary rows compete: no special or position row is ever scored.
+    names: what the sequences are called in a UserError.
     Returns (sums, counts), float64[N] and int[N]: nats in all, and the tokens scored. The order is that of `sequences`.
     """
     n_ctx = model.config.n_ctx
-    for i, (ids, n) in enumerate(sequences):
+    for name, (ids, n) in zip(names or (f'sequence {i}' for i in range(len(sequences))), sequences):
         if not 1 <= n < len(ids):
-            raise UserError(f'sequence {i}: {n} of {len(ids)} tokens to score; at least one, and one before it, are needed')
+            raise UserError(f'{name}: {n} of {len(ids)} tokens to score: at least one is needed, and one before it as '
+                            'context')
         if n >= n_ctx:
-            raise UserError(f'sequence {i}: {n} tokens to score do not fit the context of {n_ctx}')
+            raise UserError(f'{name}: {n} tokens to score do not fit the context of {n_ctx}')
     cut = [(ids[-n_ctx:], n) for ids, n in sequences]
     sums = np.zeros(len(cut))
     order = sorted(range(len(cut)), key=lambda i: len(cut[i][0]))
@@ -39,7 +41,7 @@ def score(model, params, mesh, sequences, tokens_per_batch=4096):
 
 
 def _groups(order, lengths, n_ctx):
-    """(padded length, indices) for at most six lengths, each 1.5 times or twice the one before: few programs to compile."""
+    """(padded length, indices): lengths 16, 32, 64, 96, 144, ... to n_ctx, so that few programs are compiled."""
     sizes, size = [], 16
     while size < n_ctx:
         sizes.append(size)

@@ -13,8 +13,8 @@ from gpt1_jax.errors import UserError
 
 BATCH = P(('data', 'fsdp'))
 
-# The first pattern found in a leaf's path decides, so one table places parameters, Adam's moments (whose paths end alike)
-# and, by name, activations. Stacked leaves have the layer axis first; it is never sharded.
+# The first pattern found in a leaf's path decides, so one table places parameters, Adam's moments (whose paths end
+# alike) and, by name, activations. Stacked leaves have the layer axis first; it is never sharded.
 RULES = (
     (r'embed/(tokens|specials|positions)$', P(None, 'fsdp')),       # [rows, D]: 40,478 rows divide by nothing
     (r'attn/qkv/kernel$', P(None, 'fsdp', None, 'tensor', None)),   # [N, D, 3, H, E]
@@ -28,7 +28,7 @@ RULES = (
     (r'classifier/(kernel|bias)$', P()),
     (r'(^|/)(count|step)$', P()),
     (r'^activations$', P(('data', 'fsdp'), None, None)),            # [B, L, D]
-    (r'^table$', P()),                                              # [rows, D], gathered once a step, in the compute type
+    (r'^table$', P()),                            # [rows, D], gathered once a step, in the compute type
 )
 
 
@@ -81,7 +81,8 @@ def shardings(tree, mesh: Mesh):
 
 def targets(shapes, mesh: Mesh):
     """The tree of shapes as ShapeDtypeStructs that carry their shardings: what a checkpoint is restored into."""
-    return jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), shapes, shardings(shapes, mesh))
+    return jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), shapes,
+                        shardings(shapes, mesh))
 
 
 def batch_sharding(mesh: Mesh):

@@ -24,8 +24,9 @@ class TrainState(NamedTuple):
 class Program(NamedTuple):
     """The compiled functions of one kind of run on one mesh; runs that differ only in `hyper` share it.
 
-    init: seed -> TrainState. step: (TrainState, batch, hyper) -> (TrainState, metrics); the state passed in is consumed.
-    state: TrainState of ShapeDtypeStructs with shardings, the target to restore a checkpoint into. batch: a batch's sharding.
+    init: seed -> TrainState. step: (TrainState, batch, hyper) -> (TrainState, metrics); the state passed in is
+    consumed. state: TrainState of ShapeDtypeStructs with shardings, the target to restore a checkpoint into. batch: a
+    batch's sharding.
     """
     mesh: jax.sharding.Mesh
     init: Callable
@@ -41,10 +42,11 @@ class Program(NamedTuple):
 def make_program(init_params, loss, optimizer, schedule, mesh, microbatches=1):
     """The jitted init and training step.
 
-    init_params: seed -> parameter tree. loss: (params, batch, dropout.Key, hyper) -> (mean over the batch's rows, metrics).
+    init_params: seed -> parameter tree. loss: (params, batch, dropout.Key, hyper) -> (mean over the batch's rows,
+        metrics).
     optimizer: an optax transformation that takes `learning_rate`. schedule: (peak, warmup, total) -> optax schedule.
-    microbatches: gradients of this many equal parts of a batch are averaged: the same loss and, as parts know the global
-        number of their first row, the same dropout masks.
+    microbatches: gradients of this many equal parts of a batch are averaged: the same loss and, as parts know the
+        global number of their first row, the same dropout masks.
     hyper: dict of scalar arrays: seed (uint32), peak, warmup, total, and whatever else `loss` reads.
     """
     def init(seed):
@@ -93,8 +95,8 @@ def _accumulate(gradients, n, mesh, params, batch, key, hyper):
     rows = jax.tree.leaves(parts)[0].shape[1]
 
     def part(index):
-        return gradients(params, jax.tree.map(lambda x: x[index], parts), key._replace(row=(index * rows).astype(jnp.uint32)),
-                         hyper)
+        piece = jax.tree.map(lambda x: x[index], parts)
+        return gradients(params, piece, key._replace(row=(index * rows).astype(jnp.uint32)), hyper)
     zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(part, jnp.int32(0)))
     total, _ = jax.lax.scan(lambda sums, i: (jax.tree.map(jnp.add, sums, part(i)), None), zeros, jnp.arange(n))
     return jax.tree.map(lambda x: x / n, total)
@@ -107,40 +109,48 @@ class Interrupted(UserError):
 def fit(program, state, hyper, batch, total, *, log, log_every, evaluate, evaluate_at, save, save_at, tokens_per_step):
     """Train to `total` updates; the only loop.
 
-    batch: step -> host batch, a pure function. log: (step, {name: float}) every `log_every` updates, with the means since
-    the last call. evaluate: state -> {name: float}, where evaluate_at(step). save: (state, step, evaluation or None), where
-    save_at(step), at the end and when interrupted. Losses are read at log points alone, so the device never waits.
-    Raises UserError naming the step when the loss is not finite (nothing is saved then), Interrupted after SIGTERM or SIGINT.
+    batch: step -> host batch, a pure function. log: (step, {name: float}) every `log_every` updates, with the means
+    since the last call. evaluate: state -> {name: float}, where evaluate_at(step). save: (state, step, evaluation or
+    None), where save_at(step), at the end and when interrupted. Losses are read at log points alone, so the device
+    never waits. Raises UserError naming the step when the loss is not finite (nothing is saved then), Interrupted after
+    SIGTERM or SIGINT.
     """
-    step = int(state.step)
-    pending, since, started = [], time.perf_counter(), step
+    step = first = int(state.step)
+    pending, seconds, timed, since = [], 0.0, 0, None  # seconds: of `timed` updates since the last log
+    began = time.perf_counter()
 
     def flush():
-        nonlocal pending, since, started
-        if not pending:
-            return
+        nonlocal pending, seconds, timed
+        for number, metrics in enumerate(pending, step - len(pending) + 1):
+            for name in ('loss', 'grad_norm'):
+                if not math.isfinite(metrics[name]):
+                    raise UserError(f'{name} is {metrics[name]} at step {number}: nothing was saved since; try a lower '
+                                    'optimizer.peak_rate or a longer warm-up')
         means = {name: sum(float(m[name]) for m in pending) / len(pending) for name in pending[0]}
-        seconds = (time.perf_counter() - since) / (step - started)
-        if not math.isfinite(means['loss']):
-            raise UserError(f'the loss is {means["loss"]} at step {step}: nothing was saved since it went wrong; '
-                            'try a lower optimizer.peak_rate or a longer warm-up')
-        log(step, means | {'tokens_per_s': tokens_per_step / seconds, 'seconds_left': seconds * (total - step)})
-        pending, since, started = [], time.perf_counter(), step
+        pace = seconds / timed if timed else time.perf_counter() - began
+        log(step, means | {'tokens_per_s': tokens_per_step / pace, 'seconds_left': pace * (total - step)})
+        pending, seconds, timed = [], 0.0, 0
 
     with _signals() as stop:
         while step < total:
+            if since is None:
+                since = time.perf_counter()
             state, metrics = program.step(state, program.place(batch(step)), hyper)
             step += 1
             pending.append(metrics)
+            if step == first + 1:  # the first update compiles: its time tells nothing
+                jax.block_until_ready(metrics)
+                since, timed = time.perf_counter(), -1
+            timed += 1
             done, stopped = step == total, bool(stop)
             saves = save_at(step) or done or stopped
             if step % log_every == 0 or saves or evaluate_at(step):
                 pending = jax.device_get(pending)  # waits for this step
+                seconds, since = seconds + time.perf_counter() - since, None  # what follows is not the step's time
                 flush()
             evaluation = evaluate(state) if evaluate_at(step) or done else None
             if saves:
                 save(state, step, evaluation)
-            since = since if pending else time.perf_counter()  # evaluating and saving are not the step's time
             if stopped and not done:
                 raise Interrupted(f'stopped by {stop[0]} at step {step:,} of {total:,}; the state is saved: '
                                   'run the same command again to go on')

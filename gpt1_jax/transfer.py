@@ -10,14 +10,12 @@ NOTHING, EMBEDDINGS = -1, 0
 def transfer(fresh, pretrained, n_layers):
     """The fresh backbone's parameters with the embeddings and the first `n_layers` blocks replaced.
 
-    fresh, pretrained: trees {'embed': {...}, 'blocks': {... [N, ...]}}; the fresh one may have specials that the pretrained
-    one lacks (they stay as drawn, as in the released code). n_layers: -1 nothing, 0 embeddings alone, n embeddings and the
-    first n blocks (released code, train.py 413-417).
+    fresh, pretrained: trees {'embed': {...}, 'blocks': {... [N, ...]}}; the fresh one may have specials that the
+    pretrained one lacks (they stay as drawn, as in the released code). n_layers: -1 nothing, 0 embeddings alone, n
+    embeddings and the first n blocks (released code, train.py 413-417).
     UserError naming the array whose shapes differ, or where there are not so many layers.
     """
-    depth = jax.tree.leaves(fresh['blocks'])[0].shape[0]
-    if not NOTHING <= n_layers <= depth:
-        raise UserError(f'n_transfer = {n_layers} must be from -1 (nothing) and 0 (embeddings) to {depth} (all layers)')
+    check_depth(n_layers, jax.tree.leaves(fresh['blocks'])[0].shape[0])
     ours, theirs = (dict((jax.tree_util.keystr(p, simple=True, separator='/'), x.shape) for p, x
                          in jax.tree_util.tree_leaves_with_path(tree)) for tree in (fresh, pretrained))
     for name in sorted(ours.keys() | theirs.keys()):
@@ -26,12 +24,19 @@ def transfer(fresh, pretrained, n_layers):
     return _transfer(fresh, pretrained, jnp.asarray(n_layers, jnp.int32))
 
 
+def check_depth(n_layers, depth):
+    """UserError unless n_layers of a model of `depth` layers can be transferred."""
+    if not NOTHING <= n_layers <= depth:
+        raise UserError(f'n_transfer = {n_layers} must be from -1 (nothing) and 0 (embeddings) to {depth} (all layers)')
+
+
 @jax.jit
 def _transfer(fresh, pretrained, n_layers):
     """n_layers is an array: a sweep over it compiles once."""
     def block(new, old):
         layers = jnp.arange(new.shape[0]).reshape([-1] + [1] * (new.ndim - 1))
         return jnp.where(layers < n_layers, old, new)
-    embed = {name: jnp.where(n_layers >= EMBEDDINGS, pretrained['embed'][name], new) if name in pretrained['embed'] else new
-             for name, new in fresh['embed'].items()}
+    embed = {
+        name: jnp.where(n_layers >= EMBEDDINGS, pretrained['embed'][name], new) if name in pretrained['embed'] else new
+        for name, new in fresh['embed'].items()}
     return {'embed': embed, 'blocks': jax.tree.map(block, fresh['blocks'], pretrained['blocks'])}

@@ -1,4 +1,5 @@
-"""The run directory, and its only owner: config.json, tokenizer/, checkpoints/, metrics.jsonl, results.jsonl, predictions."""
+"""The run directory, and its only owner: config.json, tokenizer/, checkpoints/, metrics.jsonl, results.jsonl,
+predictions."""
 import dataclasses
 import json
 import pathlib
@@ -9,9 +10,9 @@ from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 
 # What may differ freely between a run and its continuation: how it is run, not what is computed.
-FREE = ('log_every', 'eval.every', 'checkpoint.', 'mesh.', 'batch.microbatches', 'batch.eval_size', 'eval.batch_size', 'model.remat',
-        'model.unroll', 'data.corpus', 'data.valid', 'data.dir', 'data.tokens', 'data.processes', 'tokenizer.', 'results',
-        'tokenizer', 'init_from', 'init_step', 'train.seconds')
+FREE = ('log_every', 'eval.every', 'eval.splits', 'eval.batch_size', 'checkpoint.', 'mesh.', 'batch.microbatches',
+        'batch.eval_size', 'model.remat', 'model.unroll', 'data.corpus', 'data.valid', 'data.dir', 'data.tokens',
+        'data.processes', 'tokenizer.', 'tokenizer', 'results')
 # What makes it another run: only a new work directory will do.
 FIXED = ('kind', 'seed', 'batch.size', 'model.', 'fingerprint.', 'task')
 
@@ -60,24 +61,34 @@ def load(path):
         raise UserError(f'{path}: not a run directory (no config.json in it)')
     try:
         config = json.loads(file.read_text(encoding='utf-8'))
-        return Run(path, config | {'kind': config['kind'], 'model': config['model']})
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f'{file}: not a run\'s config ({type(error).__name__}: {error})') from error
+    except ValueError as error:
+        raise UserError(f'{file}: not JSON ({error})') from None
+    if not isinstance(config, dict) or not {'kind', 'model', 'fingerprint'} <= config.keys():
+        raise UserError(f"{file}: not a run's config: it has no kind, model and fingerprint")
+    return Run(path, config)
+
+
+def check(path):
+    """UserError when a directory holds something that is no run."""
+    path = pathlib.Path(path)
+    if path.exists() and not path.is_dir():
+        raise UserError(f'{path}: is a file, not a directory')
+    if path.is_dir() and not (path / 'config.json').exists() and any(p.name != 'tokens' for p in path.iterdir()):
+        raise UserError(f'{path}: neither empty nor a run directory')
 
 
 def start(path, config, tokenizer, allow_change=False):
     """Create a run directory, or open the one there to go on; returns the Run.
 
-    config: plain nested dict, the effective one, with 'kind' and 'fingerprint'. UserError where the directory holds a run
-    that this one cannot continue; a changed length, rate or the like is shown and wants `allow_change`.
+    config: plain nested dict, the effective one, with 'kind' and 'fingerprint'. UserError where the directory holds a
+    run that this one cannot continue; a changed length, rate or the like is shown and wants `allow_change`.
     """
     path = pathlib.Path(path)
     if (path / 'config.json').exists():
         _compare(path, load(path).config, config, allow_change)
-    elif path.is_dir() and any(p.name != 'tokens' for p in path.iterdir()):
-        raise UserError(f'{path}: neither empty nor a run directory')
+    check(path)
     path.mkdir(parents=True, exist_ok=True)
-    if tokenizer is not None and not (path / 'tokenizer').exists():
+    if not (path / 'tokenizer').exists():
         partial = path / 'tokenizer.partial'
         shutil.rmtree(partial, ignore_errors=True)
         tokenizer.save(partial)
@@ -106,6 +117,8 @@ def _compare(path, old, new, allow_change):
     if lines and not allow_change:
         raise UserError(f'{path} holds a run with other settings ({"; ".join(lines.values())}): '
                         'give --allow_change to go on with the new ones')
+    for line in lines.values():
+        print(f'changed: {line}', flush=True)
 
 
 def _listed(key, names):

@@ -27,7 +27,7 @@ def cola(score, tokenizer, read):
     Paper: the threshold is unstated. Ours is the one with the highest Matthews correlation on the training split.
     """
     def means(examples):
-        return _means(score, [(tokenizer.encode(e.texts[0]), None) for e in examples], examples)
+        return _means(score, [tokenizer.encode(e.texts[0]) for e in examples], examples)
     train, examples = read('train'), read(None)
     cut = best_threshold(means(train), np.array([e.label for e in train]))
     above = means(examples) - cut
@@ -39,14 +39,15 @@ def sst2(score, tokenizer, read):
     examples = read(None)
     words = [tokenizer.encode(word) for word in ('negative', 'positive')]
     prompts = [tokenizer.encode(f'{e.texts[0]} very') for e in examples]
-    sums, _ = score([(prompt + word, len(word)) for prompt in prompts for word in words])
+    sums, _ = score([(prompt + word, len(word)) for prompt in prompts for word in words],
+                    [f'row {e.id}' for e in examples for _ in words])
     return examples, sums.reshape(-1, 2), {}
 
 
 def acceptability(score, tokenizer, read):
     """Pairs of a sentence and itself with two words swapped: the higher mean token log-probability is the answer."""
     examples = read(None)
-    pairs = [(tokenizer.encode(choice), None) for e in examples for choice in e.choices]
+    pairs = [tokenizer.encode(choice) for e in examples for choice in e.choices]
     return examples, _means(score, pairs, [e for e in examples for _ in e.choices]).reshape(-1, 2), {}
 
 
@@ -61,9 +62,7 @@ def best_threshold(scores, gold):
     negatives, positives = np.cumsum(labels == 0), np.cumsum(labels == 1)
     tn, fn = negatives.astype(float), positives.astype(float)
     fp, tp = tn[-1] - tn, fn[-1] - fn
-    with np.errstate(divide='ignore', invalid='ignore'):
-        matthews = (tp * tn - fp * fn) / np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
-    matthews = np.where(np.isfinite(matthews), matthews, 0)
+    matthews = metrics.matthews_of(np.stack([tp, fp, fn, tn], axis=-1))
     matthews[:-1][ordered[:-1] == ordered[1:]] = -2  # no cut stands between equal scores
     i = int(np.argmax(matthews[:-1])) if len(scores) > 1 else 0
     return float((ordered[i] + ordered[min(i + 1, len(ordered) - 1)]) / 2)
@@ -76,13 +75,22 @@ def run(config):
         raise UserError(f'no zero-shot evaluator for {config.task!r} (there are {", ".join(EVALUATORS)})')
     if not config.init_from:
         raise UserError('give --config.init_from=DIR, a pretrained run')
+    if not config.data.dir:
+        raise UserError('give --config.data.dir=DIR, the directory of the data set')
     task, other, mesh = tasks.get(config.task), workdir.load(config.init_from), sharding.make_mesh()
+    if config.data.split not in task.splits:
+        raise UserError(f'{task.name} has no split {config.data.split!r} (there are {", ".join(task.splits)})')
     if other.config['kind'] != 'pretrain':
         raise UserError(f'{config.init_from}: is a fine-tuned run; zero-shot scoring wants a pretrained one')
     tokenizer, model = other.tokenizer(), GPT(GPTConfig(**other.config['model']))
     shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params'])
-    read = functools.cache(lambda split: task.read(config.data.dir, split or config.data.split))
-    files = results.file_hashes(task.files(config.data.dir, config.data.split))
+    opened = set()
+
+    @functools.cache
+    def read(split):
+        opened.update(task.files(config.data.dir, split or config.data.split))
+        return task.read(config.data.dir, split or config.data.split)
+
     rows = []
     for step in checkpoint.steps(other.checkpoints) if config.step is None else [other.step(config.step)]:
         started = time.perf_counter()
@@ -92,12 +100,15 @@ def run(config):
         gold = [e.label for e in examples]
         predictions = other.predictions(f'zero_shot_{task.name}_{config.data.split}_{step}')
         results.write_predictions(predictions, [e.id for e in examples], gold, scores)
+        origin = {
+            **details, 'run': str(other.path), 'step': step,
+            'digest': checkpoint.params_digest(checkpoint.read_meta(other.checkpoints, step)),
+            'files': results.file_hashes(sorted(opened)), 'predictions': str(predictions),
+            'seconds': round(time.perf_counter() - started, 1), 'config': config.to_dict(),
+            'device': jax.devices()[0].device_kind, **results.versions()}
         for name, value in metrics.compute(task.metrics, np.array(gold), scores).items():
-            row = {'kind': 'zero_shot', 'task': task.name, 'split': config.data.split, 'n': len(examples), 'metric': name,
-                   'value': value, **details, 'run': str(other.path), 'step': step,
-                   'digest': checkpoint.params_digest(checkpoint.read_meta(other.checkpoints, step)),
-                   'files': files, 'predictions': str(predictions), 'seconds': round(time.perf_counter() - started, 1),
-                   'config': config.to_dict(), 'device': jax.devices()[0].device_kind, **results.versions()}
+            row = {'kind': 'zero_shot', 'task': task.name, 'split': config.data.split, 'n': len(examples),
+                   'metric': name, 'value': value} | origin
             results.append_new(config.results or other.results, [row])
             rows.append(row)
             print(f'{task.name} zero-shot, step {step:,}: {name} {value:.4f} (n = {len(examples):,}'
@@ -107,13 +118,14 @@ def run(config):
     return rows
 
 
-def _means(score, sequences, examples):
-    """Mean log-probability of tokens 2..n of each text."""
-    for (ids, _), example in zip(sequences, examples):
-        if len(ids) < 2:
-            raise UserError(f'row {example.id}: a text of {len(ids)} token(s) has none to score: the first is context alone')
-    sums, counts = score([(ids, len(ids) - 1) for ids, _ in sequences])
+def _means(score, texts, examples):
+    """Mean log-probability of tokens 2..n of each text, a list of ids; examples: the row that each belongs to."""
+    sums, counts = score([(ids, len(ids) - 1) for ids in texts], [f'row {e.id}' for e in examples])
     return sums / counts
+
+
+def _define_flags():
+    config_flags.DEFINE_config_file('config', 'configs/zero_shot.py:cola', 'What to score, config:TASK.')
 
 
 def main():
@@ -121,5 +133,4 @@ def main():
 
 
 if __name__ == '__main__':
-    config_flags.DEFINE_config_file('config', 'configs/zero_shot.py:cola', 'What to score, config:TASK.')
-    cli.run(main)
+    cli.run(main, _define_flags)

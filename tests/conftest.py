@@ -5,5 +5,6 @@ os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 
 import jax  # noqa: E402  (after the environment is set)
 
-jax.config.update('jax_num_cpu_devices', 8)  # of this process alone: programs started by a test see the machine as it is
+# Of this process alone: programs started by a test see the machine as it is.
+jax.config.update('jax_num_cpu_devices', 8)
 jax.config.update('jax_numpy_rank_promotion', 'raise')

@@ -76,16 +76,20 @@ def gpt(params, tokens, embd=0.0, attn=0.0, resid=0.0, key=None, first=0):
         scores = q @ k.transpose(0, 1, 3, 2) / np.sqrt(E)
         scores = np.where(np.tril(np.ones((L, L))) == 1, scores, -1e9)
         a = dropped(softmax(scores), attn, key, n, 1, first) @ v
-        a = np.concatenate([a[:, i] for i in range(H)], -1) @ p['attn']['out']['kernel'].reshape(D, D) + p['attn']['out']['bias']
+        a = np.concatenate([a[:, i] for i in range(H)], -1)
+        a = a @ p['attn']['out']['kernel'].reshape(D, D) + p['attn']['out']['bias']
         h = layer_norm(h + dropped(a, resid, key, n, 2, first), p['ln_1'])
-        m = gelu(h @ p['mlp']['fc']['kernel'] + p['mlp']['fc']['bias']) @ p['mlp']['proj']['kernel'] + p['mlp']['proj']['bias']
+        m = gelu(h @ p['mlp']['fc']['kernel'] + p['mlp']['fc']['bias'])
+        m = m @ p['mlp']['proj']['kernel'] + p['mlp']['proj']['bias']
         h = layer_norm(h + dropped(m, resid, key, n, 3, first), p['ln_2'])
     return h, we
 
 
 def slice_layer(tree, n):
     """One layer of the stacked blocks, in float64."""
-    return {k: slice_layer(v, n) for k, v in tree.items()} if isinstance(tree, dict) else np.asarray(tree[n], np.float64)
+    if isinstance(tree, dict):
+        return {k: slice_layer(v, n) for k, v in tree.items()}
+    return np.asarray(tree[n], np.float64)
 
 
 def cross_entropy(logits, targets):
@@ -121,7 +125,7 @@ def hugging_face(tree):
 
 
 def random_like(shapes, seed, scale=0.3):
-    """A tree of float32 arrays of these shapes, gains near 1, everything else N(0, scale^2): no leaf is left at zero."""
+    """A tree of float32 arrays of these shapes, gains near 1, all else N(0, scale^2): no leaf is left at zero."""
     generator = np.random.default_rng(seed)
 
     def fill(tree, name=''):

@@ -86,7 +86,8 @@ def test_the_digest_sees_two_flipped_signs_and_two_swapped_values():
     signs, swapped = x.copy(), x.copy()
     signs[1, 1:3] *= -1
     swapped[0, 1], swapped[2, 2] = x[2, 2], x[0, 1]
-    digests = {checkpoint.describe({'count': jnp.asarray(v)})['count']['digest'] for v in (x, signs, swapped, x.T.copy())}
+    digests = {checkpoint.describe({'count': jnp.asarray(v)})['count']['digest']
+               for v in (x, signs, swapped, x.T.copy())}
     assert len(digests) == 4
 
 

@@ -33,7 +33,8 @@ def test_a_value_of_the_wrong_type_names_the_field(tmp_path):
 
 
 def test_a_missing_config_file_is_named(tmp_path):
-    assert 'configs/nothing.py' in complaint(command('pretrain', '--config=configs/nothing.py', f'--workdir={tmp_path}'))
+    found = command('pretrain', '--config=configs/nothing.py', f'--workdir={tmp_path}')
+    assert 'configs/nothing.py' in complaint(found)
 
 
 def test_a_missing_corpus_is_named(tmp_path):
@@ -71,8 +72,8 @@ def test_a_batch_that_the_devices_do_not_divide_names_both(tmp_path):
 def test_a_directory_that_holds_something_else_is_left_alone(tmp_path, text):
     (tmp_path / 'run').mkdir()
     (tmp_path / 'run' / 'thesis.txt').write_text('all my work')
-    line = pretrain_command(tmp_path, f'--config.data.corpus={text}', '--config.tokenizer.merges=50', '--config.train.steps=1',
-                            '--config.model.n_ctx=16')
+    line = pretrain_command(tmp_path, f'--config.data.corpus={text}', '--config.tokenizer.merges=50',
+                            '--config.train.steps=1', '--config.model.n_ctx=16')
     assert line == f'{tmp_path / "run"}: neither empty nor a run directory'
     assert (tmp_path / 'run' / 'thesis.txt').read_text() == 'all my work'
 

@@ -74,7 +74,7 @@ def test_share_of_dropped_elements_is_the_rate_in_every_row_of_4096():
 
 
 def close_words():
-    """(seed, step, layer, site, row, head), each word running over neighbours of one point, and transposed neighbours."""
+    """(seed, step, layer, site, row, head), each word running over neighbours of one point, and transposed ones."""
     point = (5, 1000, 3, 2, 100, 4)
     words = {point}
     for place, count in enumerate((24, 24, 12, 5, 24, 12)):
@@ -97,8 +97,8 @@ def close_masks():
 
 
 SIGMA = np.sqrt(64 * 128) * 0.1 * 0.9  # of the correlation of two independent masks of that size
-# 9 sigma: millions of pairs and shifts are looked at, and joint drops have a binomial's heavy tail (82 expected of 8,192).
-# A mask and its own copy shifted by half of its size in both axes stand at 22.
+# 9 sigma: millions of pairs and shifts are looked at, and joint drops have a binomial's heavy tail (82 expected of
+# 8,192). A mask and its own copy shifted by half of its size in both axes stand at 22.
 
 
 def test_masks_of_close_words_are_no_shifted_copies_of_each_other(close_masks):
@@ -133,7 +133,7 @@ def test_a_mask_is_no_shifted_copy_of_itself(close_masks):
 
 
 def test_masks_whose_counters_meet_are_independent():
-    """The first hash word xors the counter: where two of them differ within it, only the second word parts the masks."""
+    """The first hash word xors the counter: where two of them differ within it, only the second parts the masks."""
     a, steps = np.full(1 << 17, 0x243F6A88, np.uint32), np.arange(1 << 17, dtype=np.uint32)
 
     def mix(x):
@@ -178,7 +178,8 @@ def test_all_4096_rows_have_masks_of_their_own():
     assert np.abs(correlations).max() < 7.5  # 8.4 million pairs
 
 
-@pytest.mark.parametrize('long, short', [((3, 2, 40, 40), (3, 2, 25, 25)), ((3, 40, 16), (3, 25, 16)), ((40, 16), (7, 16))])
+@pytest.mark.parametrize('long, short', [
+    ((3, 2, 40, 40), (3, 2, 25, 25)), ((3, 40, 16), (3, 25, 16)), ((40, 16), (7, 16))])
 def test_padding_a_sequence_changes_no_mask(long, short):
     words = (1, 2, 3, ATTENTION)
     padded = np.asarray(keep(words, long, 0.5))[tuple(map(slice, short))]

@@ -53,7 +53,8 @@ def test_classifier_has_a_bias_and_the_width_of_its_head(head, K, width):
 
 def test_classifier_weights_start_with_deviation_002_and_a_zero_bias():
     model = TaskModel(Plain(), 'classify', 5000)
-    tree = model.init(jax.random.key(0), jnp.zeros((1, 1, 2), jnp.int32), jnp.zeros((1, 1), jnp.int32))['params']['classifier']
+    tree = model.init(jax.random.key(0), jnp.zeros((1, 1, 2), jnp.int32), jnp.zeros((1, 1), jnp.int32))
+    tree = tree['params']['classifier']
     assert abs(np.asarray(tree['kernel']).std() / 0.02 - 1) < 5 / np.sqrt(2 * 2 * 5000)
     assert not np.asarray(tree['bias']).any()
 
@@ -78,7 +79,8 @@ def test_one_classifier_mask_an_example_shared_by_its_sequences(head, K):
                              'bias': jnp.zeros(64 if head != 'choice' else 1)}}
     model = TaskModel(Ones(), head, 64, 0.25)
     key = Key(jnp.uint32(3), jnp.uint32(8), jnp.uint32(20))
-    found = np.asarray(model.apply({'params': params}, jnp.zeros((5, K, 2), jnp.int32), jnp.zeros((5, K), jnp.int32), key)[0])
+    tokens, extract = jnp.zeros((5, K, 2), jnp.int32), jnp.zeros((5, K), jnp.int32)
+    found = np.asarray(model.apply({'params': params}, tokens, extract, key)[0])
     mask = reference.keep((3, 8, 0, CLASSIFIER), (5, 1, 64), 0.25, (20,))[:, 0]
     assert len({row.tobytes() for row in mask}) == 5
     expected = mask * {'classify': 1, 'similarity': 2}[head] / 0.75 if head != 'choice' else \
@@ -99,7 +101,8 @@ def test_backbone_rows_are_numbered_over_all_sequences():
 def gpt():
     config = GPTConfig(vocab_size=20, n_special=3, n_ctx=8, n_embd=8, n_layer=1, n_head=2, n_inner=8)
     model = TaskModel(GPT(config), 'choice', 1)
-    shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), jnp.zeros((1, 2, 1), jnp.int32), jnp.zeros((1, 2), jnp.int32)))
+    shapes = jax.eval_shape(lambda: model.init(
+        jax.random.key(0), jnp.zeros((1, 2, 1), jnp.int32), jnp.zeros((1, 2), jnp.int32)))
     return model, reference.random_like(shapes['params'], seed=0)
 
 

@@ -70,8 +70,8 @@ def test_no_module_but_an_entry_point_or_cli_knows_an_entry_point():
     assert importers(*ENTRY_POINTS) <= ENTRY_POINTS
 
 
-@pytest.mark.parametrize('name', ['training', 'checkpoint', 'transfer', 'sharding', 'optimizer', 'dropout', 'attention', 'losses',
-                                  'hashing'])
+@pytest.mark.parametrize('name', [
+    'training', 'checkpoint', 'transfer', 'sharding', 'optimizer', 'dropout', 'attention', 'losses', 'hashing'])
 def test_a_module_of_arrays_knows_no_model_and_no_data(name):
     found = OURS[f'gpt1_jax.{name}']
     for forbidden in ('model', 'heads', 'lstm', 'data', 'workdir', 'cli', 'results', 'metrics'):
@@ -110,7 +110,8 @@ def test_metrics_and_results_know_errors_alone_of_ours(name):
 
 
 def test_metrics_are_numpy():
-    assert {found.split('.')[0] for found in OURS['gpt1_jax.metrics']} <= {'gpt1_jax', 'numpy', *sys.stdlib_module_names}
+    found = {name.split('.')[0] for name in OURS['gpt1_jax.metrics']}
+    assert found <= {'gpt1_jax', 'numpy', *sys.stdlib_module_names}
 
 
 def test_the_library_imports_neither_experiments_nor_configs_nor_tests():
@@ -132,5 +133,6 @@ def test_a_config_imports_ml_collections_and_other_configs_alone(name):
 def test_an_experiment_holds_no_training_code(name):
     assert name != 'none'
     found = modules('experiments')[name]
-    for forbidden in ('flax', 'optax', 'orbax', 'gpt1_jax.training', 'gpt1_jax.optimizer', 'gpt1_jax.losses', 'gpt1_jax.checkpoint'):
+    for forbidden in ('flax', 'optax', 'orbax', 'gpt1_jax.training', 'gpt1_jax.optimizer', 'gpt1_jax.losses',
+                      'gpt1_jax.checkpoint'):
         assert not under(forbidden, found), forbidden

@@ -16,7 +16,8 @@ def generator():
 
 
 def test_token_losses_equal_numpy_s_and_cover_every_row():
-    hidden, rows = generator().normal(size=(2, 5, 8)).astype(np.float32), generator().normal(size=(13, 8)).astype(np.float32)
+    hidden = generator().normal(size=(2, 5, 8)).astype(np.float32)
+    rows = generator().normal(size=(13, 8)).astype(np.float32)
     targets = np.array([[0, 12, 3, 3, 7], [1, 0, 11, 5, 6]])
     expected = reference.cross_entropy(hidden.astype(np.float64) @ rows.T.astype(np.float64), targets)
     np.testing.assert_allclose(losses.token_losses(hidden, rows, targets), expected, rtol=1e-5)
@@ -45,7 +46,8 @@ def test_token_losses_of_bfloat16_states_are_float32():
 def test_gradient_of_token_losses_is_softmax_minus_one_hot_weighted_by_place(dtype, tolerance):
     hidden, rows = (jnp.asarray(generator().normal(size=s), dtype) for s in ((2, 3, 8), (13, 8)))
     targets, weights = np.array([[0, 12, 3], [3, 7, 3]]), np.array([[1.0, -2.0, 0.5], [0.0, 3.0, 0.25]], np.float32)
-    by_hidden, by_rows = jax.grad(lambda h, r: jnp.sum(losses.token_losses(h, r, targets) * weights), argnums=(0, 1))(hidden, rows)
+    by_hidden, by_rows = jax.grad(lambda h, r: jnp.sum(losses.token_losses(h, r, targets) * weights),
+                                  argnums=(0, 1))(hidden, rows)
     assert by_hidden.dtype == by_rows.dtype == jnp.dtype(dtype)
     h, r = np.asarray(hidden, np.float64), np.asarray(rows, np.float64)
     by_logit = (reference.softmax(h @ r.T) - np.eye(13)[targets]) * weights[:, :, None]
@@ -75,20 +77,23 @@ def test_auxiliary_loss_is_normalised_by_each_sequence_s_own_length_over_all_row
     table, hidden = example_table(), generator().normal(size=(3, 6, 8)).astype(np.float32)
     tokens = np.array([[11, 4, 12, 7, 13, 0], [11, 2, 13, 0, 0, 0], [11, 1, 2, 12, 3, 13]])  # 11 to 13 are the specials
     mask = np.array([[1, 1, 1, 1, 1, 0], [1, 1, 1, 0, 0, 0], [1, 1, 1, 1, 1, 1]])
-    every = reference.cross_entropy(hidden[:, :-1].astype(np.float64) @ np.concatenate(table).T.astype(np.float64), tokens[:, 1:])
+    logits = hidden[:, :-1].astype(np.float64) @ np.concatenate(table).T.astype(np.float64)
+    every = reference.cross_entropy(logits, tokens[:, 1:])
     # By hand: 4, 2 and 5 targets, the delimiter (12) and the extract token (13) among them.
     expected = [every[0, :4].sum() / 4, every[1, :2].sum() / 2, every[2].sum() / 5]
     np.testing.assert_allclose(losses.auxiliary_lm_loss(hidden, table, tokens, mask), expected, rtol=1e-5)
 
 
 def test_auxiliary_loss_of_a_sequence_without_tokens_is_zero():
-    found = losses.auxiliary_lm_loss(jnp.ones((1, 4, 8)), example_table(), jnp.zeros((1, 4), jnp.int32), jnp.zeros((1, 4)))
+    mask = jnp.zeros((1, 4))
+    found = losses.auxiliary_lm_loss(jnp.ones((1, 4, 8)), example_table(), jnp.zeros((1, 4), jnp.int32), mask)
     assert float(found[0]) == 0
 
 
 def test_task_loss_is_minus_the_logarithm_of_the_label_s_probability():
     logits = np.log([[0.5, 0.25, 0.25], [0.1, 0.2, 0.7]]) + 3
-    np.testing.assert_allclose(losses.task_loss(jnp.asarray(logits), jnp.array([1, 2])), [1.386294, 0.356675], rtol=1e-5)
+    found = losses.task_loss(jnp.asarray(logits), jnp.array([1, 2]))
+    np.testing.assert_allclose(found, [1.386294, 0.356675], rtol=1e-5)
 
 
 # The loss of fine-tuning, Eq. 5, as one update of gpt1_jax.finetune computes it
@@ -129,7 +134,7 @@ def released_loss(params, batch, head, lm_weight, rate, classifier_rate, key):
 
 
 def first_update(config, head, n_labels, params, batch, lm_weight=0.5, microbatches=1):
-    """(metrics, gradients) of the first update of fine-tuning; the gradients from Adam's first moments, which are a tenth."""
+    """(metrics, gradients) of the first update of fine-tuning; gradients from Adam's first moments, a tenth."""
     K = batch['tokens'].shape[1]
     mesh = sharding.make_mesh(1, 1, 1, devices=jax.devices()[:1])
     settings = optimizer.settings(dict(b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.01, clip=0))
@@ -145,7 +150,8 @@ def first_update(config, head, n_labels, params, batch, lm_weight=0.5, microbatc
 
 def parameters(config, head, n_labels, K, scale, seed=1):
     model = TaskModel(GPT(config), head, n_labels)
-    shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), jnp.zeros((1, K, 1), jnp.int32), jnp.zeros((1, K), jnp.int32)))
+    shapes = jax.eval_shape(lambda: model.init(
+        jax.random.key(0), jnp.zeros((1, K, 1), jnp.int32), jnp.zeros((1, K), jnp.int32)))
     return reference.random_like(shapes['params'], seed, scale)
 
 
@@ -174,7 +180,8 @@ def test_gradient_of_the_fine_tuning_loss_is_the_released_formula_s_slope(head, 
     metrics, gradients = first_update(TINY, head, n_labels, params, batch, lm_weight=0.7)
     found = {jax.tree_util.keystr(path): g for path, g in jax.tree_util.tree_leaves_with_path(gradients)}
     wide = jax.tree.map(lambda x: x.astype(np.float64), params)
-    assert float(metrics['loss']) == pytest.approx(released_loss(wide, batch, head, 0.7, 0.1, 0.1, (SEED, 0))[0], rel=1e-5)
+    expected = released_loss(wide, batch, head, 0.7, 0.1, 0.1, (SEED, 0))[0]
+    assert float(metrics['loss']) == pytest.approx(expected, rel=1e-5)
     for n, (path, leaf) in enumerate(jax.tree_util.tree_leaves_with_path(wide)):
         direction = np.random.default_rng(n).normal(size=leaf.shape)
 

@@ -51,13 +51,15 @@ def test_number_of_parameters_is_the_released_one(n_special, expected):
 
 def test_parameters_are_the_146_released_tensors_stacked_over_layers():
     tree = shapes(GPTConfig())
-    assert {name: leaf.shape for name, leaf in tree['embed'].items()} == {'tokens': (40478, 768), 'positions': (512, 768)}
+    assert {name: leaf.shape for name, leaf in tree['embed'].items()} == {
+        'tokens': (40478, 768), 'positions': (512, 768)}
     assert all(leaf.shape[0] == 12 for leaf in jax.tree.leaves(tree['blocks']))
     assert 2 + 12 * len(jax.tree.leaves(tree['blocks'])) == 146
 
 
 @pytest.mark.parametrize('values, field', [
-    ({'n_layer': 0}, 'n_layer'), ({'n_ctx': -4}, 'n_ctx'), ({'vocab_size': 2.5}, 'vocab_size'), ({'n_inner': '64'}, 'n_inner'),
+    ({'n_layer': 0}, 'n_layer'), ({'n_ctx': -4}, 'n_ctx'), ({'vocab_size': 2.5}, 'vocab_size'),
+    ({'n_inner': '64'}, 'n_inner'),
     ({'unroll': 0}, 'unroll'), ({'n_special': -1}, 'n_special'), ({'attn_dropout': 1.0}, 'attn_dropout'),
     ({'embd_dropout': -0.1}, 'embd_dropout'), ({'resid_dropout': float('nan')}, 'resid_dropout'),
     ({'dtype': 'float16'}, 'dtype'), ({'n_head': 7}, 'n_head')])
@@ -104,8 +106,8 @@ def test_layers_start_from_different_weights():
 
 # Parity with plain numpy, dropout on, and with Hugging Face's transformers
 
-@pytest.mark.parametrize('rates', [{}, {'embd': 0.4}, {'attn': 0.4}, {'resid': 0.4}, {'embd': 0.1, 'attn': 0.1, 'resid': 0.1}],
-                         ids=str)
+@pytest.mark.parametrize('rates', [
+    {}, {'embd': 0.4}, {'attn': 0.4}, {'resid': 0.4}, {'embd': 0.1, 'attn': 0.1, 'resid': 0.1}], ids=str)
 def test_hidden_states_equal_numpy_s_with_dropout_at_each_site(params, rates):
     config = dataclasses.replace(SMALL, **{f'{n}_dropout': rates.get(n, 0.0) for n in ('embd', 'attn', 'resid')})
     expected, _ = reference.gpt(params, TOKENS, **rates, key=(5, 700))
@@ -189,12 +191,14 @@ def test_logits_and_gradients_equal_those_of_hugging_face(sizes, scale):
     missing, unexpected = model.load_state_dict(state, strict=False)
     assert set(missing) <= {'lm_head.weight'} and not unexpected  # the head is tied
     theirs = model(input_ids=torch.from_numpy(ids[:, :-1]).long()).logits
-    loss = torch.nn.functional.cross_entropy(theirs.reshape(-1, config.vocab_size), torch.from_numpy(ids[:, 1:]).long().reshape(-1))
+    loss = torch.nn.functional.cross_entropy(theirs.reshape(-1, config.vocab_size),
+                                             torch.from_numpy(ids[:, 1:]).long().reshape(-1))
     loss.backward()
 
     def our_loss(params):
         hidden, table = GPT(config).apply({'params': params}, ids[:, :-1])
-        return jnp.mean(losses.pretraining_loss(hidden, table, ids[:, 1:])), jnp.einsum('bld,vd->blv', hidden, table.tokens)
+        logits = jnp.einsum('bld,vd->blv', hidden, table.tokens)
+        return jnp.mean(losses.pretraining_loss(hidden, table, ids[:, 1:])), logits
     (value, logits), gradients = jax.jit(jax.value_and_grad(our_loss, has_aux=True))(params)
 
     deviation = np.abs(np.asarray(logits) - theirs.detach().numpy()).max()
@@ -276,7 +280,8 @@ def test_bfloat16_runs_near_float32_with_float32_parameters(params):
 def test_attention_scores_and_softmax_are_float32_in_bfloat16():
     from gpt1_jax.attention import causal_attention
     generator = np.random.default_rng(0)
-    far = generator.normal(size=(1, 1, 2, 64)) * 4  # every score is near |far|^2 / 8, about 128, where bfloat16 counts by ones
+    # Every score is near |far|^2 / 8, about 128, where bfloat16 counts by ones.
+    far = generator.normal(size=(1, 1, 2, 64)) * 4
     q, k = (jnp.asarray(far + generator.normal(size=(1, 8, 2, 64)) * 0.3, jnp.bfloat16) for _ in range(2))
     v = jnp.asarray(generator.normal(size=(1, 8, 2, 64)), jnp.bfloat16)
     q64, k64, v64 = (np.asarray(x, np.float64).transpose(0, 2, 1, 3) for x in (q, k, v))

@@ -10,10 +10,11 @@ from gpt1_jax import optimizer
 from gpt1_jax.heads import TaskModel
 from gpt1_jax.model import GPT, GPTConfig
 
-# A tree with every kind of leaf; biases and gains of the blocks are stacked over two layers. The gradients of one leaf are so
-# small that epsilon counts, and those of the first updates so large that they are clipped.
+# A tree with every kind of leaf; biases and gains of the blocks are stacked over two layers. The gradients of one leaf
+# are so small that epsilon counts, and those of the first updates so large that they are clipped.
 SHAPES = {'backbone': {'embed': {'tokens': (5, 4), 'specials': (3, 4), 'positions': (2, 4)},
-                       'blocks': {'ln_1': {'scale': (2, 4), 'bias': (2, 4)}, 'fc': {'kernel': (2, 4, 3), 'bias': (2, 3)}}},
+                       'blocks': {'ln_1': {'scale': (2, 4), 'bias': (2, 4)},
+                                  'fc': {'kernel': (2, 4, 3), 'bias': (2, 3)}}},
           'classifier': {'kernel': (4, 2), 'bias': (2,)}}
 DECAYED = {'backbone/embed/tokens', 'backbone/embed/specials', 'backbone/embed/positions', 'backbone/blocks/fc/kernel',
            'classifier/kernel'}
@@ -104,25 +105,29 @@ def test_decay_is_scaled_by_the_bias_correction(t, factor):
 
 
 def test_decay_touches_weights_and_embeddings_but_no_bias_and_no_gain_of_the_stacked_model():
-    model = TaskModel(GPT(GPTConfig(vocab_size=5, n_special=3, n_ctx=4, n_embd=4, n_layer=2, n_head=2, n_inner=3)), 'choice', 1)
-    shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), jnp.zeros((1, 2, 1), jnp.int32), jnp.zeros((1, 2), jnp.int32)))
+    config = GPTConfig(vocab_size=5, n_special=3, n_ctx=4, n_embd=4, n_layer=2, n_head=2, n_inner=3)
+    model = TaskModel(GPT(config), 'choice', 1)
+    shapes = jax.eval_shape(lambda: model.init(
+        jax.random.key(0), jnp.zeros((1, 2, 1), jnp.int32), jnp.zeros((1, 2), jnp.int32)))
     params = jax.tree.map(lambda x: jnp.ones(x.shape), shapes['params'])
     decayed = {name for name, update in zero_gradient_update(params, 50).items() if update.any()}
     assert decayed == {
-        'backbone/embed/tokens', 'backbone/embed/specials', 'backbone/embed/positions', 'backbone/blocks/attn/qkv/kernel',
-        'backbone/blocks/attn/out/kernel', 'backbone/blocks/mlp/fc/kernel', 'backbone/blocks/mlp/proj/kernel',
-        'classifier/kernel'}
-    assert params['backbone']['blocks']['attn']['qkv']['bias'].ndim == 4  # which the released rule, rank above 1, would decay
+        'backbone/embed/tokens', 'backbone/embed/specials', 'backbone/embed/positions',
+        'backbone/blocks/attn/qkv/kernel', 'backbone/blocks/attn/out/kernel', 'backbone/blocks/mlp/fc/kernel',
+        'backbone/blocks/mlp/proj/kernel', 'classifier/kernel'}
+    # Which the released rule, rank above 1, would decay.
+    assert params['backbone']['blocks']['attn']['qkv']['bias'].ndim == 4
 
 
-@pytest.mark.parametrize('step, rate', [(0, 0.0), (1, 0.5), (2, 1.0), (3, 0.79389263), (5, 0.5), (9, 0.02447174), (10, 0.0),
-                                        (12, 0.0)])
+@pytest.mark.parametrize('step, rate', [
+    (0, 0.0), (1, 0.5), (2, 1.0), (3, 0.79389263), (5, 0.5), (9, 0.02447174), (10, 0.0), (12, 0.0)])
 def test_cosine_schedule_by_hand(step, rate):
     """Two of ten updates of warm-up; the cosine is that of the whole run, so it starts below the peak."""
     assert float(optimizer.warmup_cosine(4.0, 2, 10)(step)) == pytest.approx(4 * rate, rel=1e-6, abs=1e-7)
 
 
-@pytest.mark.parametrize('step, rate', [(0, 0.0), (1, 0.45), (2, 0.8), (3, 0.7), (5, 0.5), (9, 0.1), (10, 0.0), (12, 0.0)])
+@pytest.mark.parametrize('step, rate', [
+    (0, 0.0), (1, 0.45), (2, 0.8), (3, 0.7), (5, 0.5), (9, 0.1), (10, 0.0), (12, 0.0)])
 def test_linear_schedule_by_hand(step, rate):
     assert float(optimizer.warmup_linear(4.0, 2, 10)(step)) == pytest.approx(4 * rate, rel=1e-6, abs=1e-7)
 
@@ -141,7 +146,8 @@ def test_schedules_take_arrays_so_that_a_sweep_compiles_once(schedule):
     def rate(peak, warmup, total, step):
         traced.append(step)
         return schedule(peak, warmup, total)(step)
-    found = [float(rate(jnp.float32(p), jnp.float32(w), jnp.float32(n), jnp.int32(1))) for p, w, n in [(4, 2, 10), (6, 3, 20)]]
+    found = [float(rate(jnp.float32(p), jnp.float32(w), jnp.float32(n), jnp.int32(1)))
+             for p, w, n in [(4, 2, 10), (6, 3, 20)]]
     assert found == pytest.approx({'warmup_cosine': [2.0, 2.0], 'warmup_linear': [1.8, 1.9]}[schedule.__name__])
     assert len(traced) == 1
 
@@ -153,5 +159,6 @@ def test_every_default_is_the_released_one():
 
 def test_settings_are_hashable_and_equal_for_equal_numbers():
     values = {'b1': 0.9, 'b2': 0.999, 'eps': 1e-8, 'weight_decay': 0, 'clip': 1, 'peak_rate': 3.0}
-    assert hash(optimizer.settings(values)) == hash(optimizer.settings(values | {'weight_decay': 0.0, 'peak_rate': 4.0}))
+    others = values | {'weight_decay': 0.0, 'peak_rate': 4.0}
+    assert hash(optimizer.settings(values)) == hash(optimizer.settings(others))
     assert dict(optimizer.settings(values)) == {'b1': 0.9, 'b2': 0.999, 'eps': 1e-8, 'weight_decay': 0.0, 'clip': 1.0}

@@ -39,7 +39,8 @@ def test_a_run_learns_and_leaves_its_directory_complete(straight):
     valid = [row['valid_loss'] for row in rows if 'valid_loss' in row]
     assert [row['step'] for row in rows if 'loss' in row][-1] == 30 and len(valid) == 3
     assert valid[-1] < valid[0] < np.log(straight.config['model']['vocab_size']) + 0.5
-    assert {p.name for p in straight.path.iterdir()} == {'config.json', 'tokenizer', 'tokens', 'checkpoints', 'metrics.jsonl'}
+    assert {p.name for p in straight.path.iterdir()} == {
+        'config.json', 'tokenizer', 'tokens', 'checkpoints', 'metrics.jsonl'}
     assert checkpoint.steps(straight.checkpoints)[-1] == 30
 
 
@@ -68,8 +69,9 @@ def test_a_changed_seed_changes_the_weights(text, straight, tmp_path):
 
 def test_kill_minus_nine_in_between_changes_nothing(text, tmp_path):
     """A process that is killed twice at moments of its own choosing, against one that is not, both on one device."""
-    script = ('import sys; sys.path.insert(0, "tests"); from tiny import pretrain_config; from gpt1_jax import pretrain; '
-              'import pathlib; pretrain.run(pretrain_config(sys.argv[1], train__steps=60, checkpoint__every=4, log_every=1), '
+    script = ('import sys; sys.path.insert(0, "tests"); from tiny import pretrain_config; '
+              'from gpt1_jax import pretrain; import pathlib; '
+              'pretrain.run(pretrain_config(sys.argv[1], train__steps=60, checkpoint__every=4, log_every=1), '
               'pathlib.Path(sys.argv[2]))')
 
     def start(directory):
@@ -175,9 +177,9 @@ def test_length_in_epochs_is_that_many_passes_over_the_windows(text, tmp_path, c
 def test_the_command_line_pretrains_and_shows_progress(text, tmp_path):
     found = command('pretrain', '--config=configs/pretrain.py', f'--workdir={tmp_path / "run"}',
                     f'--config.data.corpus={text}/*.txt', '--config.data.valid=0.2', '--config.model.n_layer=1',
-                    '--config.model.n_embd=16', '--config.model.n_head=2', '--config.model.n_inner=16', '--config.model.n_ctx=16',
-                    '--config.tokenizer.merges=50', '--config.train.steps=4', '--config.batch.size=4', '--config.log_every=2',
-                    '--config.optimizer.warmup_steps=1', check=0)
+                    '--config.model.n_embd=16', '--config.model.n_head=2', '--config.model.n_inner=16',
+                    '--config.model.n_ctx=16', '--config.tokenizer.merges=50', '--config.train.steps=4',
+                    '--config.batch.size=4', '--config.log_every=2', '--config.optimizer.warmup_steps=1', check=0)
     assert 'step 4/4  loss' in found.stdout and 'tokens/s' in found.stdout and 'left' in found.stdout
     assert 'validation loss' in found.stdout
 

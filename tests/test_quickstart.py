@@ -16,8 +16,9 @@ def config():
     return override(sizes.get_config(), dict(
         n_train=32, n_dev=16, n_test=40, vocab_size=600, pretrain__model__n_layer=1, pretrain__model__n_embd=16,
         pretrain__model__n_head=2, pretrain__model__n_inner=16, pretrain__model__unroll=1, pretrain__train__steps=4,
-        pretrain__batch__size=8, pretrain__checkpoint__keep_steps=(2,), pretrain__eval__windows=8, pretrain__eval__batch_size=8,
-        pretrain__optimizer__warmup_steps=1, finetune__train__epochs=1, finetune__model__unroll=1, finetune__batch__lengths=1))
+        pretrain__batch__size=8, pretrain__checkpoint__keep_steps=(2,), pretrain__eval__windows=8,
+        pretrain__eval__batch_size=8, pretrain__optimizer__warmup_steps=1, finetune__train__epochs=1,
+        finetune__model__unroll=1, finetune__batch__lengths=1))
 
 
 @pytest.fixture(scope='module')
@@ -29,8 +30,9 @@ def finished(tmp_path_factory):
 def test_it_ends_with_a_report_of_every_figure_and_its_plots(finished):
     directory, main = finished
     report = (directory / 'report.md').read_text()
-    for part in ('validation perplexity', 'pretrained, then fine-tuned', 'from scratch', 'word overlap', 'majority class',
-                 'Source', 'Zero-shot acceptability', '95% interval', 'No sentence of an evaluation item stands'):
+    for part in ('validation perplexity', 'pretrained, then fine-tuned', 'from scratch', 'word overlap',
+                 'majority class', 'Source', 'Zero-shot acceptability', '95% interval',
+                 'No sentence of an evaluation item stands'):
         assert part in report
     for plot in ('loss.png', 'fine_tuning.png', 'zero_shot.png'):
         assert (directory / plot).read_bytes()[:4] == b'\x89PNG' and f']({plot})' in report

@@ -100,6 +100,7 @@ def test_word_overlap_prefers_the_choice_sharing_rare_words():
 
 
 def test_word_overlap_class_prefers_the_label_whose_texts_hold_the_words():
-    train = [Example('0', ('the red fox',), label=0), Example('1', ('the blue sky',), label=1), Example('2', ('red den',), label=0)]
+    train = [Example('0', ('the red fox',), label=0), Example('1', ('the blue sky',), label=1),
+             Example('2', ('red den',), label=0)]
     scores = baselines.word_overlap_class(train, [Example('x', ('a red den',)), Example('y', ('the sky',))], 2)
     assert scores.argmax(-1).tolist() == [0, 1] and scores[0, 1] == 0

@@ -22,10 +22,11 @@ def by_hand(ids, n):
 
 def test_sums_are_those_of_the_models_softmax_whatever_the_batching():
     rng = np.random.default_rng(0)
-    sequences = [(rng.integers(0, 30, int(length)).tolist(), int(rng.integers(1, length))) for length in rng.integers(2, 24, 20)]
+    sequences = [(rng.integers(0, 30, int(length)).tolist(), int(rng.integers(1, length)))
+                 for length in rng.integers(2, 24, 20)]
     expected = [by_hand(ids, n) for ids, n in sequences]
     for tokens_per_batch in (16, 100, 4096):
-        sums, counts = scoring.score(MODEL, PARAMS, MESH, sequences, tokens_per_batch)
+        sums, counts = scoring.score(MODEL, PARAMS, MESH, sequences, tokens_per_batch=tokens_per_batch)
         np.testing.assert_allclose(sums, expected, rtol=1e-4, atol=1e-4)
         assert counts.tolist() == [n for _, n in sequences]
 
@@ -42,8 +43,9 @@ def test_context_beyond_the_model_is_cut_from_the_left():
     assert sums[0] == pytest.approx(by_hand([int(i) for i in ids[-24:]], 3), rel=1e-4)
 
 
-@pytest.mark.parametrize('sequence, message', [(([1], 1), 'sequence 0: 1 of 1 tokens'), (([1, 2], 0), 'sequence 0: 0 of 2'),
-                                               (([1] * 30, 24), '24 tokens to score do not fit the context of 24')])
+@pytest.mark.parametrize('sequence, message', [
+    (([1], 1), 'sequence 0: 1 of 1 tokens'), (([1, 2], 0), 'sequence 0: 0 of 2'),
+    (([1] * 30, 24), '24 tokens to score do not fit the context of 24')])
 def test_what_cannot_be_scored_is_an_error(sequence, message):
     with pytest.raises(UserError, match=message):
         scoring.score(MODEL, PARAMS, MESH, [sequence])

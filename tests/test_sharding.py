@@ -18,7 +18,8 @@ TINY = GPTConfig(vocab_size=30, n_ctx=12, n_embd=16, n_layer=2, n_head=4, n_inne
 MESHES = [(8, 1, 1), (2, 4, 1), (2, 2, 2)]
 PLACES = {
     'embed/tokens': P(None, 'fsdp'), 'embed/positions': P(None, 'fsdp'), 'embed/specials': P(None, 'fsdp'),
-    'blocks/attn/qkv/kernel': P(None, 'fsdp', None, 'tensor', None), 'blocks/attn/qkv/bias': P(None, None, 'tensor', None),
+    'blocks/attn/qkv/kernel': P(None, 'fsdp', None, 'tensor', None),
+    'blocks/attn/qkv/bias': P(None, None, 'tensor', None),
     'blocks/attn/out/kernel': P(None, 'tensor', None, 'fsdp'), 'blocks/attn/out/bias': P(),
     'blocks/mlp/fc/kernel': P(None, 'fsdp', 'tensor'), 'blocks/mlp/fc/bias': P(None, 'tensor'),
     'blocks/mlp/proj/kernel': P(None, 'tensor', 'fsdp'), 'blocks/mlp/proj/bias': P(),
@@ -69,12 +70,16 @@ def batch(step, head=None):
         return {'tokens': g.integers(0, 30, (8, 13)).astype(np.int32)}
     length = g.integers(4, 13, (8, 2))
     return {'tokens': g.integers(0, 33, (8, 2, 12)).astype(np.int32), 'extract': (length - 1).astype(np.int32),
-            'mask': (np.arange(12) < length[:, :, None]).astype(np.float32), 'label': g.integers(0, 2, 8).astype(np.int32)}
+            'mask': (np.arange(12) < length[:, :, None]).astype(np.float32),
+            'label': g.integers(0, 2, 8).astype(np.int32)}
 
 
 @functools.lru_cache
 def run(sizes, head=None):
-    """Three updates with dropout on: (losses, first gradients (a tenth of them, clipped), parameters, first dropped matrix)."""
+    """Three updates with dropout on.
+
+    Returns losses, first gradients (a tenth of them, clipped), parameters, first dropped matrix.
+    """
     p = program(sizes, head)
     hyper = {'seed': jnp.uint32(3), 'peak': jnp.float32(1e-2), 'warmup': jnp.float32(2), 'total': jnp.float32(20)}
     state, history = p.init(jnp.uint32(0)), []
@@ -107,32 +112,38 @@ def test_every_leaf_of_the_training_state_has_the_place_that_the_design_gives_it
     assert {leaf.sharding.mesh for leaf in names(p.state).values()} == {mesh}
 
 
-@pytest.mark.parametrize('name', ['embed/segments', 'blocks/attn/qkv/gate', 'tokens', 'blocks/conv/kernel', 'classifier'])
+@pytest.mark.parametrize('name', [
+    'embed/segments', 'blocks/attn/qkv/gate', 'tokens', 'blocks/conv/kernel', 'classifier'])
 def test_a_leaf_without_a_rule_is_refused_by_name(name):
     with pytest.raises(KeyError, match=f"no sharding rule for '{name}'"):
         sharding.spec(name)
     tree = {}
     *parents, leaf = name.split('/')
-    functools.reduce(lambda at, key: at.setdefault(key, {}), parents, tree)[leaf] = jax.ShapeDtypeStruct((8, 8), jnp.float32)
+    place = functools.reduce(lambda at, key: at.setdefault(key, {}), parents, tree)
+    place[leaf] = jax.ShapeDtypeStruct((8, 8), jnp.float32)
     with pytest.raises(KeyError, match=f"no sharding rule for '{name}'"):
         sharding.shardings(tree, mesh_of((8, 1, 1)))
 
 
 def test_heads_that_the_tensor_axis_does_not_divide_are_refused_by_name():
-    with pytest.raises(UserError, match='^params/blocks/attn/.* dimension . of size 4 is not divisible by mesh axis tensor of size 8'):
-        training.make_program(init(GPT(TINY), None), None, optimizer.adam(), optimizer.warmup_cosine, mesh_of((1, 1, 8)))
+    message = '^params/blocks/attn/.* dimension . of size 4 is not divisible by mesh axis tensor of size 8'
+    with pytest.raises(UserError, match=message):
+        training.make_program(init(GPT(TINY), None), None, optimizer.adam(), optimizer.warmup_cosine,
+                              mesh_of((1, 1, 8)))
 
 
 def test_a_width_that_the_fsdp_axis_does_not_divide_is_refused_by_name():
     tree = {'embed': {'tokens': jax.ShapeDtypeStruct((8, 12), jnp.float32)}}
-    with pytest.raises(UserError, match='^embed/tokens: dimension 1 of size 12 is not divisible by mesh axis fsdp of size 8'):
+    message = '^embed/tokens: dimension 1 of size 12 is not divisible by mesh axis fsdp of size 8'
+    with pytest.raises(UserError, match=message):
         sharding.shardings(tree, mesh_of((1, 8, 1)))
 
 
 # The mesh
 
-@pytest.mark.parametrize('asked, made', [((), (8, 1, 1)), ((-1, 2, 2), (2, 2, 2)), ((2, -1, 1), (2, 4, 1)), ((1, 1, -1), (1, 1, 8)),
-                                         ((2, 2, 2), (2, 2, 2))])
+@pytest.mark.parametrize('asked, made', [
+    ((), (8, 1, 1)), ((-1, 2, 2), (2, 2, 2)), ((2, -1, 1), (2, 4, 1)), ((1, 1, -1), (1, 1, 8)),
+    ((2, 2, 2), (2, 2, 2))])
 def test_a_mesh_has_three_automatic_axes_and_fills_the_devices(asked, made):
     mesh = sharding.make_mesh(*asked)
     assert dict(mesh.shape) == dict(zip(('data', 'fsdp', 'tensor'), made))
@@ -151,8 +162,9 @@ def test_sizes_that_are_no_sizes_are_refused(sizes):
         sharding.make_mesh(*sizes)
 
 
-@pytest.mark.parametrize('size, microbatches, fits', [(8, 1, True), (16, 2, True), (64, 4, True), (12, 1, False), (8, 2, False),
-                                                      (9, 2, False), (8, 0, False), (4, 1, False)])
+@pytest.mark.parametrize('size, microbatches, fits', [
+    (8, 1, True), (16, 2, True), (64, 4, True), (12, 1, False), (8, 2, False), (9, 2, False), (8, 0, False),
+    (4, 1, False)])
 def test_a_batch_must_give_every_device_the_same_number_of_rows_of_every_part(size, microbatches, fits):
     mesh = mesh_of((4, 2, 1))
     if fits:
@@ -193,7 +205,8 @@ def test_losses_gradients_and_updates_are_the_same_on_any_mesh_with_dropout_on(s
         assert np.abs(a).max() > 1e-6, name
         np.testing.assert_allclose(b, a, atol=1e-5 * np.abs(a).max(), err_msg=name)
     for (name, a), b in zip(names(params).items(), names(other_params).values()):
-        if name == 'blocks/attn/qkv/bias':  # the gradient of a key's bias is zero, and Adam makes a step of its rounding
+        # The gradient of a key's bias is zero, and Adam makes a step of its rounding.
+        if name == 'blocks/attn/qkv/bias':
             a, b = a[:, (0, 2)], b[:, (0, 2)]
         np.testing.assert_allclose(b, a, atol=1e-5, err_msg=name)
 

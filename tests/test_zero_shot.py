@@ -19,7 +19,8 @@ TOKENIZER = types.SimpleNamespace(encode=lambda text: [WORDS.index(word) for wor
 
 def uniform_but(preferred):
     """A scorer in scoring.score's form under which the token `preferred` has log-probability -1 and every other -3."""
-    def score(sequences):
+    def score(sequences, names):
+        assert len(names) == len(sequences)
         sums = [sum(-1.0 if i == WORDS.index(preferred) else -3.0 for i in ids[-n:]) for ids, n in sequences]
         return np.array(sums), np.array([n for _, n in sequences])
     return score
@@ -28,9 +29,9 @@ def uniform_but(preferred):
 def test_sst2_appends_very_and_compares_the_two_words():
     asked = []
 
-    def score(sequences):
+    def score(sequences, names):
         asked.extend(sequences)
-        return uniform_but('positive')(sequences)
+        return uniform_but('positive')(sequences, names)
     _, scores, _ = zero_shot.sst2(score, TOKENIZER, lambda split: [Example('1', ('a b',), label=1)])
     assert asked == [([1, 2, 4, 6], 1), ([1, 2, 4, 5], 1)]
     assert scores.tolist() == [[-3.0, -1.0]]  # negative is label 0, positive is label 1
@@ -62,16 +63,11 @@ def test_the_threshold_is_the_best_of_all_cuts():
     assert metrics.matthews(gold, (scores > chosen).astype(int)) == pytest.approx(best)
 
 
-def test_a_text_of_one_token_names_its_row():
-    with pytest.raises(UserError, match='row 7: a text of 1 token'):
-        zero_shot.acceptability(uniform_but('b'), TOKENIZER, lambda split: [Example('7', (), ('a', 'a b'), 0)])
-
-
 @pytest.fixture(scope='module')
 def pretrained(tmp_path_factory):
     base = tmp_path_factory.mktemp('zero_shot')
     config = pretrain_config(corpus(base / 'text'), model__n_ctx=64, train__steps=4, checkpoint__every=2,
-                             checkpoint__keep_steps=(2,))
+                             checkpoint__keep_steps=(2,), tokenizer__merges=200)
     return pretrain.run(config, base / 'run').path
 
 
@@ -83,7 +79,8 @@ def config(task, pretrained, directory, **overrides):
 def test_every_saved_step_is_scored_and_its_predictions_recompute(pretrained, tmp_path):
     data = cola(tmp_path / 'cola')
     rows = zero_shot.run(config('cola', pretrained, data, results=str(tmp_path / 'results.jsonl')))
-    assert [(row['step'], row['metric']) for row in rows] == [(2, 'matthews'), (2, 'accuracy'), (4, 'matthews'), (4, 'accuracy')]
+    assert [(row['step'], row['metric']) for row in rows] == [
+        (2, 'matthews'), (2, 'accuracy'), (4, 'matthews'), (4, 'accuracy')]
     assert results.read(tmp_path / 'results.jsonl') == rows
     for row in rows:
         _, gold, scores = metrics.read_predictions(row['predictions'])
@@ -102,7 +99,15 @@ def test_one_step_can_be_chosen(pretrained, tmp_path):
     ({'data__dir': 'nowhere'}, 'nowhere/.*tsv: no such file')])
 def test_a_mistake_is_named(pretrained, tmp_path, overrides, message):
     with pytest.raises(UserError, match=message):
-        zero_shot.run(config('cola', pretrained, cola(tmp_path / 'cola'), **overrides))
+        zero_shot.run(override(config('cola', pretrained, cola(tmp_path / 'cola')), overrides))
+
+
+def test_a_text_of_one_token_names_its_row(pretrained, tmp_path):
+    data = cola(tmp_path / 'cola')
+    with open(data / 'dev.tsv', 'a') as file:
+        file.write('gj04\t1\t\tthe\n')
+    with pytest.raises(UserError, match='row 14: 0 of 1 tokens to score'):
+        zero_shot.run(config('cola', pretrained, data))
 
 
 @pytest.mark.skipif(not (SHARED / 'openai_vocab').exists(), reason='the published vocabulary is not beside the clone')

@@ -1,4 +1,4 @@
-"""Runs small enough for a test: a corpus of made-up sentences, a two-layer model, task files in the official layouts."""
+"""Runs small enough for a test: a corpus of made-up sentences, a two-layer model, task files in official layouts."""
 import importlib.util
 import pathlib
 import random
@@ -7,8 +7,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / 'shared'
-WORDS = ('the cat sat on a mat while red dogs ran over green hills and old birds sang to every small child who had lost '
-         'nothing but very good positive negative bread near seven rivers under that bright moon again').split()
+WORDS = ('the cat sat on a mat while red dogs ran over green hills and old birds sang to every small child who had '
+         'lost nothing but very good positive negative bread near seven rivers under that bright moon again').split()
 
 
 def sentence(rng):
@@ -47,9 +47,9 @@ def pretrain_config(corpus_dir, **overrides):
     """configs/pretrain.py with a tiny model; overrides are 'a.b' names with dots as double underscores."""
     config = load_config('pretrain')
     small = dict(model__n_layer=2, model__n_embd=16, model__n_head=4, model__n_inner=32, model__n_ctx=16,
-                 data__corpus=str(corpus_dir), data__valid='0.2', data__processes=1, tokenizer__merges=60, batch__size=8,
-                 optimizer__peak_rate=1e-2, optimizer__warmup_steps=3, train__steps=30, eval__every=10, eval__windows=16,
-                 eval__batch_size=8, checkpoint__every=5, log_every=5)
+                 data__corpus=str(corpus_dir), data__valid='0.2', data__processes=1, tokenizer__merges=60,
+                 batch__size=8, optimizer__peak_rate=1e-2, optimizer__warmup_steps=3, train__steps=30, eval__every=10,
+                 eval__windows=16, eval__batch_size=8, checkpoint__every=5, log_every=5)
     return override(config, small | overrides)
 
 
@@ -73,8 +73,9 @@ def override(config, values):
 def command(module, *arguments, check=None, timeout=300, env=None):
     """Run python -m gpt1_jax.MODULE from the clone, as a user does."""
     import os
-    found = subprocess.run([sys.executable, '-m', f'gpt1_jax.{module}', *arguments], cwd=ROOT, capture_output=True, text=True,
-                           timeout=timeout, env=os.environ | {'XLA_FLAGS': ''} | (env or {}))
+    found = subprocess.run(
+        [sys.executable, '-m', f'gpt1_jax.{module}', *arguments], cwd=ROOT, capture_output=True, text=True,
+        timeout=timeout, env=os.environ | {'XLA_FLAGS': ''} | (env or {}))
     if check is not None:
         assert found.returncode == check, found.stdout + found.stderr
     return found

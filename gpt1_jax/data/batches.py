@@ -22,8 +22,9 @@ def steps_per_epoch(rows, size):
 
 
 def train_batch(rows, step, seed, size, sizes):
-    """The batch of a step: each epoch a seeded permutation, sorted by length inside windows of 50 batches, the batches of a
-    window's epoch shuffled again. A pure function of its arguments. sizes: the static lengths. Returns `pad`'s dict."""
+    """The batch of a step: each epoch a seeded permutation, sorted by length inside windows of 50 batches, the batches
+    of a window's epoch shuffled again. A pure function of its arguments. sizes: the static lengths. Returns `pad`'s
+    dict."""
     per_epoch = steps_per_epoch(rows, size)
     epoch, index = divmod(step, per_epoch)
     order = permutation(seed, epoch, len(rows))[:per_epoch * size]  # the rows that an epoch drops are random ones
@@ -44,12 +45,13 @@ def eval_batches(rows, size, sizes):
 
 
 def pad(rows, sizes):
-    """Arrays of a batch: tokens int32[B, K, L], mask float32[B, K, L] (1 at real tokens), extract int32[B, K] (the place of
-    the extract token), label int32[B] (0 where there is none). L is the smallest size that fits."""
+    """Arrays of a batch: tokens int32[B, K, L], mask float32[B, K, L] (1 at real tokens), extract int32[B, K] (the
+    place of the extract token), label int32[B] (0 where there is none). L is the smallest size that fits."""
     longest = max(len(s) for row in rows for s in row.sequences)
     L = min(size for size in sizes if size >= longest)
     shape = len(rows), len(rows[0].sequences)
-    tokens, mask, extract = np.zeros((*shape, L), np.int32), np.zeros((*shape, L), np.float32), np.zeros(shape, np.int32)
+    tokens, mask = np.zeros((*shape, L), np.int32), np.zeros((*shape, L), np.float32)
+    extract = np.zeros(shape, np.int32)
     for b, row in enumerate(rows):
         for k, sequence in enumerate(row.sequences):
             tokens[b, k, :len(sequence)] = sequence

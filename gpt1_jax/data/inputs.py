@@ -6,7 +6,10 @@ from gpt1_jax.errors import UserError
 
 
 class Encoded(NamedTuple):
-    """An example as ids. sequences: K lists, each ends with the extract token. label: index or None. cut: was text cut?"""
+    """An example as ids.
+
+    sequences: K lists, each ends with the extract token. label: index or None. cut: was text cut?
+    """
     id: str
     sequences: list[list[int]]
     label: int | None
@@ -47,9 +50,12 @@ def encode_all(examples, task, tokenizer, n_ctx):
     """Every example, in order. UserError where a label is missing or out of range, or rows differ in their choices."""
     widths = {len(example.choices) for example in examples}
     if not examples or len(widths) != 1:
-        raise UserError(f'{task.name}: ' + ('no examples' if not examples else f'rows differ in their number of choices: {widths}'))
+        raise UserError(f'{task.name}: ' + (
+            'no examples' if not examples else f'rows differ in their number of choices: {widths}'))
     n_labels = max(len(task.labels), widths.pop())
     for example in examples:
-        if example.label is not None and not 0 <= example.label < n_labels:
+        if example.label is None:
+            raise UserError(f'{task.name}: row {example.id} has no label')
+        if not 0 <= example.label < n_labels:
             raise UserError(f'{task.name}: row {example.id}: label {example.label} is out of range 0..{n_labels - 1}')
     return [encode(example, task.head, tokenizer, n_ctx) for example in examples]

@@ -1,4 +1,5 @@
-"""Section 4.1's vocabulary as the authors released it: two files, turned into the SentencePiece model that gives their ids."""
+"""Section 4.1's vocabulary as the authors released it: two files, turned into the SentencePiece model that gives their
+ids."""
 import json
 import os
 import pathlib

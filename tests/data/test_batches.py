@@ -12,7 +12,8 @@ def rows(n=103, seed=0):
 
 def test_an_epoch_has_every_row_at_most_once_and_drops_the_partial_batch():
     data = rows()
-    seen = [t for step in range(25) for t in batches.train_batch(data, step, 0, 4, batches.lengths(data, 96))['tokens'][:, 0, 0]]
+    lengths = batches.lengths(data, 96)
+    seen = [t for step in range(25) for t in batches.train_batch(data, step, 0, 4, lengths)['tokens'][:, 0, 0]]
     assert len(seen) == len(set(seen)) == 100
 
 

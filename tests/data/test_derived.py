@@ -59,7 +59,8 @@ def test_labels_are_equally_frequent(small):
     for name, by_split in small[1].items():
         for examples in by_split.values():
             counts = collections.Counter(e.label for e in examples)
-            assert len(counts) == (3 if name == 'source' else 2) and max(counts.values()) - min(counts.values()) <= (name == 'source')
+            assert len(counts) == (3 if name == 'source' else 2)
+            assert max(counts.values()) - min(counts.values()) <= (name == 'source')
 
 
 def test_cloze_answer_follows_its_context(small):

@@ -54,6 +54,11 @@ def test_a_label_out_of_range_names_the_row():
         inputs.encode_all([Example('x7', ('1',), label=2)], TASK, DIGITS, 16)
 
 
+def test_a_missing_label_names_the_row():
+    with pytest.raises(UserError, match='t: row x7 has no label'):
+        inputs.encode_all([Example('x7', ('1',))], TASK, DIGITS, 16)
+
+
 def test_no_examples_is_an_error():
     with pytest.raises(UserError, match='t: no examples'):
         inputs.encode_all([], TASK, DIGITS, 16)

@@ -51,7 +51,8 @@ def released_words(raw):
 
 FRAGMENTS = [
     'the', 'U.S.', 'e.g.', 'a.m.', "can't", 'gonna', ':-)', 'o_O', '8-D', '10km', '....', '&amp;', '<p>', '\ufeff',
-    'http://a.b/c?d', 'ß', 'İ', 'Σ', '日本', '😀', 'e\u0301', '\x85', '\u2028', '\r', '\x1c', '\t', '\\n', ' ', ' ', '\n']
+    'http://a.b/c?d', 'ß', 'İ', 'Σ', '日本', '😀', 'e\u0301',
+    '\x85', '\u2028', '\r', '\x1c', '\t', '\\n', ' ', ' ', '\n']
 
 
 def some_text(seed, length=60):

@@ -12,7 +12,7 @@ SEED = 3535999445         # released code, datasets.py
 
 
 def read_story_cloze(directory, split):
-    """Trained and validated on the published validation file (1,497 and 374 stories), tested on the published test file.
+    """Trained and validated on the published validation file (1,497 and 374 stories), tested on the published test one.
 
     Released code: scikit-learn's train_test_split(test_size=374, random_state=3535999445), which is this permutation.
     """

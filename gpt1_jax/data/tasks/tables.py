@@ -10,8 +10,8 @@ from gpt1_jax.errors import UserError
 def read(path, columns=None, quoted=False, delimiter='\t'):
     """Yield (row number, {column: value}) of a table.
 
-    path: the file; row numbers count from 1, the header included, as an editor shows them. columns: the names where the file
-    has no header; else its first row names them. quoted: CSV quoting; GLUE's files have none.
+    path: the file; row numbers count from 1, the header included, as an editor shows them. columns: the names where the
+    file has no header; else its first row names them. quoted: CSV quoting; GLUE's files have none.
     UserError: file missing or not UTF-8, or a row with another number of columns than the header.
     """
     path = pathlib.Path(path)
@@ -71,9 +71,9 @@ def check_count(path, found, published):
 def tsv_task(name, head, files, texts, label_column, labels, metrics, rows, id_column=None, columns=None):
     """A Task over unquoted TSV files.
 
-    files: {split: file name}. texts: the columns that become the example's segments. label_column, labels: the column and
-    its values in index order. id_column: else the row number serves. columns: the names where the file has no header.
-    rows: {split: published number of rows}.
+    files: {split: file name}. texts: the columns that become the example's segments. label_column, labels: the column
+    and its values in index order. id_column: else the row number serves. columns: the names where the file has no
+    header. rows: {split: published number of rows}.
     """
     def paths(directory, split):
         return [str(pathlib.Path(directory) / files[split])]
