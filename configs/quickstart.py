@@ -34,5 +34,5 @@ def get_config():
     f.log_every = 50
 
     config.zero_shot = zero_shot.get_config('acceptability')  # sentences against themselves with two words swapped
-    config.zero_shot.data.split = 'test'
+    config.zero_shot.data.split = 'test'   # of the same documents as the fine-tuned tasks
     return config

@@ -63,8 +63,8 @@ def comparison(path, panels: Sequence[dict], title: str = 'Fine-tuning, test acc
                               bbox={'facecolor': 'white', 'edgecolor': 'none', 'pad': 0.5})
             if panel.get('chance') is not None:
                 axes.axvline(panel['chance'], color=COLOURS['chance'], linestyle='--', linewidth=1)
-                axes.annotate('chance', (panel['chance'], 1), (3, -2), xycoords=('data', 'axes fraction'),
-                              textcoords='offset points', va='top', fontsize=8, color='#808080')
+                axes.annotate('chance', (panel['chance'], 0), (3, 2), xycoords=('data', 'axes fraction'),
+                              textcoords='offset points', va='bottom', fontsize=8, color='#808080')
             axes.set_yticks(range(len(names)), names)
             axes.set_ylim(len(names) - 0.4, -0.8)
             axes.grid(axis='y', visible=False)

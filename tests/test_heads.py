@@ -123,3 +123,10 @@ def test_an_example_s_sequences_stay_together_in_the_states(gpt):
     hidden = model.apply({'params': params}, tokens, np.zeros((2, 2), int))[1]
     alone, _ = reference.gpt(params['backbone'], np.array([[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]))
     np.testing.assert_allclose(hidden, alone, atol=1e-5)
+
+
+@pytest.mark.parametrize('head, K', [('classify', 2), ('similarity', 1), ('similarity', 3)])
+def test_a_head_refuses_another_number_of_sequences_than_it_reads(head, K):
+    model = TaskModel(GPT(GPTConfig(vocab_size=7, n_special=3, n_ctx=4, n_embd=8, n_layer=1, n_head=2, n_inner=8)), head, 2)
+    with pytest.raises(ValueError, match=f"'{head}' reads {1 if head == 'classify' else 2} sequence"):
+        jax.eval_shape(lambda: model.init(jax.random.key(0), jnp.zeros((1, K, 4), jnp.int32), jnp.zeros((1, K), jnp.int32)))
