@@ -127,6 +127,7 @@ def test_an_example_s_sequences_stay_together_in_the_states(gpt):
 
 @pytest.mark.parametrize('head, K', [('classify', 2), ('similarity', 1), ('similarity', 3)])
 def test_a_head_refuses_another_number_of_sequences_than_it_reads(head, K):
-    model = TaskModel(GPT(GPTConfig(vocab_size=7, n_special=3, n_ctx=4, n_embd=8, n_layer=1, n_head=2, n_inner=8)), head, 2)
+    backbone = GPT(GPTConfig(vocab_size=7, n_special=3, n_ctx=4, n_embd=8, n_layer=1, n_head=2, n_inner=8))
+    tokens, extract = jnp.zeros((1, K, 4), jnp.int32), jnp.zeros((1, K), jnp.int32)
     with pytest.raises(ValueError, match=f"'{head}' reads {1 if head == 'classify' else 2} sequence"):
-        jax.eval_shape(lambda: model.init(jax.random.key(0), jnp.zeros((1, K, 4), jnp.int32), jnp.zeros((1, K), jnp.int32)))
+        jax.eval_shape(lambda: TaskModel(backbone, head, 2).init(jax.random.key(0), tokens, extract))
