@@ -7,13 +7,13 @@ from gpt1_jax.data.inputs import Encoded
 
 def rows(n=103, seed=0):
     rng = np.random.default_rng(seed)
-    return [Encoded(str(i), [[i + 1] * int(rng.integers(2, 90))], i % 2, False) for i in range(n)]
+    return [Encoded(str(i), [[i + 1] * int(rng.integers(2, 90))], i % 2, [1.0, 0.0], False) for i in range(n)]
 
 
 def test_an_epoch_has_every_row_at_most_once_and_drops_the_partial_batch():
     data = rows()
-    lengths = batches.lengths(data, 96)
-    seen = [t for step in range(25) for t in batches.train_batch(data, step, 0, 4, lengths)['tokens'][:, 0, 0]]
+    sizes = batches.sizes_of(data, 96)
+    seen = [t for step in range(25) for t in batches.train_batch(data, step, 0, 4, sizes)['tokens'][:, 0, 0]]
     assert len(seen) == len(set(seen)) == 100
 
 
@@ -21,21 +21,22 @@ def test_epochs_and_seeds_differ_in_order_and_in_what_they_drop():
     data = rows()
 
     def epoch(seed, first):
-        return [tuple(batches.train_batch(data, first + s, seed, 4, (96,))['tokens'][:, 0, 0]) for s in range(25)]
+        sizes = batches.Sizes((96,), 1, 2)
+        return [tuple(batches.train_batch(data, first + s, seed, 4, sizes)['tokens'][:, 0, 0]) for s in range(25)]
     assert epoch(0, 0) != epoch(0, 25) and epoch(0, 0) != epoch(1, 0)
     assert set(sum(epoch(0, 0), ())) != set(sum(epoch(0, 25), ()))
 
 
 def test_a_batch_is_a_function_of_the_step_alone():
     data = rows()
-    a, b = (batches.train_batch(data, 7, 5, 4, (96,)) for _ in range(2))
-    batches.train_batch(data, 3, 5, 4, (96,))
+    a, b = (batches.train_batch(data, 7, 5, 4, batches.Sizes((96,), 1, 2)) for _ in range(2))
+    batches.train_batch(data, 3, 5, 4, batches.Sizes((96,), 1, 2))
     assert all(np.array_equal(a[k], b[k]) for k in a)
 
 
 def test_rows_of_a_batch_are_of_similar_length():
     data = rows(4000)
-    sizes = batches.lengths(data, 96)
+    sizes = batches.sizes_of(data, 96)
     padded = sum(batches.train_batch(data, s, 0, 8, sizes)['tokens'].size for s in range(500))
     real = sum(len(r.sequences[0]) for r in data)
     assert padded / real < 1.35  # in random batches padded to their longest row it is 1.8
@@ -43,21 +44,30 @@ def test_rows_of_a_batch_are_of_similar_length():
 
 def test_there_are_at_most_four_lengths_and_the_longest_row_fits():
     data = rows(1000)
-    sizes = batches.lengths(data, 96)
-    assert len(sizes) <= 4 and all(s % 8 == 0 for s in sizes)
-    assert max(len(r.sequences[0]) for r in data) <= sizes[-1] <= 96
+    sizes = batches.sizes_of(data, 96)
+    assert len(sizes.lengths) <= 4 and all(s % 8 == 0 for s in sizes.lengths)
+    assert max(len(r.sequences[0]) for r in data) <= sizes.lengths[-1] <= 96
 
 
 def test_padding_puts_mask_and_extract_where_the_tokens_end():
-    batch = batches.pad([Encoded('a', [[10, 5, 12], [10, 5, 6, 12]], 1, False)], (8,))
+    row = Encoded('a', [[10, 5, 12], [10, 5, 6, 12]], 1, [0.0, 1.0], False)
+    batch = batches.pad([row], batches.Sizes((8,), 2, 2))
     assert batch['tokens'].tolist() == [[[10, 5, 12, 0, 0, 0, 0, 0], [10, 5, 6, 12, 0, 0, 0, 0]]]
     assert batch['mask'].tolist() == [[[1, 1, 1, 0, 0, 0, 0, 0], [1, 1, 1, 1, 0, 0, 0, 0]]]
-    assert batch['extract'].tolist() == [[2, 3]] and batch['label'].tolist() == [1]
+    assert batch['extract'].tolist() == [[2, 3]] and batch['target'].tolist() == [[0, 1]]
+
+
+def test_a_row_with_fewer_choices_says_which_are_there():
+    rows = [Encoded('a', [[10, 12]] * 2, 1, [0.0, 1.0], False), Encoded('b', [[10, 12]] * 3, None, None, False)]
+    sizes = batches.sizes_of(rows, 16, 1)
+    batch = batches.pad(rows, sizes)
+    assert sizes == ((8,), 3, 2) and batch['present'].tolist() == [[1, 1, 0], [1, 1, 1]]
+    assert batch['target'].tolist() == [[0, 1], [0, 0]] and batch['mask'][0, 2].sum() == 0
 
 
 def test_evaluation_covers_every_row_once_and_fills_up_the_last_batch():
     data = rows(13)
-    found = list(batches.eval_batches(data, 4, batches.lengths(data, 96)))
+    found = list(batches.eval_batches(data, 4, batches.sizes_of(data, 96)))
     assert sorted(i for indices, _ in found for i in indices) == list(range(13))
     assert [(len(indices), len(batch['tokens'])) for indices, batch in found] == [(4, 4), (4, 4), (4, 4), (1, 4)]
     for indices, batch in found:
@@ -65,4 +75,4 @@ def test_evaluation_covers_every_row_once_and_fills_up_the_last_batch():
 
 
 def test_no_length_is_above_the_context_that_rows_were_cut_to():
-    assert batches.lengths([Encoded('a', [[1] * 98], 0, False)], 98) == (98,)
+    assert batches.sizes_of([Encoded('a', [[1] * 98], 0, [1.0], False)], 98) == ((98,), 1, 1)

@@ -183,7 +183,7 @@ def test_a_file_that_is_no_such_list_is_refused(tmp_path, text, cause):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(UserError, match='cloze_dev.jsonl: No such file'):
+    with pytest.raises(UserError, match='cloze_dev.jsonl: no such file'):
         derived.CLOZE.read(str(tmp_path), 'dev')
 
 

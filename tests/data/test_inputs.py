@@ -12,8 +12,12 @@ DIGITS = types.SimpleNamespace(encode=lambda text: [int(c) for c in text if c.is
                                extract_id=12)
 
 
-def ids(example, head, n_ctx=512):
-    return inputs.encode(example, head, DIGITS, n_ctx).sequences
+def task_of(head, **fields):
+    return Task('t', head, ('a', 'b'), ('accuracy',), ('train',), None, None, **fields)
+
+
+def ids(example, head, n_ctx=512, **fields):
+    return inputs.encode(example, task_of(head, **fields), DIGITS, n_ctx).sequences
 
 
 def test_classification_is_start_text_extract():
@@ -43,10 +47,54 @@ def test_two_texts_keep_their_first_254_tokens_each():
 
 
 def test_a_row_that_was_cut_says_so():
-    assert [inputs.encode(Example('0', ('1' * n,)), 'classify', DIGITS, 16).cut for n in (14, 15)] == [False, True]
+    task = task_of('classify')
+    assert [inputs.encode(Example('0', ('1' * n,)), task, DIGITS, 16).cut for n in (14, 15)] == [False, True]
 
 
-TASK = Task('t', 'classify', ('a', 'b'), ('accuracy',), ('train',), None, None)
+def test_parts_of_a_segment_stand_end_to_end():
+    assert ids(Example('0', ('5', '6', '7')), 'classify', segments=(2, 1)) == [[10, 5, 6, 11, 7, 12]]
+    assert ids(Example('0', ('5', '6', '7')), 'classify') == [[10, 5, 11, 6, 11, 7, 12]]
+
+
+def test_three_segments_keep_a_third_of_the_context_each():
+    (sequence,) = ids(Example('0', ('1' * 9, '2' * 9, '3' * 3)), 'classify', n_ctx=21)
+    assert sequence == [10, 1, 1, 1, 1, 1, 11, 2, 2, 2, 2, 2, 11, 3, 3, 3, 12]
+
+
+def test_race_cuts_the_document_alone_and_alike_for_all_answers():
+    row = Example('0', ('123456789', '77'), ('8', '888'))
+    # 14 - 3 specials - 2 of the question - 3 of the longest answer leave 6.
+    assert ids(row, 'choice', 14, segments=(2,), cut=0) == [
+        [10, 1, 2, 3, 4, 5, 6, 7, 7, 11, 8, 12], [10, 1, 2, 3, 4, 5, 6, 7, 7, 11, 8, 8, 8, 12]]
+    whole = ids(row, 'choice', 17, segments=(2,), cut=0)
+    assert whole[1] == [10, 1, 2, 3, 4, 5, 6, 7, 8, 9, 7, 7, 11, 8, 8, 8, 12]
+
+
+def test_a_question_too_long_for_the_context_names_the_row():
+    task = task_of('choice', segments=(2,), cut=0)
+    with pytest.raises(UserError, match='t: row q: 12 tokens that are never cut, and 3 more, leave no room in a conte'):
+        inputs.encode_all([Example('q', ('1', '7' * 11), ('8', '8'), 0)], task, DIGITS, 15)
+    skipped = []
+    rows = [Example('q', ('1', '7' * 11), ('8', '8'), 0), Example('r', ('1', '7'), ('8', '8'), 0)]
+    assert [row.id for row in inputs.encode_all(rows, task, DIGITS, 15, skipped)] == ['r'] and len(skipped) == 1
+
+
+@pytest.mark.parametrize('score, expected', [
+    (3.8, [0, 0, 0, 0.2, 0.8, 0]), (5.0, [0, 0, 0, 0, 0, 1]), (0.25, [0.75, 0.25, 0, 0, 0, 0])])
+def test_a_score_splits_its_mass_between_the_whole_numbers_around_it(score, expected):
+    task = Task('s', 'similarity', tuple('012345'), ('pearson',), (), None, None, score=(0, 5))
+    assert inputs.target(Example('0', ('1', '2'), label=score), task) == pytest.approx(expected)
+
+
+def test_targets_of_labels_choices_and_squared_scores():
+    assert inputs.target(Example('0', ('1',), label=1), task_of('classify')) == [0, 1]
+    assert inputs.target(Example('0', ('1',), ('2', '3', '4'), label=2), task_of('choice')) == [0, 0, 1]
+    squared = Task('s', 'classify', ('score',), ('pearson',), (), None, None, score=(1, 7), squared=True)
+    assert inputs.target(Example('0', ('1',), label=5.5), squared) == [0.75]
+    assert inputs.target(Example('0', ('1',)), squared) is None
+
+
+TASK = task_of('classify')
 
 
 def test_a_label_out_of_range_names_the_row():
@@ -54,9 +102,12 @@ def test_a_label_out_of_range_names_the_row():
         inputs.encode_all([Example('x7', ('1',), label=2)], TASK, DIGITS, 16)
 
 
-def test_a_missing_label_names_the_row():
-    with pytest.raises(UserError, match='t: row x7 has no label'):
-        inputs.encode_all([Example('x7', ('1',))], TASK, DIGITS, 16)
+def test_a_score_out_of_range_and_a_single_choice_name_the_row():
+    scored = Task('s', 'classify', tuple('012345'), ('pearson',), (), None, None, score=(0, 5))
+    with pytest.raises(UserError, match='s: row x7: score 5.5 is not from 0 to 5'):
+        inputs.encode_all([Example('x7', ('1',), label=5.5)], scored, DIGITS, 16)
+    with pytest.raises(UserError, match=r't: row x7 has 1 choice\(s\), at least 2'):
+        inputs.encode_all([Example('x7', ('1',), ('2',), 0)], task_of('choice'), DIGITS, 16)
 
 
 def test_no_examples_is_an_error():

@@ -1,11 +1,15 @@
-"""The official files, read as published, and what is said of files that are not."""
+"""The official files as published: of every set beside the clone the number of rows, and rows checked by hand."""
 import csv
+import json
+import subprocess
 import sys
+import tarfile
 import warnings
 
 import numpy as np
 import pytest
 
+from gpt1_jax import metrics
 from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
 
@@ -18,21 +22,73 @@ official = pytest.mark.skipif(not DATA.exists(), reason='the official data is no
 
 @official
 @pytest.mark.parametrize('name, folder, counts', [
-    ('cola', 'CoLA', (8551, 1043)), ('sst2', 'SST-2', (67349, 872)), ('rte', 'RTE', (2490, 277)),
-    ('mrpc', 'MRPC', (3668, 408)), ('story_cloze', 'StoryCloze', (1497, 374))])
+    ('cola', 'CoLA', {'train': 8551, 'dev': 1043}), ('sst2', 'SST-2', {'train': 67349, 'dev': 872}),
+    ('rte', 'RTE', {'train': 2490, 'dev': 277}), ('mrpc', 'MRPC', {'train': 3668, 'dev': 408}),
+    ('stsb', 'STS-B', {'train': 5749, 'dev': 1500}), ('story_cloze', 'StoryCloze', {'train': 1497, 'dev': 374}),
+    ('qnli', 'QNLI', {'dev': 5463}), ('mnli', 'MNLI', {'dev': 9815}), ('snli', 'SNLI', {'dev': 9842}),
+    ('dpr', 'DPR', {'test': 564})])
 def test_official_files_have_the_published_number_of_rows(name, folder, counts):
     with warnings.catch_warnings():
         warnings.simplefilter('error')
-        assert tuple(len(tasks.get(name).read(DATA / folder, split)) for split in ('train', 'dev')) == counts
+        assert {split: len(tasks.get(name).read(DATA / folder, split)) for split in counts} == counts
 
 
 @official
-def test_official_rows_are_read_as_they_stand():
-    cola, mrpc = tasks.get('cola').read(DATA / 'CoLA', 'dev'), tasks.get('mrpc').read(DATA / 'MRPC', 'dev')
-    assert cola[0].texts == ('The sailors rode the breeze clear of the rocks.',) and cola[0].label == 1
-    assert mrpc[0].texts[1] == '"The foodservice pie business does not fit our long-term growth strategy.'
-    rte = tasks.get('rte').read(DATA / 'RTE', 'train')
-    assert (rte[0].id, rte[0].label) == ('0', 1) and tasks.get('rte').labels == ('entailment', 'not_entailment')
+@pytest.mark.parametrize('name, folder, split, found, published', [
+    ('qnli', 'QNLI', 'train', 10475, '104,743'), ('mnli', 'MNLI', 'train', 20000, '392,702'),
+    ('snli', 'SNLI', 'train', 19999, '549,367'), ('qqp', 'QQP', 'train', 25370, '363,846'),
+    ('qqp', 'QQP', 'dev', 7600, '40,430'), ('dpr', 'DPR', 'train', 1316, '1,322')])
+def test_a_part_of_a_set_is_read_with_a_warning(name, folder, split, found, published):
+    with pytest.warns(UserWarning, match=f'{name} {split}.: {found:,} rows, the published set has {published}'):
+        assert len(tasks.get(name).read(DATA / folder, split)) == found
+
+
+def one(name, folder, split, row_id):
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        (found,) = (example for example in tasks.get(name).read(DATA / folder, split) if example.id == row_id)
+    return found
+
+
+@official
+@pytest.mark.parametrize('name, folder, split, row_id, texts, label', [
+    ('cola', 'CoLA', 'dev', '0', ('The sailors rode the breeze clear of the rocks.',), 1),
+    ('sst2', 'SST-2', 'dev', '1', ('unflinchingly bleak and desperate',), 0),
+    ('rte', 'RTE', 'train', '0', ('No Weapons of Mass Destruction Found in Iraq Yet.',
+                                  'Weapons of Mass Destruction Found in Iraq.'), 'not_entailment'),
+    ('mrpc', 'MRPC', 'dev', '0', (
+        "He said the foodservice pie business doesn't fit the company's long-term growth strategy.",
+        '"The foodservice pie business does not fit our long-term growth strategy.'), 1),
+    ('stsb', 'STS-B', 'train', '1', ('A man is playing a large flute.', 'A man is playing a flute.'), 3.8),
+    ('qqp', 'QQP', 'dev', '1', (
+        'What is the operating system for Xiaomi Redmi Note 3 Pro?',
+        'What is the difference between Xiaomi Redmi Note 3 and Xiaomi Redmi Note 3 Pro?'), 0),
+    ('qnli', 'QNLI', 'dev', '0', (
+        'What came into force after the new constitution was herald?',
+        'As of that day, the new constitution heralding the Second Republic came into force.'), 'entailment'),
+    ('mnli', 'MNLI', 'dev', '0', ('The new rights are nice enough', 'Everyone really likes the newest benefits'),
+     'neutral'),
+    ('mnli', 'MNLI', 'train', '1', ('Jon could smell baked bread on the air and his stomach rumbled .',
+                                    'Jon smelt food in the air and was hungry .'), 'neutral'),
+    ('snli', 'SNLI', 'dev', '1', ('Two women are embracing while holding to go packages .',
+                                  'Two woman are holding packages .'), 'entailment'),
+    ('dpr', 'DPR', 'train', '0', ('The bee landed on the flower because ', ' had pollen.'), 1)])
+def test_official_rows_are_read_as_they_stand(name, folder, split, row_id, texts, label):
+    found = one(name, folder, split, row_id)
+    assert found.texts == texts
+    assert found.label == (tasks.get(name).labels.index(label) if isinstance(label, str) else label)
+
+
+@official
+def test_ids_of_labelled_rows_are_their_positions():
+    assert [e.id for e in tasks.get('cola').read(DATA / 'CoLA', 'dev')] == [str(i) for i in range(1043)]
+    assert [e.id for e in tasks.get('rte').read(DATA / 'RTE', 'dev')] == [str(i) for i in range(277)]
+
+
+@official
+def test_the_scores_of_the_similarity_benchmark_are_values_within_its_limits():
+    scores = [e.label for e in tasks.get('stsb').read(DATA / 'STS-B', 'dev')]
+    assert scores[:3] == [5.0, 4.75, 5.0] and min(scores) == 0 and max(scores) == 5
 
 
 @official
@@ -45,52 +101,66 @@ def test_story_cloze_is_split_as_the_released_code_splits_it():
     assert [e.id for e in tasks.get('story_cloze').read(DATA / 'StoryCloze', 'train')] == train
     assert [e.id for e in tasks.get('story_cloze').read(DATA / 'StoryCloze', 'dev')] == dev
     assert np.random.RandomState(3535999445).permutation(1871)[:5].tolist() == [1058, 198, 1174, 806, 127]
+    first = one('story_cloze', 'StoryCloze', 'train' if ids[0] in train else 'dev', ids[0])
+    assert first.texts[0].startswith('Rick grew up in a troubled household. He never found good support')
+    assert (first.choices, first.label) == (('He is happy now.', 'He joined a gang.'), 0)
 
 
-def complaint(name, directory, split='dev'):
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore')
-        with pytest.raises(UserError) as caught:
-            tasks.get(name).read(directory, split)
-    return str(caught.value)
+@official
+def test_published_passages_are_read_with_their_questions(tmp_path):
+    with tarfile.open(DATA / 'RACE.tar.gz') as archive:  # the first members alone: to read all of it takes a while
+        members = [archive.next() for _ in range(40)]
+        archive.extractall(tmp_path, [m for m in members if m.isfile()], filter='data')
+    with pytest.warns(UserWarning, match='rows, the published set has 87,866'):
+        found = tasks.get('race').read(tmp_path, 'train')
+    assert len(found) == sum(len(json.loads(path.read_text())['questions']) for path in tmp_path.rglob('*.txt'))
+    assert found[0].id == 'high/high1.txt/0' and found[0].label == 2
+    assert found[0].texts[0].startswith('My husband is a born shopper. He loves to look at things')
+    assert found[0].texts[1] == 'The husband likes shopping because   _  .'
+    assert found[0].choices[2] == 'he likes to compare the prices between the same items.'
 
 
-@pytest.mark.parametrize('content, expected', [
-    (b'gj04\t1\t\tA cat.\ngj04\t1\tA dog.\n', 'row 2: 3 columns, expected 4'),
-    (b'gj04\t1\t\tA cat.\ngj04\t2\t\tA dog.\n', "row 2: label '2' is none of 0, 1"),
-    (b'gj04\t1\t\t \n', 'row 1: sentence is empty'),
-    (b'gj04\t1\t\tA caf\xe9.\n', 'not UTF-8 at byte 13'),
-    (b'', 'empty')])
-def test_a_bad_row_is_named_with_its_file(tmp_path, content, expected):
-    (tmp_path / 'dev.tsv').write_bytes(content)
-    assert complaint('cola', tmp_path) == f'{tmp_path / "dev.tsv"}: {expected}' + (
-        ' (source, label, star, sentence)' if 'columns' in expected else '')
+def test_every_set_of_the_paper_is_there_with_its_splits():
+    labelled = {name: task.splits for name, task in tasks.TASKS.items()}
+    both, three = ('train', 'dev'), ('train', 'dev', 'test')
+    assert {name: labelled[name] for name in labelled if name not in ('cloze', 'source', 'acceptability')} == {
+        'snli': three, 'mnli': (*both, 'dev_mismatched'), 'qnli': both, 'rte': both, 'scitail': three, 'wnli': both,
+        'race': three, 'story_cloze': three, 'mrpc': three, 'qqp': both, 'stsb': both, 'cola': both, 'sst2': both,
+        'dpr': ('train', 'test'), 'wsc273': ('test',)}
+    assert {name: task.unlabelled for name, task in tasks.TASKS.items() if task.unlabelled} == {
+        'mnli': ('glue_test', 'glue_test_mismatched', 'ax')} | dict.fromkeys(
+        ('qnli', 'rte', 'wnli', 'mrpc', 'qqp', 'stsb', 'cola', 'sst2'), ('glue_test',))
 
 
-def test_a_missing_column_lists_the_columns_there_are(tmp_path):
-    (tmp_path / 'dev.tsv').write_text('index\tsentence1\tlabel\n0\tA.\tentailment\n')
-    assert "no column 'sentence2' (columns: index, sentence1, label)" in complaint('rte', tmp_path)
+def test_every_set_has_the_heads_labels_and_metrics_of_the_paper():
+    assert {name: (task.head, task.metrics) for name, task in tasks.TASKS.items() if task.metrics != ('accuracy',)} == {
+        'mrpc': ('similarity', ('f1', 'accuracy')), 'qqp': ('similarity', ('f1', 'accuracy')),
+        'stsb': ('similarity', ('pearson', 'spearman')), 'cola': ('classify', ('matthews', 'accuracy'))}
+    assert tasks.get('stsb').labels == tuple('012345') and tasks.get('stsb').score == (0, 5)
+    assert tasks.get('snli').labels == tasks.get('mnli').labels == ('entailment', 'neutral', 'contradiction')
+    assert tasks.get('qnli').labels == tasks.get('rte').labels == ('entailment', 'not_entailment')
+    assert tasks.get('scitail').labels == ('entails', 'neutral') and tasks.get('race').labels == tuple('ABCD')
+    race = tasks.get('race')
+    assert (race.head, race.segments, race.cut, race.groups) == ('choice', (2,), 0, ('middle', 'high'))
 
 
-def test_a_missing_file_is_named(tmp_path):
-    assert complaint('mrpc', tmp_path) == f'{tmp_path / "dev.tsv"}: no such file'
-    assert '0 files match cloze_test_val__spring2016*.csv' in complaint('story_cloze', tmp_path)
+def test_metrics_are_ones_that_there_are():
+    assert all(hasattr(metrics, metric) for task in tasks.TASKS.values() for metric in task.metrics)
 
 
-def test_a_partial_set_is_used_with_a_warning(tmp_path):
-    (tmp_path / 'dev.tsv').write_text('gj04\t1\t\tA cat.\n')
-    with pytest.warns(UserWarning, match='1 rows, the published set has 1,043'):
-        assert len(tasks.get('cola').read(tmp_path, 'dev')) == 1
-
-
-def test_a_broken_story_names_its_row(tmp_path):
-    header = 'InputStoryid,InputSentence1,InputSentence2,InputSentence3,InputSentence4,RandomFifthSentenceQuiz1,' \
-             'RandomFifthSentenceQuiz2,AnswerRightEnding\n'
-    path = tmp_path / 'cloze_test_val__spring2016.csv'
-    path.write_text(header + 'x,"A, b.",C.,D.,E.,F.,G.,1\ny,A.,B.,C.,D.,E.,F.,3\n')
-    assert complaint('story_cloze', tmp_path) == f"{path}: row 3: label '3' is none of 1, 2"
+def test_reading_tasks_needs_neither_jax_nor_tfds():
+    code = 'import sys; from gpt1_jax.data import tasks; print({"jax", "tensorflow_datasets"} & set(sys.modules))'
+    found = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
+    assert found.stdout == 'set()\n'
 
 
 def test_an_unknown_task_names_the_near_miss():
     with pytest.raises(UserError, match="unknown task 'storycloze', did you mean 'story_cloze'"):
         tasks.get('storycloze')
+
+
+def test_an_unknown_split_lists_the_splits_there_are(tmp_path):
+    with pytest.raises(UserError, match="^mnli has no split 'dev_mismatch', did you mean 'dev_mismatched'.*train, dev"):
+        tasks.get('mnli').read(tmp_path, 'dev_mismatch')
+    with pytest.raises(UserError, match="^cloze has no split 'dve' .there are train, dev, test."):
+        tasks.get('cloze').read(tmp_path, 'dve')

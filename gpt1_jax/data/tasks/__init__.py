@@ -1,15 +1,19 @@
 """Tables 2 to 4: the labelled sets by name.
 
-`get(name)` gives the Task; its `read` gives Examples from official files.
+`get(name)` gives the Task; its `read` gives Examples from official files, or from TFDS.
 """
 import difflib
 
-from gpt1_jax.data.tasks import classification, derived, nli, qa, similarity
+from gpt1_jax.data.tasks import classification, custom, derived, nli, pronouns, qa, race, similarity
 from gpt1_jax.data.tasks.example import Example, Task  # noqa: F401
 from gpt1_jax.errors import UserError
 
 TASKS = {task.name: task for task in (
-    classification.COLA, classification.SST2, nli.RTE, similarity.MRPC, qa.STORY_CLOZE,
+    nli.SNLI, nli.MNLI, nli.QNLI, nli.SCITAIL, nli.RTE, nli.WNLI,
+    race.RACE, qa.STORY_CLOZE,
+    similarity.MRPC, similarity.QQP, similarity.STSB,
+    classification.COLA, classification.SST2,
+    pronouns.DPR, pronouns.WSC273,
     derived.CLOZE, derived.SOURCE, derived.ACCEPTABILITY)}
 
 
@@ -20,3 +24,8 @@ def get(name):
         raise UserError(f'unknown task {name!r}' + (f', did you mean {near[0]!r}?' if near else '')
                         + f' (there are {", ".join(TASKS)})')
     return TASKS[name]
+
+
+def of(config):
+    """The Task that a run's config means: by its name, or of the user's own making ('custom')."""
+    return custom.task(config['custom']) if config['task'] == 'custom' else get(config['task'])

@@ -1,11 +1,12 @@
 """Section 4.2, Classification, Table 4: CoLA and SST-2."""
-from gpt1_jax.data.tasks.tables import tsv_task
+from gpt1_jax.data.tasks import glue
+from gpt1_jax.data.tasks.tables import table_task
 
-COLA = tsv_task(
-    'cola', 'classify', {'train': 'train.tsv', 'dev': 'dev.tsv'}, texts=('sentence',), label_column='label',
-    labels=('0', '1'), metrics=('matthews', 'accuracy'), rows={'train': 8551, 'dev': 1043},
-    columns=('source', 'label', 'star', 'sentence'))  # train and dev have no header
+COLA = table_task(
+    'cola', 'classify', ('0', '1'), ('matthews', 'accuracy'),
+    glue.splits('cola', 8551, 1043, 1063, columns=('source', 'label', 'star', 'sentence')),  # test.tsv has a header
+    texts=('sentence',), label='label')
 
-SST2 = tsv_task(
-    'sst2', 'classify', {'train': 'train.tsv', 'dev': 'dev.tsv'}, texts=('sentence',), label_column='label',
-    labels=('0', '1'), metrics=('accuracy',), rows={'train': 67349, 'dev': 872})
+SST2 = table_task(
+    'sst2', 'classify', ('0', '1'), ('accuracy',), glue.splits('sst2', 67349, 872, 1821), texts=('sentence',),
+    label='label')

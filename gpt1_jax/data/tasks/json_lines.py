@@ -4,7 +4,9 @@ import json
 import pathlib
 from collections.abc import Iterable
 
+from gpt1_jax.data.tasks import reading, tfds_source
 from gpt1_jax.data.tasks.example import Example, Task
+from gpt1_jax.data.tasks.reading import Row, RowFault
 from gpt1_jax.errors import UserError
 
 
@@ -16,32 +18,25 @@ def write(path, examples: Iterable[Example]):
     partial.replace(path)
 
 
-def read(path, n_texts: int, n_choices: int, n_labels: int) -> list[Example]:
-    """The examples of a file that `write` made. UserError naming file, line and cause."""
-    try:
-        with open(path, encoding='utf-8') as file:
-            lines = list(file)  # lines end at line feeds alone: a text may hold other separators
-    except OSError as error:
-        raise UserError(f'{path}: {error.strerror}') from None
-    except UnicodeDecodeError as error:
-        raise UserError(f'{path}: not UTF-8 at byte {error.start}') from None
-    found, ids = [], set()
-    for number, line in enumerate(lines, 1):
-        cause = None
+def read(path, n_texts: int, n_choices: int, n_labels: int, skipped: list[str] | None = None) -> list[Example]:
+    """The examples of a file that `write` made. UserError naming file, line and cause.
+
+    skipped: takes the messages of bad lines, which are left out.
+    """
+    def make(row_id, fields):
         try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            row, cause = {}, f'not JSON ({error.msg} at column {error.colno})'
-        if cause is None:
-            cause = wrong_with(row, n_texts, n_choices, n_labels) or (
-                f'id {row["id"]!r} stands twice' if row['id'] in ids else None)
+            row = json.loads(fields['line'])
+        except (ValueError, RecursionError) as error:
+            cause = f'{error.msg} at column {error.colno}' if isinstance(error, json.JSONDecodeError) else error
+            raise RowFault(f'not JSON ({cause})') from None
+        cause = wrong_with(row, n_texts, n_choices, n_labels)
         if cause:
-            raise UserError(f'{path}: line {number}: {cause}')
-        ids.add(row['id'])
-        found.append(Example(row['id'], tuple(row['texts']), tuple(row['choices']), row['label']))
-    if not found:
-        raise UserError(f'{path}: empty')
-    return found
+            raise RowFault(cause)
+        return Example(row['id'], tuple(row['texts']), tuple(row['choices']), row['label'])
+
+    rows = (Row(f'{path}: line {number}', str(number), {'line': line})
+            for number, line in enumerate(reading.decoded_lines(path), 1))
+    return reading.collect(rows, make, str(path), skipped=skipped)
 
 
 def wrong_with(row, n_texts: int, n_choices: int, n_labels: int) -> str | None:
@@ -70,9 +65,13 @@ def wrong_with(row, n_texts: int, n_choices: int, n_labels: int) -> str | None:
 def task(name: str, head: str, labels: tuple[str, ...], splits: tuple[str, ...], n_texts: int, n_choices: int) -> Task:
     """The Task over '{name}_{split}.jsonl' in a directory."""
     def files(directory, split_name):
+        if tfds_source.is_tfds(directory):
+            raise UserError(f'{directory}: TFDS has no set {name}')
+        if split_name not in splits:
+            raise UserError(f'{name} has no split {split_name!r} (there are {", ".join(splits)})')
         return [str(pathlib.Path(directory) / f'{name}_{split_name}.jsonl')]
 
-    def read_split(directory, split_name):
-        return read(files(directory, split_name)[0], n_texts, n_choices, len(labels))
+    def read_split(directory, split_name, skipped=None):
+        return read(files(directory, split_name)[0], n_texts, n_choices, len(labels), skipped)
 
     return Task(name, head, labels, ('accuracy',), splits, read_split, files)

@@ -1,47 +1,65 @@
-"""Section 4.2, Question answering and commonsense reasoning, Table 3: Story Cloze."""
-import pathlib
+"""Section 4.2, Question answering and commonsense reasoning, Table 3: Story Cloze. RACE is in race.py."""
+import functools
+import warnings
 
 import numpy as np
 
-from gpt1_jax.data.tasks import tables
-from gpt1_jax.data.tasks.example import Example, Task
+from gpt1_jax.data.tasks import reading, tables, tfds_source
+from gpt1_jax.data.tasks.example import Example
+from gpt1_jax.data.tasks.reading import Row, RowFault, Split
 from gpt1_jax.errors import UserError
 
 STORIES, DEV = 1871, 374  # the published validation file, and the part of it that selects parameters
 SEED = 3535999445         # released code, datasets.py
+SENTENCES = tuple(f'InputSentence{i}' for i in range(1, 5))
+ENDINGS = ('RandomFifthSentenceQuiz1', 'RandomFifthSentenceQuiz2')
+ID, RIGHT = 'InputStoryid', 'AnswerRightEnding'
 
 
-def read_story_cloze(directory, split):
+def part(dev: bool, stories: list[Row]) -> list[Row]:
     """Trained and validated on the published validation file (1,497 and 374 stories), tested on the published test one.
 
     Released code: scikit-learn's train_test_split(test_size=374, random_state=3535999445), which is this permutation.
+    It is one of the file's rows, bad ones included: leaving one out moves no other between the two parts.
     """
-    (path,) = _story_cloze_files(directory, split)
-    stories = [_story(path, n, row) for n, row in tables.read(path, quoted=True, delimiter=',')]
-    tables.check_count(path, len(stories), STORIES)
-    if split == 'test':
-        return stories
     if len(stories) <= DEV:
-        raise UserError(f'{path}: {len(stories)} stories, the split takes {DEV} of them for validation')
+        where = stories[0].where.rpartition(':')[0] if stories else 'Story Cloze'
+        raise UserError(f'{where}: {len(stories)} stories, the split takes {DEV} of them for validation')
     order = np.random.RandomState(SEED).permutation(len(stories))
-    return [stories[i] for i in (order[:DEV] if split == 'dev' else order[DEV:])]
+    return [stories[i] for i in (order[:DEV] if dev else order[DEV:])]
 
 
-def _story(path, number, row):
-    context = ' '.join(tables.field(path, number, row, f'InputSentence{i}') for i in range(1, 5))
-    endings = tuple(tables.field(path, number, row, f'RandomFifthSentenceQuiz{i}') for i in (1, 2))
-    right = tables.field(path, number, row, 'AnswerRightEnding')
-    return Example(tables.field(path, number, row, 'InputStoryid'), (context,), endings,
-                   tables.label(path, number, right, STORY_CLOZE.labels))
+def _make(split, row_id, fields):
+    return Example(row_id, (reading.field(fields, 'context'),), tuple(reading.field(fields, name) for name in ENDINGS),
+                   reading.label(reading.field(fields, RIGHT), STORY_CLOZE.labels))
 
 
-def _story_cloze_files(directory, split):
-    kind = 'test' if split == 'test' else 'val'
-    found = sorted(pathlib.Path(directory).glob(f'cloze_test_{kind}__spring2016*.csv'))
-    if len(found) != 1:
-        raise UserError(f'{directory}: {len(found)} files match cloze_test_{kind}__spring2016*.csv, expected one')
-    return [str(found[0])]
+def _official(paths, split):
+    for where, row_id, fields in tables.read(paths[0], (ID, *SENTENCES, *ENDINGS, RIGHT), quoted=True, delimiter=','):
+        try:
+            if isinstance(fields, RowFault):
+                raise fields
+            context = ' '.join(reading.field(fields, name) for name in SENTENCES)
+            yield Row(where, reading.field(fields, ID), fields | {'context': context})
+        except RowFault as fault:
+            yield Row(where, row_id, fault)
 
 
-STORY_CLOZE = Task('story_cloze', 'choice', ('1', '2'), ('accuracy',), ('train', 'dev', 'test'), read_story_cloze,
-                   _story_cloze_files)
+def _prepared(directory, split):
+    if split.part:
+        warnings.warn(f'{directory}: TFDS keeps neither the ids nor the order of the stories, so its training and '
+                      'validation parts are others than those of the official file', stacklevel=2)
+    for position, (where, record) in enumerate(tfds_source.records(
+            directory, split.tfds[0], ('context', 'endings', 'label'))):
+        fields = {'context': record['context'], RIGHT: str(record['label'])}
+        yield Row(where, str(position), fields | dict(zip(ENDINGS, record['endings'])))
+
+
+STORY_CLOZE = reading.two_sources(
+    'story_cloze', 'choice', ('1', '2'), ('accuracy',),
+    {'train': Split(('cloze_test_val__spring2016*.csv',), STORIES - DEV, ('story_cloze/2016:validation',),
+                    part=functools.partial(part, False)),
+     'dev': Split(('cloze_test_val__spring2016*.csv',), DEV, ('story_cloze/2016:validation',),
+                  part=functools.partial(part, True)),
+     'test': Split(('cloze_test_test__spring2016*.csv',), STORIES, ('story_cloze/2016:test',))},
+    official=_official, prepared=_prepared, make=_make)

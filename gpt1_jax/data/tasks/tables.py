@@ -1,90 +1,114 @@
-"""Rows of the official files: unquoted TSV as GLUE has it, and CSV. Every complaint names file, row and cause."""
+"""Sets that are tables: unquoted TSV as GLUE has it, CSV, JSON lines; one row, one Example."""
 import csv
-import pathlib
-import warnings
+import json
+from collections.abc import Iterator
 
+from gpt1_jax.data.tasks import reading, tfds_source
 from gpt1_jax.data.tasks.example import Example, Task
+from gpt1_jax.data.tasks.reading import Row, RowFault, Split
 from gpt1_jax.errors import UserError
 
+DECIMALS = 5  # of a score: TFDS keeps 3.8 in 32 bits, as 3.79999995, and STS-B's files have up to 14 digits
 
-def read(path, columns=None, quoted=False, delimiter='\t'):
-    """Yield (row number, {column: value}) of a table.
 
-    path: the file; row numbers count from 1, the header included, as an editor shows them. columns: the names where the
-    file has no header; else its first row names them. quoted: CSV quoting; GLUE's files have none.
-    UserError: file missing or not UTF-8, or a row with another number of columns than the header.
+def read(path, needed=(), columns=(), quoted=False, delimiter='\t') -> Iterator[Row]:
+    """The rows of a table; ids are positions from 0, messages count rows from 1 as an editor does, header included.
+
+    path: the file; of .jsonl each line is an object of columns. needed: columns that there must be, in any order.
+    columns: the names where the file has no header; else its first row names them. quoted: CSV quoting; GLUE's files
+    have none. A row with another number of columns than the header is a RowFault.
+    UserError: the file is missing, empty or not UTF-8, lacks a needed column, or breaks CSV quoting.
     """
-    path = pathlib.Path(path)
-    try:
-        # utf-8-sig: MRPC begins with a byte-order mark. Lines end at \n alone: text holds \x85 and \u2028.
-        text = path.read_bytes().decode('utf-8-sig')
-    except FileNotFoundError:
-        raise UserError(f'{path}: no such file') from None
-    except IsADirectoryError:
-        raise UserError(f'{path}: is a directory, not a file') from None
-    except UnicodeDecodeError as error:
-        raise UserError(f'{path}: not UTF-8 at byte {error.start}') from None
-    rows = _quoted(path, text, delimiter) if quoted else (
-        (n, line.removesuffix('\r').split(delimiter)) for n, line in enumerate(text.removesuffix('\n').split('\n'), 1))
-    if not text.strip():
-        raise UserError(f'{path}: empty')
-    if columns is None:
-        columns = [name.strip() for name in next(rows)[1]]
-    for number, row in rows:
-        if len(row) != len(columns):
-            raise UserError(f'{path}: row {number}: {len(row)} columns, expected {len(columns)} ({", ".join(columns)})')
-        yield number, dict(zip(columns, row))
+    lines = reading.decoded_lines(path)
+    if str(path).endswith('.jsonl'):
+        yield from _json_rows(path, lines)
+        return
+    rows = _quoted(path, lines, delimiter) if quoted else (
+        (number, line.split(delimiter)) for number, line in enumerate(lines, 1))
+    if not columns:
+        columns = [name.strip() for name in next(rows, (0, ()))[1]]
+        if not any(columns):
+            raise UserError(f'{path}: empty')
+    missing = [name for name in needed if name not in columns]
+    if missing:
+        raise UserError(f'{path}: no column {missing[0]!r} (columns: {", ".join(columns)})')
+    for position, (number, row) in enumerate(rows):
+        fields = dict(zip(columns, row)) if len(row) == len(columns) else RowFault(
+            f'{len(row)} columns, expected {len(columns)} ({", ".join(columns)})')
+        yield Row(f'{path}: row {number}', str(position), fields)
 
 
-def _quoted(path, text, delimiter):
-    reader = csv.reader(text.splitlines(keepends=True), delimiter=delimiter, strict=True)
+def _quoted(path, lines, delimiter):
+    reader = csv.reader((line + '\n' for line in lines), delimiter=delimiter, strict=True)
     try:
         for row in reader:
             yield reader.line_num, row
-    except csv.Error as error:
+    except csv.Error as error:  # where a quote is broken, no later row can be told
         raise UserError(f'{path}: row {reader.line_num}: {error}') from None
 
 
-def field(path, number, row, name):
-    """row[name], stripped. UserError where the column is missing or the field is empty."""
-    if name not in row:
-        raise UserError(f'{path}: no column {name!r} (columns: {", ".join(row)})')
-    value = row[name].strip()
-    if not value:
-        raise UserError(f'{path}: row {number}: {name} is empty')
-    return value
+def _json_rows(path, lines):
+    for number, line in enumerate(lines, 1):
+        try:
+            fields = json.loads(line)
+            if not isinstance(fields, dict):
+                fields = RowFault(f'{type(fields).__name__}, expected an object')
+        except (ValueError, RecursionError) as error:
+            fields = RowFault(f'not JSON ({error})')
+        yield Row(f'{path}: row {number}', str(number - 1), fields)
 
 
-def label(path, number, value, labels):
-    """The index of a label's name. UserError naming the row where it is none of them."""
-    if value not in labels:
-        raise UserError(f'{path}: row {number}: label {value!r} is none of {", ".join(labels)}')
-    return labels.index(value)
+def table_task(name: str, head: str, labels: tuple[str, ...], metrics: tuple[str, ...], splits: dict[str, Split], *,
+               texts: tuple[str, ...], label: str, features: dict[str, str] | None = None, index: str | None = 'idx',
+               renumber: bool = False, without_label: str | None = None,
+               score: tuple[float, float] | None = None) -> Task:
+    """The Task of a table.
 
-
-def check_count(path, found, published):
-    """A warning where a file has another number of rows than its publishers say: partial sets are usable."""
-    if found != published:
-        warnings.warn(f'{path}: {found:,} rows, the published set has {published:,}', stacklevel=2)
-
-
-def tsv_task(name, head, files, texts, label_column, labels, metrics, rows, id_column=None, columns=None):
-    """A Task over unquoted TSV files.
-
-    files: {split: file name}. texts: the columns that become the example's segments. label_column, labels: the column
-    and its values in index order. id_column: else the row number serves. columns: the names where the file has no
-    header. rows: {split: published number of rows}.
+    texts: the columns that become the example's texts. label: the column whose values are `labels`, or numbers within
+    `score`. features: {column: TFDS feature} where names differ; TFDS numbers labels in the order of `labels`.
+    index: the TFDS feature that holds a row's place in the file; None where there is none. renumber: that place counts
+    rows of other splits too, so ids are the places within the split. without_label: the label of rows that are no part
+    of the set (SNLI's '-').
     """
-    def paths(directory, split):
-        return [str(pathlib.Path(directory) / files[split])]
+    def make(split, row_id, fields):
+        if split.labelled and without_label is not None and fields.get(label) == without_label:
+            return None
+        parts = tuple(reading.field(fields, column) for column in texts)
+        if not split.labelled:
+            return Example(reading.field(fields, split.id_column), parts)
+        value = reading.field(fields, label)
+        return Example(row_id, parts, label=_value(value, score) if score else reading.label(value, labels))
 
-    def read_split(directory, split):
-        (path,) = paths(directory, split)
-        examples = [Example(field(path, n, row, id_column) if id_column else str(n),
-                            tuple(field(path, n, row, column) for column in texts),
-                            label=label(path, n, field(path, n, row, label_column), labels))
-                    for n, row in read(path, columns)]
-        check_count(path, len(examples), rows[split])
-        return examples
+    def official(paths, split):
+        needed = (*texts, label) if split.labelled else (*texts, split.id_column)
+        return read(paths[0], needed, split.columns)
 
-    return Task(name, head, labels, metrics, tuple(files), read_split, paths)
+    def prepared(directory, split):
+        columns = (*texts, label) if split.labelled else texts
+        names = {column: (features or {}).get(column, column) for column in columns}
+        records = tfds_source.records(directory, split.tfds[0], (*names.values(), *((index,) if index else ())))
+        if index:
+            records.sort(key=lambda record: record[1][index])
+        for position, (where, record) in enumerate(records):
+            place = str(record[index] if index and not renumber else position)
+            fields = {column: str(record[feature]) for column, feature in names.items()}
+            if split.labelled and not score:
+                number = int(record[names[label]])
+                fields[label] = labels[number] if 0 <= number < len(labels) else (
+                    without_label if number == -1 and without_label else str(number))
+            yield Row(where, place, fields if split.labelled else fields | {split.id_column: place})
+
+    return reading.two_sources(name, head, labels, metrics, splits, official=official, prepared=prepared, make=make,
+                               score=score)
+
+
+def _value(text, score):
+    """A score's value, the same from both sources. RowFault where it is no number between the limits."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise RowFault(f'score {text!r} is not a number') from None
+    low, high = score
+    if not low <= value <= high:
+        raise RowFault(f'score {text} is outside {low:g}..{high:g}')
+    return round(value, DECIMALS)

@@ -1,0 +1,150 @@
+"""Section 3.3 made visible: a few rows of a labelled set as the model reads them, and the set in figures."""
+import math
+import random
+from collections import Counter
+
+import numpy as np
+
+from gpt1_jax.data.inputs import Encoded
+from gpt1_jax.data.tasks.example import Example, Task
+
+SHOWN, SEED = 3, 0          # rows: the first, and others drawn with this seed
+WIDTH = 110                 # characters of a line
+WHOLE, AROUND = 64, 8       # a longer sequence is shown only so many tokens around its specials
+MOST_BINS = 21              # whole numbers of a score that are counted one by one
+
+
+def lines(task: Task, examples: list[Example], encoded: list[Encoded], tokenizer, n_ctx: int) -> list[str]:
+    """What a user reads before training on a split, one string a line.
+
+    encoded: the examples as ids, one or more; some of the examples may lack here. A token whose word goes on in the
+    next one is shown with '@@'. mask: 1 at real tokens, 0 at what pads a sequence to the longest of its row.
+    """
+    found = {example.id: example for example in examples}
+    chosen = [0, *sorted(random.Random(SEED).sample(range(1, len(encoded)), min(SHOWN, len(encoded)) - 1))]
+    shown = [f'{task.name}: {len(chosen)} of {len(encoded):,} rows as the model reads them', '']
+    for index in chosen:
+        shown += [*_row(task, found[encoded[index].id], encoded[index], tokenizer), '']
+    return shown + _figures(task, encoded, n_ctx)
+
+
+def _row(task, example, row, tokenizer):
+    """One row: what was read, the target, each sequence."""
+    label = 'none' if row.label is None else f'{row.label:g}' if task.score else (
+        f'{task.labels[row.label]} (index {row.label})')
+    yield f'row {row.id}'
+    read = [(f'text {i}', text) for i, text in enumerate(example.texts, 1)] + [
+        (f'choice {task.labels[i]}', text) for i, text in enumerate(example.choices)]
+    read += [('label', label), ('target', _target(task, row.target)), ('cut', 'yes' if row.cut else 'no')]
+    indent = max(len(name) for name, _ in read)
+    for name, text in read:
+        text = ' '.join(text.split())
+        room = WIDTH - indent - 4
+        yield f'  {name:<{indent}}  {text if len(text) <= room else text[:room - 1] + "…"}'
+    longest = max(map(len, row.sequences))
+    for k, sequence in enumerate(row.sequences):
+        kind = {'choice': f'choice {task.labels[k]}' if task.head == 'choice' else '',
+                'similarity': f'order {k + 1}'}.get(task.head, 'sequence')
+        right = ', the right one' if task.head == 'choice' and row.label == k else ''
+        yield f'  {kind}{right}: {len(sequence)} tokens, pooled at position {len(sequence) - 1}'
+        yield from _table(_columns(sequence, longest, tokenizer))
+
+
+def _target(task, target):
+    if target is None:
+        return 'none'
+    if task.squared:
+        return f'{target[0]:.4g} ({task.score[0]:g} to {task.score[1]:g} as 0 to 1)'
+    return ' '.join(f'{name}={value:.4g}' for name, value in zip(task.labels, target))
+
+
+def _columns(sequence, longest, tokenizer):
+    """(piece, id, mask) of every place of a sequence that is padded to `longest`, long stretches as one column."""
+    specials = {tokenizer.start_id: '<start>', tokenizer.delimiter_id: '<delimiter>', tokenizer.extract_id: '<extract>'}
+    places = [i for i, token in enumerate(sequence) if token in specials]
+    hidden = 0
+    for i in range(longest):
+        padding = i >= len(sequence)
+        if longest <= WHOLE or any(abs(i - place) <= AROUND for place in places):
+            if padding:
+                yield '-', '0', '0'
+            else:
+                yield specials.get(sequence[i]) or piece(sequence[i], tokenizer), str(sequence[i]), '1'
+            continue
+        hidden += 1
+        ahead = i + 1
+        if ahead == longest or ahead == len(sequence) or any(abs(ahead - place) <= AROUND for place in places):
+            yield f'[{hidden} more]', '...', '0' if padding else '1'
+            hidden = 0
+
+
+def piece(token: int, tokenizer) -> str:
+    """A token's text: 'cat', 'ca@@' where the word goes on, '</w>' for its bare end, '\\n' for a line break."""
+    # decode drops the last space, which is what tells the end of a word: a special after it keeps it.
+    text = tokenizer.decode([token, tokenizer.extract_id]).removesuffix('<extract>')
+    if text.endswith('\n'):
+        return '\\n'
+    return text.strip() or '</w>' if text.endswith(' ') else f'{text}@@'
+
+
+def _table(columns):
+    """Columns of three cells as lines of aligned text, wrapped at WIDTH."""
+    line, used = [], 0
+    for column in columns:
+        width = max(map(len, column)) + 1
+        if line and used + width > WIDTH - 10:
+            yield from _printed(line)
+            line, used = [], 0
+        line.append((column, width))
+        used += width
+    yield from _printed(line)
+
+
+def _printed(line):
+    for i, name in enumerate(('text', 'ids', 'mask')):
+        yield f'    {name:<4}  ' + ''.join(f'{column[i]:<{width}}' for column, width in line).rstrip()
+
+
+def _figures(task, encoded, n_ctx):
+    """Labels or scores, choices, lengths and cut rows of the whole split."""
+    n = len(encoded)
+    longest = [max(map(len, row.sequences)) for row in encoded]
+    cut = sum(row.cut for row in encoded)
+    labels = [row.label for row in encoded if row.label is not None]
+    found = [('rows', [f'{n:,}'])]
+    if len(labels) < n:
+        found.append(('without label', [f'{n - len(labels):,}']))
+    if labels and task.score:
+        found.append(('score', [f'smallest {min(labels):g}, mean {sum(labels) / len(labels):.4g}, '
+                                f'largest {max(labels):g}', *_counted(*_bins(task.score, labels))]))
+    elif labels:
+        counts = Counter(labels)
+        found.append(('labels', _counted(task.labels, [counts[i] for i in range(len(task.labels))])))
+    if task.head == 'choice':
+        widths = Counter(len(row.sequences) for row in encoded)
+        found.append(('choices a row', _counted([str(w) for w in sorted(widths)], [widths[w] for w in sorted(widths)])))
+    middle, most = (int(np.percentile(longest, q, method='inverted_cdf')) for q in (50, 95))
+    several = ' (of each row its longest sequence)' if len(encoded[0].sequences) > 1 else ''
+    found.append(('tokens a row', [f'median {middle}, 95% at most {most}, longest {max(longest)}; '
+                                   f'the context is {n_ctx}{several}']))
+    found.append(('cut', [f'{cut:,} rows, {cut / n:.1%}']))
+    indent = max(len(name) for name, _ in found)
+    return [f'{name if not i else "":<{indent}}  {text}' for name, texts in found for i, text in enumerate(texts)]
+
+
+def _counted(names, counts):
+    """A line for each name: its count and share, aligned."""
+    names, shown, total = list(map(str, names)), [f'{count:,}' for count in counts], max(sum(counts), 1)
+    wide, high = max(map(len, names)), max(map(len, shown))
+    return [f'{name:<{wide}}  {text:>{high}}  {count / total:>6.1%}' for name, text, count in zip(names, shown, counts)]
+
+
+def _bins(score, values):
+    """(names, counts) of scores by the nearest whole number, or in ten equal parts where those would be too many."""
+    low, high = score
+    if float(low).is_integer() and float(high).is_integer() and high - low < MOST_BINS:
+        counts = Counter(math.floor(value - low + 0.5) for value in values)
+        size = int(high - low) + 1
+        return [str(int(low) + i) for i in range(size)], [counts[i] for i in range(size)]
+    edges = np.linspace(low, high, 11)
+    return [f'{a:.4g} to {b:.4g}' for a, b in zip(edges, edges[1:])], np.histogram(values, edges)[0].tolist()

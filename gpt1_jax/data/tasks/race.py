@@ -1,0 +1,94 @@
+"""Section 4.2, Question answering, Table 3: RACE (Lai et al., 2017): passages with questions of four options.
+
+Middle-school passages come first, each level by the number in its passages' names. One model answers both levels; ids
+begin with the level, so each is reported on its own, too.
+"""
+import json
+import pathlib
+import re
+
+from gpt1_jax.data.tasks import reading, tfds_source
+from gpt1_jax.data.tasks.example import Example
+from gpt1_jax.data.tasks.reading import Row, RowFault, Split
+from gpt1_jax.errors import UserError
+
+LEVELS = ('middle', 'high')
+LETTERS = ('A', 'B', 'C', 'D')
+
+
+def files(directory, split: Split) -> list[str]:
+    """The passages of a split: {train,dev,test}/{middle,high}/*.txt under the folder RACE, or the one that holds it."""
+    roots = [pathlib.Path(directory) / inner / split.files[0] for inner in ('', 'RACE')]
+    root = next((root for root in roots if root.is_dir()), None)
+    if root is None:
+        raise UserError(f'{roots[0]}: no such directory')
+    found = [path for level in LEVELS
+             for path in sorted((root / level).glob('*.txt'), key=lambda path: by_number(path.name))]
+    if not found:
+        raise UserError(f'{root}: no {" or ".join(LEVELS)} directory with .txt files')
+    return [str(path) for path in found]
+
+
+def by_number(name: str):
+    """The sort key that puts 'high9.txt' before 'high10.txt'."""
+    return [(int(digits or 0), text) for text, digits in re.findall(r'(\D*)(\d*)', name)]
+
+
+def questions(where: str, level: str, name: str, passage: dict) -> list[Row]:
+    """A passage -> a row a question, 'middle/middle12.txt/0' the first one's id; or one row with what is wrong with it.
+
+    passage: {'article', 'questions', 'options', 'answers'}. name: of the passage, unique in its level.
+    """
+    article, lists = passage.get('article'), [passage.get(key) for key in ('questions', 'options', 'answers')]
+    if not isinstance(article, str) or not article.strip():
+        fault = 'article is missing or empty'
+    elif not all(isinstance(found, list) for found in lists) or len(set(map(len, lists))) != 1:
+        fault = 'questions, options and answers must be lists of one length'
+    else:
+        return [Row(f'{where}: question {number + 1}', f'{level}/{name}/{number}',
+                    {'article': article, 'question': question, 'options': options, 'answer': answer})
+                for number, (question, options, answer) in enumerate(zip(*lists))]
+    return [Row(where, f'{level}/{name}', RowFault(fault))]
+
+
+def _make(split, row_id, fields):
+    article, question = reading.field(fields, 'article'), reading.field(fields, 'question')
+    options = fields['options']
+    if not isinstance(options, list) or len(options) != len(LETTERS):
+        raise RowFault(f'{len(options) if isinstance(options, list) else "no"} options, expected {len(LETTERS)}')
+    choices = tuple(reading.field({f'option {letter}': option}, f'option {letter}')
+                    for letter, option in zip(LETTERS, options))
+    return Example(row_id, (article, question), choices, reading.label(reading.field(fields, 'answer'), LETTERS))
+
+
+def _official(paths, split):
+    for path in paths:
+        level = pathlib.Path(path).parent.name
+        name = pathlib.Path(path).name
+        text = '\n'.join(reading.decoded_lines(path))
+        try:
+            passage = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            yield Row(path, name, RowFault(f'not JSON ({error})'))
+            continue
+        if not isinstance(passage, dict):
+            yield Row(path, name, RowFault(f'{type(passage).__name__}, expected an object'))
+            continue
+        # The release calls its files 12.txt, and the passage in it middle12.txt, as TFDS does.
+        own = passage.get('id')
+        yield from questions(path, level, own if isinstance(own, str) and own else name, passage)
+
+
+def _prepared(directory, split):
+    for source in split.tfds:
+        level = source.partition('/')[2].partition(':')[0]
+        records = tfds_source.records(directory, source, ('article', 'questions', 'options', 'answers', 'example_id'))
+        for where, record in sorted(records, key=lambda found: by_number(found[1]['example_id'])):
+            yield from questions(where, level, record['example_id'], record)
+
+
+RACE = reading.two_sources(
+    'race', 'choice', LETTERS, ('accuracy',),
+    {name: Split((name,), rows, tuple(f'race/{level}:{name}' for level in LEVELS))
+     for name, rows in (('train', 87866), ('dev', 4887), ('test', 4934))},
+    official=_official, prepared=_prepared, make=_make, find=files, segments=(2,), cut=0, groups=LEVELS)

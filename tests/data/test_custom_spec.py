@@ -1,0 +1,136 @@
+"""Mistakes in the description of a user's own set, found before a row is read, and the described examples to copy."""
+import json
+import sys
+from dataclasses import fields as fields_of
+
+import pytest
+
+sys.path.insert(0, str(__import__('pathlib').Path(__file__).parent.parent))
+from tiny import ROOT, load_config, override  # noqa: E402
+
+sys.path.insert(0, str(ROOT))
+
+from gpt1_jax import metrics  # noqa: E402
+from gpt1_jax.data.tasks import custom, custom_spec  # noqa: E402
+from gpt1_jax.errors import UserError  # noqa: E402
+
+PAIR = {'name': 'pair', 'files': {'train': 't.csv', 'dev': 'd.csv'}, 'segments': [['a'], ['b']], 'label': 'y',
+        'labels': ['no', 'yes']}
+CHOICE = {'name': 'choice', 'files': {'train': 't.csv', 'dev': 'd.csv'}, 'segments': [['q']], 'label': 'y',
+          'choices': ['c1', 'c2', 'c3'], 'answer': 'index0'}
+SCORE = {'name': 'score', 'files': {'train': 't.csv', 'dev': 'd.csv'}, 'segments': [['a']], 'label': 'y',
+         'score': [0, 5]}
+
+
+@pytest.mark.parametrize('base, changes, cause', [
+    (PAIR, {'segmets': []}, "segmets is no field, did you mean 'segments'?"),
+    (PAIR, {'name': ''}, 'name is missing'),
+    (PAIR, {'files': {'dev': 'd.csv'}}, 'files.train is missing'),
+    (PAIR, {'files': {'train': 't', 'dve': 'd'}, 'dev_fraction': 0.1},
+     "files.dve is no split (there are train, dev, test, unlabelled), did you mean 'dev'?"),
+    (PAIR, {'files': {'train': 't', 'dev': None}},
+     'files.dev is missing: give it, or dev_fraction to take rows from train'),
+    (PAIR, {'dev_fraction': 0.1}, 'files.dev and dev_fraction are both given, must be one of the two'),
+    (PAIR, {'dev_fraction': 1}, 'dev_fraction is 1, must be above 0 and below 1'),
+    (PAIR, {'files': {'train': 't.jsonl', 'dev': 'd.csv'}},
+     "files.train is 't.jsonl', which does not end as format 'csv' wants: .jsonl is JSON lines"),
+    (PAIR, {'format': 'jsonl', 'files': {'train': 't.json', 'dev': 'd.jsonl'}},
+     "files.train is 't.json', which does not end as format 'jsonl' wants: .jsonl is JSON lines"),
+    (PAIR, {'format': 'xlsx'}, "format is 'xlsx', must be 'csv', 'tsv', 'jsonl' or one character"),
+    (PAIR, {'format': 'jsonl', 'files': {'train': 't.jsonl', 'dev': 'd.jsonl'}, 'columns': ['a', 'b', 'y']},
+     "columns is given, but the fields of 'jsonl' have names"),
+    (PAIR, {'columns': ['a', 'bb', 'y']}, "segments: 'b' is not among columns (a, bb, y), did you mean 'bb'?"),
+    (PAIR, {'columns': ['a', 'b', 'b', 'y']}, "columns: 'b' stands twice"),
+    (PAIR, {'segments': []}, "segments is missing: a list of lists of columns, (('premise',), ('hypothesis',))"),
+    (PAIR, {'segments': [['a'], []]}, 'segments has an empty segment'),
+    (PAIR, {'segments': ['a', 'b']}, "segments is ['a', 'b'], must be a list of lists of columns"),
+    (PAIR, {'segments': [['a'], ['a']]}, "segments: 'a' stands twice"),
+    (PAIR, {'segments': [['a'], ['y']]}, "label is 'y', which the model would read as a text"),
+    (PAIR, {'cut': 'bb'}, "cut is 'bb', must be a column of segments (a, b), did you mean 'b'?"),
+    (PAIR, {'orders': 3}, 'orders is 3, must be 1 or 2'),
+    (PAIR, {'orders': 2, 'segments': [['a'], ['b'], ['c']]},
+     'orders is 2, which takes two segments and no choices; there are 3 segments'),
+    (CHOICE, {'orders': 2, 'segments': [['a'], ['b']]},
+     'orders is 2, which takes two segments and no choices; there are 2 segments and 3 columns of choices'),
+    (PAIR, {'score': [1, 2]}, 'labels and score are all given, must be one of them'),
+    (PAIR, {'labels': []}, 'labels, score and choices are all missing: give one of them'),
+    (PAIR, {'label': None}, 'label is missing: the column of the label, the score or the right choice'),
+    (PAIR, {'labels': ['no']}, "labels is ('no',), must be two names or more"),
+    (PAIR, {'labels': ['no', 'no']}, "labels: 'no' stands twice"),
+    (PAIR, {'labels': ['no', ' ']}, 'labels has an empty name'),
+    (PAIR, {'labels': 'no'}, "labels is 'no', must be a list of names"),
+    (PAIR, {'squared': True}, 'squared is True, but score is missing'),
+    (SCORE, {'score': [5, 0]}, 'score is (5, 0), must be (low, high)'),
+    (SCORE, {'score': [0, 1, 2]}, 'score is (0, 1, 2), must be (low, high)'),
+    (SCORE, {'score': [0, 2.5]}, 'score is (0, 2.5), must be whole numbers unless squared is True'),
+    (SCORE, {'score': ['0', 5]}, "score is ['0', 5], must be two numbers"),
+    (CHOICE, {'choices': ['list']}, 'max_choices is missing: the most choices that a JSON list may hold, at least 2'),
+    (CHOICE, {'max_choices': 4}, 'max_choices is 4, but there are 3 columns of choices'),
+    (CHOICE, {'choices': ['list'], 'max_choices': 27, 'answer': 'letter'},
+     "answer is 'letter', of which there are 26, fewer than choices"),
+    (CHOICE, {'choices': ['c1', 'q']}, "segments and choices: 'q' stands twice"),
+    (CHOICE, {'answer': None}, "answer is '', must be one of index0, index1, letter, text"),
+    (CHOICE, {'answer': 'indx1'}, "answer is 'indx1', must be one of index0, index1, letter, text, "
+                                  "did you mean 'index1'?"),
+    (PAIR, {'answer': 'text'}, "answer is 'text', but choices is missing"),
+    (PAIR, {'metrics': ['pearson']}, "metrics: 'pearson' does not fit labels (there are accuracy, f1, matthews)"),
+    (SCORE, {'metrics': ['accuracy']}, "metrics: 'accuracy' does not fit score (there are pearson, spearman)"),
+    (CHOICE, {'metrics': ['f1']}, "metrics: 'f1' does not fit choices (there are accuracy)"),
+    (PAIR, {'metrics': ['acuracy']}, "metrics: 'acuracy' does not fit labels (there are accuracy, f1, matthews), "
+                                     "did you mean 'accuracy'?"),
+    (PAIR, {'metrics': ['f1', 'f1']}, "metrics: 'f1' stands twice"),
+    (PAIR, {'metrics': ['matthews'], 'labels': ['x', 'y', 'z']}, "metrics: 'matthews' takes two labels, there are 3"),
+    (PAIR, {'metrics': ['f1'], 'labels': ['x', 'y', 'z']},
+     "metrics: 'f1' of 3 labels counts one of them, but positive is missing"),
+    (PAIR, {'positive': 'yess'}, "positive is 'yess', must be one of labels (no, yes), did you mean 'yes'?"),
+    (SCORE, {'positive': 'yes'}, "positive is 'yes', must be one of labels (none)"),
+    (PAIR, {'quoting': 1}, 'quoting is 1, must be True or False'),
+    (PAIR, {'dev_seed': 0.5}, 'dev_seed is 0.5, must be a whole number'),
+    (PAIR, {'files': 'train.csv'}, "files is 'train.csv', must be a dictionary of file names")])
+def test_a_mistake_is_named_with_its_field(base, changes, cause):
+    with pytest.raises(UserError) as caught:
+        custom.task(base | changes)
+    assert str(caught.value) == f'config.custom.{cause}'
+
+
+def test_all_mistakes_are_told_at_once():
+    with pytest.raises(UserError) as caught:
+        custom.task(PAIR | {'cut': 'z', 'orders': 0, 'metrics': ['spearman']})
+    assert str(caught.value).split('; ') == [
+        "config.custom.cut is 'z', must be a column of segments (a, b)", 'config.custom.orders is 0, must be 1 or 2',
+        "config.custom.metrics: 'spearman' does not fit labels (there are accuracy, f1, matthews)"]
+
+
+def test_no_description_at_all_is_an_error():
+    with pytest.raises(UserError, match='config.custom is None, must be a dictionary'):
+        custom.task(None)
+
+
+def test_the_metrics_are_those_that_there_are():
+    assert set(custom_spec.METRICS['labels']) <= metrics.LABEL_METRICS.keys()
+    assert set(custom_spec.METRICS['choices']) <= metrics.LABEL_METRICS.keys()
+    assert set(custom_spec.METRICS['score']) <= metrics.VALUE_METRICS.keys()
+
+
+@pytest.mark.parametrize('example, head, n_labels, splits', [
+    ('five_choice', 'choice', 5, ('train', 'dev')), ('rating', 'classify', 7, ('train', 'dev')),
+    ('two_premises', 'classify', 3, ('train', 'dev'))])
+def test_the_examples_to_copy_are_complete_and_right(example, head, n_labels, splits):
+    config = load_config('custom', example)
+    assert config.task == 'custom' and set(config.custom) == {field.name for field in fields_of(custom_spec.Spec)}
+    task = custom.task(config.to_dict()['custom'])
+    assert (task.name, task.head, len(task.labels), task.splits) == (example, head, n_labels, splits)
+    assert custom.task(json.loads(json.dumps(config.to_dict()))['custom']) == task
+
+
+def test_a_field_left_alone_means_what_the_description_means_without_it():
+    config = load_config('custom', 'rating').custom
+    blank = load_config('custom', 'rating').custom
+    override(blank, {'name': 'x', 'cut': '', 'positive': '', 'id': '', 'answer': '', 'max_choices': 0})
+    override(config, {'name': 'x'})
+    assert custom.task(blank.to_dict()) == custom.task(config.to_dict())
+
+
+def test_an_unknown_example_names_the_near_miss():
+    with pytest.raises(KeyError, match='Did you mean "rating"'):
+        load_config('custom', 'ratin')
