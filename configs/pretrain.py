@@ -12,17 +12,19 @@ def get_config():
     config.seed = 0                        # of weights, order of windows and dropout
 
     config.model = ConfigDict()
+    config.model.kind = 'gpt'              # or 'lstm', 5: one layer, which reads n_units, not the next four
     config.model.n_layer = 12              # 4.1
     config.model.n_embd = 768              # 4.1, width of the states
     config.model.n_head = 12               # 4.1, of 64 each
     config.model.n_inner = 3072            # 4.1, width of the feed-forward network
+    config.model.n_units = 2048            # 5, the LSTM's alone: its units and the width of its embedding
     config.model.n_ctx = 512               # 4.1, tokens a window
     config.model.embd_dropout = 0.1        # 4.1, on the embedding matrix
-    config.model.attn_dropout = 0.1        # 4.1, on attention probabilities
-    config.model.resid_dropout = 0.1       # 4.1, after attention's and the MLP's output projections
+    config.model.attn_dropout = 0.1        # 4.1, on attention probabilities; not the LSTM's
+    config.model.resid_dropout = 0.1       # 4.1, after attention's and the MLP's output projections; the LSTM's output
     config.model.dtype = 'float32'         # of products and activations: 'float32' or 'bfloat16'; weights are float32
     config.model.remat = False             # recompute blocks in the backward pass: less memory, more arithmetic
-    config.model.unroll = 1                # layers of the scan laid out in a row
+    config.model.unroll = 1                # layers of the scan laid out in a row; the LSTM's time steps
 
     config.data = ConfigDict()
     config.data.corpus = ''                # files, directories or globs (.txt, .txt.gz, .jsonl), comma-separated

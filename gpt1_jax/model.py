@@ -4,7 +4,7 @@ Dimension letters, here and everywhere: B batch, K sequences of an example, L le
 head, F hidden width of the MLP, V vocabulary, N layers.
 """
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -53,6 +53,11 @@ class GPTConfig:
         if problems:
             raise UserError('; '.join(problems))
 
+    @property
+    def n_positions(self):
+        """Rows of W_p, the learned positions."""
+        return self.n_ctx
+
 
 class Table(NamedTuple):
     """The step's embedding rows, dropout applied, in the released order.
@@ -68,14 +73,17 @@ class Table(NamedTuple):
 
 
 class Embedding(nn.Module):
-    """Eq. 2, h_0 = U W_e + W_p, with the rows of W_e that are no words (specials) and W_p stored apart."""
-    config: GPTConfig
+    """Eq. 2, h_0 = U W_e + W_p, with the rows of W_e that are no words (specials) and W_p stored apart.
+
+    A backbone without positions (n_positions = 0) has h_0 = U W_e.
+    """
+    config: Any  # with vocab_size, n_special, n_positions, n_embd, embd_dropout, dtype: GPTConfig or LSTMConfig
 
     @nn.compact
     def __call__(self, tokens, key):
         """tokens: int[B, L] -> (float[B, L, D], Table)."""
         c = self.config
-        sizes = {'tokens': c.vocab_size, 'specials': c.n_special, 'positions': c.n_ctx}
+        sizes = {'tokens': c.vocab_size, 'specials': c.n_special, 'positions': c.n_positions}
         rows, first = {}, 0
         for name, n in sizes.items():
             leaf = self.param(name, WEIGHTS, (n, c.n_embd)) if n else jnp.zeros((0, c.n_embd))
@@ -89,7 +97,7 @@ class Embedding(nn.Module):
             x = jnp.take(table.tokens, jnp.minimum(tokens, c.vocab_size - 1), axis=0)
             special = jnp.take(table.specials, jnp.clip(tokens - c.vocab_size, 0, c.n_special - 1), axis=0)
             x = jnp.where((tokens >= c.vocab_size)[:, :, None], special, x)
-        return x + table.positions[None, :tokens.shape[1]], table
+        return (x + table.positions[None, :tokens.shape[1]] if c.n_positions else x), table
 
 
 class Attention(nn.Module):

@@ -6,6 +6,7 @@ Run the same command again to go on after any interruption: the result is the sa
 """
 import functools
 import math
+import os
 import pathlib
 import time
 
@@ -26,10 +27,10 @@ from gpt1_jax import (
     training,
     workdir,
 )
+from gpt1_jax.backbone import backbone, own_fields
 from gpt1_jax.data import tokens
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
-from gpt1_jax.model import GPT, GPTConfig
 from gpt1_jax.prepare import prepare
 
 RULES = cli.TRAINING_RULES | {
@@ -48,6 +49,7 @@ def run(config, directory, allow_change=False, dry_run=False):
     UserError for a mistake in the config, the corpus or the directory.
     """
     cli.validate(config, RULES)
+    fields = own_fields(config.model.to_dict())
     mesh = sharding.make_mesh(**config.mesh)
     sharding.check_batch(config.batch.size, config.batch.microbatches, mesh)
     workdir.check(directory)
@@ -55,7 +57,7 @@ def run(config, directory, allow_change=False, dry_run=False):
     tokenizer = Tokenizer.load(tokens_dir / 'tokenizer')
     manifest = tokens.read_manifest(tokens_dir)
     train, valid = (tokens.open_split(tokens_dir, split) for split in ('train', 'valid'))
-    model = GPT(GPTConfig(vocab_size=tokenizer.vocab_size, **config.model))
+    model = backbone(fields | {'vocab_size': tokenizer.vocab_size})
     n_ctx, per_epoch = model.config.n_ctx, train.n_windows(model.config.n_ctx) / config.batch.size
     total = config.train.steps or int(config.train.epochs * per_epoch)
     if total < 1:
@@ -84,7 +86,7 @@ def run(config, directory, allow_change=False, dry_run=False):
         return _estimate(program, hyper, batch, total, config.batch.size * n_ctx)
 
     effective = config.to_dict() | {
-        'kind': 'pretrain', 'model': config.model.to_dict() | {'vocab_size': tokenizer.vocab_size},
+        'kind': 'pretrain', 'model': fields | {'vocab_size': tokenizer.vocab_size},
         'fingerprint': {'tokens': manifest['fingerprint'], 'tokenizer': tokenizer.fingerprint}}
     this = workdir.start(directory, effective, tokenizer, allow_change)
     state = _initial_state(config, program, this, origin)
@@ -144,7 +146,7 @@ def _tokens(config, directory):
 
 def _several(names):
     """'a.txt,books/*.txt' -> its parts; a file whose own name has a comma stays one."""
-    return names if ',' not in names or pathlib.Path(names).exists() else names.split(',')
+    return names if ',' not in names or os.path.exists(names) else names.split(',')
 
 
 @functools.lru_cache

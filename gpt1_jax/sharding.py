@@ -25,10 +25,13 @@ RULES = (
     (r'mlp/proj/kernel$', P(None, 'tensor', 'fsdp')),               # [N, F, D]
     (r'(attn/out|mlp/proj)/bias$', P()),
     (r'ln_[12]/(scale|bias)$', P()),
+    (r'blocks/(input|recurrent)_kernel$', P(None, 'fsdp', None, 'tensor')),  # [N, D, 4, U]
+    (r'blocks/bias$', P(None, None, 'tensor')),                     # [N, 4, U]
     (r'classifier/(kernel|bias)$', P()),
     (r'(^|/)(count|step)$', P()),
     (r'^activations$', P(('data', 'fsdp'), None, None)),            # [B, L, D]
     (r'^table$', P()),                            # [rows, D], gathered once a step, in the compute type
+    (r'^recurrent$', P(None, None, 'tensor')),    # [U, 4, U], gathered before the scan, not at each of its steps
 )
 
 
