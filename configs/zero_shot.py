@@ -4,13 +4,17 @@ python -m gpt1_jax.zero_shot --config=configs/zero_shot.py:cola --config.init_fr
 """
 from ml_collections import ConfigDict, config_dict
 
+SPLIT = {'dpr': 'test', 'wsc273': 'test'}  # these have no development split
+
 
 def get_config(task='cola'):
     config = ConfigDict()
-    config.task = task                     # cola, sst2, acceptability
+    config.task = task                     # cola, sst2, race, dpr, wsc273, acceptability
     config.data = ConfigDict()
-    config.data.dir = ''                   # directory of the official files
-    config.data.split = 'dev'              # split that is scored
+    config.data.dir = ''                   # directory of the official files, or tfds:[DATA_DIR]
+    config.data.split = SPLIT.get(task, 'dev')        # split that is scored
+    config.data.rows = config_dict.placeholder(int)   # at most so many rows of a split, always the same; default all
+    config.data.skip_bad = False           # leave rows out that cannot be read or scored, and say how many
     config.init_from = config_dict.placeholder(str)   # a pretrained run's directory
     config.step = config_dict.placeholder(int)        # one checkpoint; default every saved one
     config.tokens_per_batch = 4096         # scored at once

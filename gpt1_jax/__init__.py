@@ -5,8 +5,9 @@ Section                         File
 3.2  Supervised fine-tuning     heads.py (Eq. 3), losses.py (Eqs. 4, 5), finetune.py
 3.3  Input transformations      data/inputs.py, data/tasks/
 4.1  Setup                      optimizer.py, dropout.py, training.py, data/text.py, data/tokenizer.py, data/tokens.py
-4.2  Fine-tuning, Tables 2-4    data/tasks/, metrics.py
-5    Analysis                   transfer.py (Figure 2, left), zero_shot.py and scoring.py (Figure 2, right)
+4.2  Fine-tuning, Tables 2-4    data/tasks/, evaluation.py, metrics.py
+5    Analysis                   transfer.py (Figure 2, left), heuristics.py, scoring.py, zero_shot.py (Figure 2, right),
+                                lstm.py (Table 5)
 
 Nothing is imported here, so that reading data never loads jax.
 """

@@ -100,6 +100,12 @@ def positive():
     return lambda x: 0 < x < float('inf'), 'above 0'
 
 
+def optional(rule):
+    """Rule: as another one, or None."""
+    accepts, wanted = rule
+    return lambda x: x is None or accepts(x), f'{wanted}, or None'
+
+
 def one_of(*values):
     """Rule: one of the values."""
     return lambda x: x in values, 'one of ' + ', '.join(map(repr, values))

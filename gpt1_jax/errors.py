@@ -7,3 +7,7 @@ class UserError(Exception):
     Entry points print the message and exit with a non-zero status; nothing else of ours is caught there,
     so a traceback always means a bug in this library.
     """
+
+
+class Interrupted(UserError):
+    """The run was asked to stop, has saved its state and can be continued by the same command."""

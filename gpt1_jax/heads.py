@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from gpt1_jax import dropout
 from gpt1_jax.model import WEIGHTS
 
+ABSENT = -1e9  # the logit of a choice that a row does not have
 SEQUENCES = {'classify': 1, 'similarity': 2, 'choice': None}  # K; for 'choice' as many as there are choices
 
 
@@ -20,8 +21,9 @@ class TaskModel(nn.Module):
     classifier_dropout: float = 0.1  # 4.1: "we add dropout to the classifier with a rate of 0.1"
 
     @nn.compact
-    def __call__(self, tokens, extract, key=None):
-        """tokens: int[B, K, L]; extract: int[B, K], the place of each extract token.
+    def __call__(self, tokens, extract, key=None, present=None):
+        """tokens: int[B, K, L]; extract: int[B, K], the place of each extract token; present: [B, K], 0 at choices that
+        a row does not have, all there by default.
 
         Returns (logits [B, n_labels], or [B, K] for 'choice'; hidden [B * K, L, D]; Table).
         """
@@ -40,4 +42,7 @@ class TaskModel(nn.Module):
         # Eq. 3 has no bias; the released classifier has one.
         width = 1 if self.head == 'choice' else self.n_labels
         logits = nn.Dense(width, kernel_init=WEIGHTS, name='classifier')(pooled * ones)
-        return logits.reshape(B, -1), hidden, table
+        logits = logits.reshape(B, -1)
+        if self.head == 'choice' and present is not None:
+            logits = jnp.where(present > 0, logits, ABSENT)
+        return logits, hidden, table

@@ -53,7 +53,15 @@ def auxiliary_lm_loss(hidden, table, tokens, mask):
     return jnp.sum(losses * weights, axis=1) / jnp.maximum(jnp.sum(weights, axis=1), 1)
 
 
-def task_loss(logits, labels):
-    """Eq. 4 per example: -log P of the label. logits: [B, C], labels: int[B]. Returns float32[B]."""
+def task_loss(logits, target):
+    """Eq. 4 per example: -sum of target x log P, which is -log P of the label where the target is one-hot.
+
+    logits, target: [B, C]; the target's rows add up to 1. Returns float32[B].
+    """
     log_p = jax.nn.log_softmax(logits.astype(jnp.float32), axis=-1)
-    return -jnp.sum(jnp.where(jnp.arange(logits.shape[1])[None] == labels[:, None], log_p, 0), axis=-1)
+    return -jnp.sum(jnp.where(target > 0, target * log_p, 0), axis=-1)
+
+
+def squared_loss(values, target):
+    """(value - target)^2 per example, for a score that is read out as one number. [B, 1] each; returns float32[B]."""
+    return jnp.square(values.astype(jnp.float32) - target)[:, 0]

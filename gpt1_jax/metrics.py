@@ -4,6 +4,7 @@
 Degenerate inputs have one answer each: no items, or a correlation with a constant, gives nan; F1 without a single
 positive in gold and predictions, and Matthews with an empty row or column, give 0 (as scikit-learn does).
 """
+import functools
 import json
 import math
 import sys
@@ -13,6 +14,7 @@ import numpy as np
 
 from gpt1_jax.errors import UserError
 
+ABSENT = -1e9      # the score of a choice that a row does not have
 CHUNK = 2_000_000  # resampled items held in memory at a time
 
 
@@ -22,8 +24,14 @@ def accuracy(gold, predicted):
     return float(np.mean(gold == predicted)) if len(gold) else math.nan
 
 
-def f1(gold, predicted):
-    """Harmonic mean of precision and recall of label 1, from int[n] labels."""
+def f1(gold, predicted, positive=None):
+    """Harmonic mean of precision and recall of one label, from int[n] labels.
+
+    positive: that label, against all others; None: label 1 of two.
+    """
+    gold, predicted = same_length(gold, predicted)
+    if positive is not None:
+        gold, predicted = (gold == positive).astype(int), (predicted == positive).astype(int)
     return float(f1_of(counts(gold, predicted).sum(0)))
 
 
@@ -64,16 +72,17 @@ def predictions(name: str, scores):
     return scores
 
 
-def compute(names: Sequence[str], gold, scores) -> dict[str, float]:
+def compute(names: Sequence[str], gold, scores, positive: int | None = None) -> dict[str, float]:
     """{metric name: fraction}.
 
     gold: int[n] labels with scores float[n, labels] for accuracy, f1, matthews; float[n] with scores float[n] or [n, 1]
-    for pearson, spearman. ValueError for an unknown name, a shape that doesn't fit, or scores that are not finite.
+    for pearson, spearman. positive: the label that F1 counts, where it is not 1 of two. ValueError for an unknown
+    name, a shape that doesn't fit, or scores that are not finite.
     """
     if not np.all(np.isfinite(np.asarray(scores, np.float64))):
         raise ValueError('scores are not finite')
-    return {name: {**LABEL_METRICS, **VALUE_METRICS}[name](gold, predicted)
-            for name in names for predicted in [predictions(name, scores)]}
+    known = {**LABEL_METRICS, **VALUE_METRICS, 'f1': functools.partial(f1, positive=positive)}
+    return {name: known[name](gold, predicted) for name in names for predicted in [predictions(name, scores)]}
 
 
 def bootstrap_interval(metric: str, gold, scores, n_resamples: int = 2000, seed: int = 0) -> tuple[float, float]:
@@ -203,8 +212,9 @@ def same_length(gold, predicted):
 def read_predictions(path) -> tuple[list[str], list, np.ndarray]:
     """(ids, gold, scores float[n, labels]) of predictions.jsonl, rows without gold left out.
 
-    A row is {"id": ..., "gold": label index, value or null, "scores": [one per label]}; gold is a list of ints,
-    or of floats where any row's is one. UserError naming file, line and cause.
+    A row is {"id": ..., "gold": label index, value or null, "scores": [one a label or choice]}; rows may differ in
+    their choices: ABSENT stands for those they lack. gold is a list of ints, or of floats where any row's is one.
+    UserError naming file, line and cause.
     """
     ids, gold, scores = [], [], []
     width = None
@@ -221,8 +231,8 @@ def read_predictions(path) -> tuple[list[str], list, np.ndarray]:
         except json.JSONDecodeError as error:
             raise UserError(f'{path}: line {number}: not JSON ({error.msg} at column {error.colno})') from None
         cause = wrong_with(row)
-        if cause is None and len(row['scores']) != (width or len(row['scores'])):
-            cause = f'{len(row["scores"])} scores, the lines before have {width}'
+        if cause is None and width and (len(row['scores']) == 1) != (width == 1):
+            cause = f'{len(row["scores"])} score(s), the line before has {width}'
         if cause:
             raise UserError(f'{path}: line {number}: {cause}')
         width = len(row['scores'])
@@ -236,7 +246,8 @@ def read_predictions(path) -> tuple[list[str], list, np.ndarray]:
         raise UserError(f'{path}: no row of {len(lines)} has a gold label')
     if any(isinstance(value, float) for value in gold):
         gold = [float(value) for value in gold]
-    return ids, gold, np.array(scores, np.float64)
+    width = max(map(len, scores))
+    return ids, gold, np.array([row + [ABSENT] * (width - len(row)) for row in scores], np.float64)
 
 
 def wrong_with(row) -> str | None:

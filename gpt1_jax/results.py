@@ -2,6 +2,7 @@
 
 JSON lines, nothing else.
 """
+import functools
 import hashlib
 import importlib.metadata
 import json
@@ -39,7 +40,7 @@ def append_new(path, rows):
     Scoring the same parameters on the same files again is none.
     """
     def identity(row):
-        names = ('kind', 'task', 'split', 'metric', 'value', 'run', 'digest', 'files')
+        names = ('kind', 'task', 'split', 'group', 'selection', 'metric', 'value', 'run', 'digest', 'files', 'key')
         return json.dumps([row.get(name) for name in names])
     known = set(map(identity, read(path)))
     for row in rows:
@@ -78,21 +79,47 @@ def rewind(path, step):
 
 
 def write_predictions(path, ids, gold, scores):
-    """predictions.jsonl: {"id", "gold" (label index or null), "scores" (one per label)} a row, in the file's order."""
-    write(path, [{'id': i, 'gold': g, 'scores': [round(float(s), 6) for s in np.atleast_1d(row)]}
+    """predictions.jsonl: {"id", "gold" (label index, value or null), "scores" (one a label or choice)} a row, in the
+    file's order. The logit of a choice that a row does not have (heads.ABSENT) is left out."""
+    write(path, [{'id': i, 'gold': g, 'scores': [float(f'{s:.12g}') for s in np.atleast_1d(row) if s > -1e8]}
                  for i, g, row in zip(ids, gold, scores, strict=True)])
 
 
 def file_hashes(paths):
-    """{file name: first 16 hex digits of its sha256}. UserError for a file that cannot be read."""
+    """{file name: first 16 hex digits of its sha256}, one entry for all of more than 16 files. UserError for a file
+    that cannot be read."""
     try:
-        return {pathlib.Path(p).name: hashlib.sha256(pathlib.Path(p).read_bytes()).hexdigest()[:16] for p in paths}
+        found = {str(p): _hash(str(p), os.stat(p).st_mtime_ns, os.stat(p).st_size) for p in paths}
     except OSError as error:
         raise UserError(f'{error.filename}: {error.strerror}') from None
+    if len(found) > 16:
+        return {f'{len(found)} files': digest([(pathlib.Path(p).name, h) for p, h in found.items()])}
+    names = [pathlib.Path(p).name for p in found]
+    if len(set(names)) < len(names):  # two folders have a file of one name
+        names = ['/'.join(pathlib.Path(p).parts[-3:]) for p in found]
+    return dict(zip(names, found.values()))
+
+
+@functools.lru_cache(maxsize=None)
+def _hash(path, modified, size):
+    """Of a file as it is now: unless its time or size changed it is not read again."""
+    return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()[:16]
+
+
+def digest(value):
+    """16 hex digits of a value that JSON can hold: equal values, equal digits."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+@functools.cache
+def code_digest():
+    """16 hex digits of this package's sources: what made a figure, also in a clone with changes not committed."""
+    root = pathlib.Path(__file__).resolve().parent
+    return digest([(str(p.relative_to(root)), p.read_text(encoding='utf-8')) for p in sorted(root.rglob('*.py'))])
 
 
 def versions():
-    """Package version, git commit (with +dirty) of the clone if it is one, Python and library versions."""
+    """Git commit of the clone (with +dirty) if it is one, digest of the sources, Python and library versions."""
     found = {'python': platform.python_version()}
     for name in ('gpt1_jax', 'jax', 'jaxlib', 'flax', 'optax', 'orbax-checkpoint', 'sentencepiece', 'spacy', 'ftfy',
                  'numpy'):
@@ -100,7 +127,7 @@ def versions():
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             found[name] = None
-    return {'commit': _commit(), 'versions': found}
+    return {'commit': _commit(), 'code': code_digest(), 'versions': found}
 
 
 def _commit():

@@ -2,10 +2,27 @@
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from gpt1_jax import losses, sharding, training
+from gpt1_jax import checkpoint, losses, sharding, training, workdir
+from gpt1_jax.backbone import backbone
 from gpt1_jax.errors import UserError
+
+
+def open_pretrained(path):
+    """The workdir.Run of a pretrained run. UserError when there is none, or a fine-tuned one."""
+    run = workdir.load(path)
+    if run.config['kind'] != 'pretrain':
+        raise UserError(f'{path}: is a fine-tuned run; scoring text wants a pretrained one')
+    return run
+
+
+def restore(run, step, mesh):
+    """(backbone, parameters of a step) of a pretrained run, on a mesh."""
+    model = backbone(run.config['model'])
+    shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params'])
+    return model, checkpoint.restore_params(run.checkpoints, step, sharding.targets(shapes, mesh))
 
 
 def score(model, params, mesh, sequences, names=None, tokens_per_batch=4096):
@@ -18,49 +35,61 @@ def score(model, params, mesh, sequences, names=None, tokens_per_batch=4096):
     """
     n_ctx = model.config.n_ctx
     for name, (ids, n) in zip(names or (f'sequence {i}' for i in range(len(sequences))), sequences):
-        if not 1 <= n < len(ids):
-            raise UserError(f'{name}: {n} of {len(ids)} tokens to score: at least one is needed, and one before it as '
-                            'context')
-        if n >= n_ctx:
-            raise UserError(f'{name}: {n} tokens to score do not fit the context of {n_ctx}')
+        try:
+            check(ids, n, n_ctx)
+        except UserError as error:
+            raise UserError(f'{name}: {error}') from None
     cut = [(ids[-n_ctx:], n) for ids, n in sequences]
     sums = np.zeros(len(cut))
     order = sorted(range(len(cut)), key=lambda i: len(cut[i][0]))
-    for L, chosen in _groups(order, [len(ids) for ids, _ in cut], n_ctx):
-        size = _batch_size(tokens_per_batch, L, mesh)
+    by_length = {}
+    for i in order:
+        by_length.setdefault(padded(len(cut[i][0]), n_ctx), []).append(i)
+    for L, chosen in by_length.items():
+        size = batch_size(tokens_per_batch, L, mesh)
         for first in range(0, len(chosen), size):
             rows = chosen[first:first + size]
-            tokens = np.zeros((size, L), np.int32)
+            inputs, targets = np.zeros((2, size, L), np.int32)
             for r, i in enumerate(rows):
-                tokens[r, :len(cut[i][0])] = cut[i][0]
-            logs = np.asarray(_log_probabilities(model, mesh)(params, tokens), np.float64)
+                ids, _ = cut[i]
+                inputs[r, :len(ids)], targets[r, :len(ids) - 1] = ids, ids[1:]
+            logs = np.asarray(log_probabilities(model, mesh)(params, inputs, targets), np.float64)
             for r, i in enumerate(rows):
                 ids, n = cut[i]
                 sums[i] = logs[r, len(ids) - 1 - n:len(ids) - 1].sum()
     return sums, np.array([n for _, n in cut])
 
 
-def _groups(order, lengths, n_ctx):
-    """(padded length, indices): lengths 16, 32, 64, 96, 144, ... to n_ctx, so that few programs are compiled."""
-    sizes, size = [], 16
-    while size < n_ctx:
-        sizes.append(size)
+def check(ids, n, n_ctx):
+    """UserError unless the last n of the ids can be scored by a model of context n_ctx."""
+    if not 1 <= n < len(ids):
+        raise UserError(f'{n} of {len(ids)} tokens to score: at least one is needed, and one before it as context')
+    if n >= n_ctx:
+        raise UserError(f'{n} tokens to score do not fit the context of {n_ctx}')
+
+
+def padded(length, n_ctx):
+    """The length that a sequence is padded to, 16, 32, 64, 96, 144, ... to n_ctx: so few programs are compiled."""
+    size = 16
+    while size < min(length, n_ctx):
         size = size * 2 if size < 64 else size + size // 2 // 16 * 16
-    for low, high in zip([0, *sizes], [*sizes, n_ctx]):
-        chosen = [i for i in order if low < lengths[i] <= high]
-        if chosen:
-            yield high, chosen
+    return min(size, n_ctx)
 
 
-def _batch_size(tokens_per_batch, L, mesh):
+def batch_size(tokens_per_batch, L, mesh):
+    """Sequences of L tokens scored at once, a multiple of the devices."""
     devices = mesh.shape['data'] * mesh.shape['fsdp']
     return -(-max(1, tokens_per_batch // L) // devices) * devices
 
 
 @functools.lru_cache
-def _log_probabilities(model, mesh):
-    @functools.partial(jax.jit, in_shardings=(None, sharding.batch_sharding(mesh)))
-    def log_probabilities(params, tokens):
-        hidden, table = model.apply({'params': params}, tokens)
-        return -losses.token_losses(hidden[:, :-1], table.tokens, tokens[:, 1:])
+def log_probabilities(model, mesh):
+    """(params, inputs int[B, L], targets int[B, L]) -> float32[B, L]: log P of each target after the inputs up to its
+    place, in nats, over the vocabulary's rows."""
+    rows = sharding.batch_sharding(mesh)
+
+    @functools.partial(jax.jit, in_shardings=(None, rows, rows))
+    def log_probabilities(params, inputs, targets):
+        hidden, table = model.apply({'params': params}, inputs)
+        return -losses.token_losses(hidden, table.tokens, targets)
     return training.on_mesh(log_probabilities, mesh)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from gpt1_jax import dropout, sharding
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import Interrupted, UserError
 
 
 class TrainState(NamedTuple):
@@ -100,10 +100,6 @@ def _accumulate(gradients, n, mesh, params, batch, key, hyper):
     zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(part, jnp.int32(0)))
     total, _ = jax.lax.scan(lambda sums, i: (jax.tree.map(jnp.add, sums, part(i)), None), zeros, jnp.arange(n))
     return jax.tree.map(lambda x: x / n, total)
-
-
-class Interrupted(UserError):
-    """The run was asked to stop, has saved its state and can be continued by the same command."""
 
 
 def fit(program, state, hyper, batch, total, *, log, log_every, evaluate, evaluate_at, save, save_at, tokens_per_step):

@@ -10,9 +10,9 @@ from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 
 # What may differ freely between a run and its continuation: how it is run, not what is computed.
-FREE = ('log_every', 'eval.every', 'eval.splits', 'eval.batch_size', 'checkpoint.', 'mesh.', 'batch.microbatches',
-        'batch.eval_size', 'model.remat', 'model.unroll', 'data.corpus', 'data.valid', 'data.dir', 'data.tokens',
-        'data.processes', 'tokenizer.', 'tokenizer', 'results')
+FREE = ('log_every', 'eval.every', 'eval.splits', 'eval.selections', 'eval.batch_size', 'checkpoint.', 'mesh.',
+        'batch.microbatches', 'batch.eval_size', 'model.remat', 'model.unroll', 'data.corpus', 'data.valid', 'data.dir',
+        'data.tokens', 'data.processes', 'tokenizer.', 'tokenizer', 'results')
 # What makes it another run: only a new work directory will do.
 FIXED = ('kind', 'seed', 'batch.size', 'model.', 'fingerprint.', 'task')
 
@@ -41,9 +41,13 @@ class Run:
     def tokenizer(self):
         return Tokenizer.load(self.path / 'tokenizer')
 
+    def steps(self):
+        """The saved steps, ascending."""
+        return checkpoint.steps(self.checkpoints)
+
     def step(self, chosen=None):
         """The chosen step, or by default the best one of a fine-tuned run and the latest one of a pretrained run."""
-        found = checkpoint.steps(self.checkpoints)
+        found = self.steps()
         if not found:
             raise UserError(f'{self.path}: no complete checkpoint yet')
         if chosen is None:
@@ -65,6 +69,7 @@ def load(path):
         raise UserError(f'{file}: not JSON ({error})') from None
     if not isinstance(config, dict) or not {'kind', 'model', 'fingerprint'} <= config.keys():
         raise UserError(f"{file}: not a run's config: it has no kind, model and fingerprint")
+    config['model'].setdefault('kind', 'gpt')  # runs from before there was a choice
     return Run(path, config)
 
 
@@ -110,8 +115,8 @@ def flatten(config, prefix=''):
 def _compare(path, old, new, allow_change):
     old, new = json.loads(json.dumps(flatten(old))), json.loads(json.dumps(flatten(new)))
     changed = sorted(k for k in old.keys() | new.keys() if old.get(k) != new.get(k))
-    lines = {k: f'{k}: {old.get(k)!r} -> {new.get(k)!r}' for k in changed if not _listed(k, FREE)}
-    fixed = [line for k, line in lines.items() if _listed(k, FIXED)]
+    lines = {k: f'{k}: {old.get(k)!r} -> {new.get(k)!r}' for k in changed if not listed(k, FREE)}
+    fixed = [line for k, line in lines.items() if listed(k, FIXED)]
     if fixed:
         raise UserError(f'{path} holds another run ({"; ".join(fixed)}): use a new --workdir')
     if lines and not allow_change:
@@ -121,5 +126,6 @@ def _compare(path, old, new, allow_change):
         print(f'changed: {line}', flush=True)
 
 
-def _listed(key, names):
+def listed(key, names):
+    """Whether a flat config's key is one of FREE or FIXED; a name that ends with a dot stands for all under it."""
     return any(key == name or (name.endswith('.') and key.startswith(name)) for name in names)

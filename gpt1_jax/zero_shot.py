@@ -2,126 +2,129 @@
 
 python -m gpt1_jax.zero_shot --config=configs/zero_shot.py:cola --config.init_from=runs/gpt1 --config.data.dir=glue/CoLA
 
-No specials anywhere: pretraining had none. So a text's first token is context alone.
+What is scored and compared is in heuristics.py.
 """
 import functools
 import time
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from absl import flags
 from ml_collections import config_flags
 
-from gpt1_jax import checkpoint, cli, metrics, results, scoring, sharding, workdir
+from gpt1_jax import checkpoint, cli, heuristics, metrics, results, scoring, sharding
+from gpt1_jax.data import rows as rows_lib
 from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
-from gpt1_jax.model import GPT, GPTConfig
 
-RULES = {'tokens_per_batch': cli.whole(1), 'step': (lambda x: x is None or x >= 0, 'a saved update, or None')}
+SAMPLE = 200  # rows that an estimate encodes
+RULES = {'tokens_per_batch': cli.whole(1), 'step': cli.optional(cli.whole(0)), 'data.rows': cli.optional(cli.whole(1))}
 
 
-def cola(score, tokenizer, read):
-    """CoLA: the mean token log-probability of a sentence against a threshold.
+def run(config, steps=None):
+    """Score every saved checkpoint, or config.step, or `steps`; append to results.jsonl and write predictions.
 
-    Paper: the threshold is unstated. Ours is the one with the highest Matthews correlation on the training split.
+    Returns the rows, one a checkpoint, metric and group of rows (group None: all of them). UserError for a mistake in
+    the config, the data or the pretrained run.
     """
-    def means(examples):
-        return _means(score, [tokenizer.encode(e.texts[0]) for e in examples], examples)
-    train, examples = read('train'), read(None)
-    cut = best_threshold(means(train), np.array([e.label for e in train]))
-    above = means(examples) - cut
-    return examples, np.stack([np.zeros(len(above)), above], axis=1), {'threshold': cut}
+    task, heuristic, other = _open(config)
+    tokenizer, mesh = other.tokenizer(), sharding.make_mesh()
+    saved = checkpoint.steps(other.checkpoints) if config.step is None else [config.step]
+    if not saved:
+        raise UserError(f'{config.init_from}: no complete checkpoint yet')
+    steps = [other.step(step) for step in (saved if steps is None else steps)]
+    skipped = [] if config.data.skip_bad else None
+    read = {split: heuristics.encode_all(heuristic, _read(config, task, split, skipped), tokenizer,
+                                         other.config['model']['n_ctx'], f'{task.name} {split}', skipped)
+            for split in _splits(config, heuristic)}
+    if skipped:
+        print(f'{task.name}: {len(skipped):,} bad row(s) left out, the first: {skipped[0]}', flush=True)
+    found, groups = read[config.data.split], (None, *task.groups)
+    gold = np.array([row.label for row in found])
+    hashes, rows = _hashes(config), []
+    for step in steps:
+        started = time.perf_counter()
+        model, params = scoring.restore(other, step, mesh)
+        score = functools.partial(scoring.score, model, params, mesh, tokens_per_batch=config.tokens_per_batch)
+        scores, details = heuristics.answer(heuristic, score, found, read.get('train'))
+        subset = '' if config.data.rows is None else f'_{config.data.rows}_rows'
+        predictions = other.predictions(f'zero_shot_{task.name}_{config.data.split}{subset}_{step}')
+        results.write_predictions(predictions, [row.id for row in found], gold.tolist(), scores)
+        origin = {
+            **details, 'step': step, 'run': str(other.path), 'digest': _digest(other, step), 'files': hashes,
+            'key': key(config, step), 'skipped': len(skipped or ()),
+            'predictions': str(predictions), 'seconds': round(time.perf_counter() - started, 1),
+            'config': config.to_dict(), 'device': jax.devices()[0].device_kind, **results.versions()}
+        new = []
+        for group in groups:
+            chosen = [i for i, row in enumerate(found) if group is None or row.id.split('/')[0] == group]
+            for name, value in metrics.compute(task.metrics, gold[chosen], scores[chosen]).items() if chosen else ():
+                new.append({'kind': 'zero_shot', 'task': task.name, 'split': config.data.split, 'group': group,
+                            'n': len(chosen), 'metric': name, 'value': value} | origin)
+                print(f'{task.name}{" " + group if group else ""} zero-shot, step {step:,}: {name} {value:.4f} '
+                      f'(n = {len(chosen):,}' + ''.join(f', {k} {v:.3f}' for k, v in details.items()) + ')', flush=True)
+        results.append_new(config.results or other.results, new)
+        rows += new
+    return rows
 
 
-def sst2(score, tokenizer, read):
-    """SST-2: `very` is appended, and the model chooses between `positive` and `negative` for the next word."""
-    examples = read(None)
-    words = [tokenizer.encode(word) for word in ('negative', 'positive')]
-    prompts = [tokenizer.encode(f'{e.texts[0]} very') for e in examples]
-    sums, _ = score([(prompt + word, len(word)) for prompt in prompts for word in words],
-                    [f'row {e.id}' for e in examples for _ in words])
-    return examples, sums.reshape(-1, 2), {}
+def key(config, step, code=None):
+    """What a row of results.jsonl is a function of, as 16 hex digits: a row with this key needs no second run.
+
+    code: results.code_digest() of the code that made the row; default that of the code here.
+    """
+    _, _, other = _open(config)
+    parts = [config.task, config.data.split, config.data.rows, config.data.skip_bad, _hashes(config),
+             _digest(other, other.step(step)), code or results.code_digest(), other.config['model'].get('kind', 'gpt')]
+    return results.digest(parts)
 
 
-def acceptability(score, tokenizer, read):
-    """Pairs of a sentence and itself with two words swapped: the higher mean token log-probability is the answer."""
-    examples = read(None)
-    pairs = [tokenizer.encode(choice) for e in examples for choice in e.choices]
-    return examples, _means(score, pairs, [e for e in examples for _ in e.choices]).reshape(-1, 2), {}
+def tokens(config):
+    """How many tokens scoring one checkpoint processes, padding included: an estimate from up to 200 rows a split."""
+    task, heuristic, other = _open(config)
+    tokenizer, n_ctx, total = other.tokenizer(), other.config['model']['n_ctx'], 0
+    for split in _splits(config, heuristic):
+        skipped = [] if config.data.skip_bad else None
+        examples = _read(config, task, split, skipped)
+        sample = heuristics.encode_all(heuristic, rows_lib.choose(examples, SAMPLE), tokenizer, n_ctx,
+                                       f'{task.name} {split}', skipped)
+        total += np.mean([sum(scoring.padded(len(ids), n_ctx) for ids, _ in row.sequences) for row in sample]
+                         ) * len(examples)
+    return round(total)
 
 
-EVALUATORS = {'cola': cola, 'sst2': sst2, 'acceptability': acceptability}
-
-
-def best_threshold(scores, gold):
-    """The cut between two scores that gives `scores > cut` the highest Matthews correlation (the lowest of equals)."""
-    order = np.argsort(scores, kind='stable')
-    ordered, labels = scores[order], gold[order]
-    # Cutting after the first i scores: they are called 0, the others 1.
-    negatives, positives = np.cumsum(labels == 0), np.cumsum(labels == 1)
-    tn, fn = negatives.astype(float), positives.astype(float)
-    fp, tp = tn[-1] - tn, fn[-1] - fn
-    matthews = metrics.matthews_of(np.stack([tp, fp, fn, tn], axis=-1))
-    matthews[:-1][ordered[:-1] == ordered[1:]] = -2  # no cut stands between equal scores
-    i = int(np.argmax(matthews[:-1])) if len(scores) > 1 else 0
-    return float((ordered[i] + ordered[min(i + 1, len(ordered) - 1)]) / 2)
-
-
-def run(config):
-    """Score every saved checkpoint (or config.step); append to results.jsonl and write predictions; return the rows."""
+def _open(config):
+    """(Task, Heuristic, Run) of a config. UserError for a mistake in it."""
     cli.validate(config, RULES)
-    if config.task not in EVALUATORS:
-        raise UserError(f'no zero-shot evaluator for {config.task!r} (there are {", ".join(EVALUATORS)})')
+    heuristic = heuristics.get(config.task)
     if not config.init_from:
         raise UserError('give --config.init_from=DIR, a pretrained run')
     if not config.data.dir:
         raise UserError('give --config.data.dir=DIR, the directory of the data set')
-    task, other, mesh = tasks.get(config.task), workdir.load(config.init_from), sharding.make_mesh()
-    if config.data.split not in task.splits:
-        raise UserError(f'{task.name} has no split {config.data.split!r} (there are {", ".join(task.splits)})')
-    if other.config['kind'] != 'pretrain':
-        raise UserError(f'{config.init_from}: is a fine-tuned run; zero-shot scoring wants a pretrained one')
-    tokenizer, model = other.tokenizer(), GPT(GPTConfig(**other.config['model']))
-    shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params'])
-    opened = set()
-
-    @functools.cache
-    def read(split):
-        opened.update(task.files(config.data.dir, split or config.data.split))
-        return task.read(config.data.dir, split or config.data.split)
-
-    rows = []
-    for step in checkpoint.steps(other.checkpoints) if config.step is None else [other.step(config.step)]:
-        started = time.perf_counter()
-        params = checkpoint.restore_params(other.checkpoints, step, sharding.targets(shapes, mesh))
-        score = functools.partial(scoring.score, model, params, mesh, tokens_per_batch=config.tokens_per_batch)
-        examples, scores, details = EVALUATORS[config.task](score, tokenizer, read)
-        gold = [e.label for e in examples]
-        predictions = other.predictions(f'zero_shot_{task.name}_{config.data.split}_{step}')
-        results.write_predictions(predictions, [e.id for e in examples], gold, scores)
-        origin = {
-            **details, 'run': str(other.path), 'step': step,
-            'digest': checkpoint.params_digest(checkpoint.read_meta(other.checkpoints, step)),
-            'files': results.file_hashes(sorted(opened)), 'predictions': str(predictions),
-            'seconds': round(time.perf_counter() - started, 1), 'config': config.to_dict(),
-            'device': jax.devices()[0].device_kind, **results.versions()}
-        for name, value in metrics.compute(task.metrics, np.array(gold), scores).items():
-            row = {'kind': 'zero_shot', 'task': task.name, 'split': config.data.split, 'n': len(examples),
-                   'metric': name, 'value': value} | origin
-            results.append_new(config.results or other.results, [row])
-            rows.append(row)
-            print(f'{task.name} zero-shot, step {step:,}: {name} {value:.4f} (n = {len(examples):,}'
-                  + ''.join(f', {k} {v:.3f}' for k, v in details.items()) + ')', flush=True)
-    if not rows:
-        raise UserError(f'{config.init_from}: no complete checkpoint yet')
-    return rows
+    task = tasks.get(config.task)
+    rows_lib.check_split(task, config.data.split, labelled=True)
+    return task, heuristic, scoring.open_pretrained(config.init_from)
 
 
-def _means(score, texts, examples):
-    """Mean log-probability of tokens 2..n of each text, a list of ids; examples: the row that each belongs to."""
-    sums, counts = score([(ids, len(ids) - 1) for ids in texts], [f'row {e.id}' for e in examples])
-    return sums / counts
+def _splits(config, heuristic):
+    """The splits that are read: the one scored, and where a threshold is chosen, the training split."""
+    return list(dict.fromkeys(['train', config.data.split] if heuristic.threshold else [config.data.split]))
+
+
+def _read(config, task, split, skipped):
+    """The examples of a split, config.data.rows of them at most."""
+    return rows_lib.choose(task.read(config.data.dir, split, skipped), config.data.rows)
+
+
+def _hashes(config):
+    """{file name: hash} of the files that are read."""
+    task, heuristic, _ = _open(config)
+    return results.file_hashes(sorted({path for split in _splits(config, heuristic)
+                                       for path in task.files(config.data.dir, split)}))
+
+
+def _digest(other, step):
+    return checkpoint.params_digest(checkpoint.read_meta(other.checkpoints, step))
 
 
 def _define_flags():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tiny import cola, command, corpus, finetune_config, load_config, pretrain_config
 
-from gpt1_jax import checkpoint, finetune, metrics, pretrain, results, training, workdir
+from gpt1_jax import checkpoint, evaluation, finetune, metrics, pretrain, results, training, workdir
 from gpt1_jax.errors import UserError
 
 pytestmark = pytest.mark.filterwarnings('ignore:.*the published set has')
@@ -40,7 +40,7 @@ def test_results_carry_what_identifies_a_figure(tuned, pretrained):
     assert row == json.loads(json.dumps(rows[0]))
     assert row['n'] == 13 and row['split'] == 'dev' and row['seed'] == 0 and set(row['files']) == {'dev.tsv'}
     assert row['config']['init_from'] == str(pretrained) and row['config']['lm_weight'] == 0.5
-    assert row['selection'] == 'best dev matthews over epochs'
+    assert row['selection'] == 'best' and row['group'] is None and len(row['key']) == len(row['code']) == 16
     assert len(row['digest']) == 16 and row['step'] in range(5, 31, 5) and row['seconds'] > 0 and row['tokens'] > 0
     assert set(row['versions']) >= {'jax', 'flax', 'optax', 'gpt1_jax'} and row['device'] and 'commit' in row
 
@@ -51,7 +51,7 @@ def test_predictions_recompute_the_figures(tuned):
     found = metrics.compute(('matthews', 'accuracy'), np.array([p['gold'] for p in predictions]),
                             np.array([p['scores'] for p in predictions]))
     assert [found[row['metric']] for row in rows] == [row['value'] for row in rows]
-    assert [p['id'] for p in predictions] == [str(i) for i in range(1, 14)]
+    assert [p['id'] for p in predictions] == [str(i) for i in range(13)]
 
 
 def test_the_metrics_command_prints_the_figures_of_a_predictions_file(tuned):
@@ -71,7 +71,7 @@ def test_the_parameters_of_the_best_epoch_are_the_ones_scored(tuned):
 def test_a_finished_run_evaluates_again_from_its_directory_alone(tuned, pretrained, tmp_path):
     directory, rows = tuned
     shutil.copytree(directory, tmp_path / 'moved')
-    again = finetune.evaluate_run(workdir.load(tmp_path / 'moved'), 'dev')
+    again = evaluation.evaluate_run(workdir.load(tmp_path / 'moved'), 'dev')
     assert [row['value'] for row in again] == [row['value'] for row in rows]
     config = json.loads((tmp_path / 'moved' / 'config.json').read_text())
     assert config['labels'] == ['0', '1'] and config['task'] == 'cola' and (tmp_path / 'moved' / 'tokenizer').is_dir()
@@ -200,8 +200,8 @@ def test_a_mistake_is_named(pretrained, data, tmp_path, overrides, message):
 
 
 def test_a_split_without_labels_or_existence_is_named(tuned):
-    with pytest.raises(UserError, match="cola has no split 'test' \\(there are train, dev\\)"):
-        finetune.evaluate_run(workdir.load(tuned[0]), 'test')
+    with pytest.raises(UserError, match="cola has no split 'test' \\(there are train, dev, glue_test\\)"):
+        evaluation.evaluate_run(workdir.load(tuned[0]), 'test')
 
 
 def test_the_command_line_fine_tunes_and_evaluates_again(pretrained, data, tmp_path):

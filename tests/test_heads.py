@@ -44,6 +44,13 @@ def test_choice_is_one_shared_linear_layer_to_a_logit_a_choice():
     np.testing.assert_array_equal(found, [[36.5, 48.5, 108.5], [12.5, 24.5, 36.5]])
 
 
+def test_a_choice_that_a_row_lacks_has_no_chance():
+    params = {'classifier': {'kernel': jnp.array([[2.0], [1.0]]), 'bias': jnp.array([0.5])}}
+    found = TaskModel(Plain(), 'choice', 3).apply(
+        {'params': params}, jnp.array([[[3, 5], [2, 4], [9, 9]]]), jnp.array([[0, 1, 1]]), None, jnp.array([[1, 1, 0]]))
+    np.testing.assert_array_equal(found[0], [[36.5, 48.5, -1e9]])
+
+
 @pytest.mark.parametrize('head, K, width', [('classify', 1, 3), ('similarity', 2, 3), ('choice', 4, 1)])
 def test_classifier_has_a_bias_and_the_width_of_its_head(head, K, width):
     model = TaskModel(Plain(), head, 3)

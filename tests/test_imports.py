@@ -7,7 +7,8 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-ENTRY_POINTS = {f'gpt1_jax.{name}' for name in ('prepare', 'pretrain', 'finetune', 'zero_shot', 'generate')}
+ENTRY_POINTS = {f'gpt1_jax.{name}' for name in (
+    'prepare', 'pretrain', 'finetune', 'zero_shot', 'perplexity', 'generate')}
 
 
 def imports(file, package):
@@ -57,6 +58,11 @@ def test_the_models_are_the_only_importers_of_flax():
     assert 'gpt1_jax.model' in importers('flax')
 
 
+def test_backbone_alone_chooses_between_the_models():
+    assert importers('gpt1_jax.lstm') == {'gpt1_jax.backbone'}
+    assert importers('gpt1_jax.model.GPT') == {'gpt1_jax.backbone'}
+
+
 def test_checkpoint_is_the_only_importer_of_orbax():
     assert importers('orbax') == {'gpt1_jax.checkpoint'}
 
@@ -74,13 +80,14 @@ def test_no_module_but_an_entry_point_or_cli_knows_an_entry_point():
     'training', 'checkpoint', 'transfer', 'sharding', 'optimizer', 'dropout', 'attention', 'losses', 'hashing'])
 def test_a_module_of_arrays_knows_no_model_and_no_data(name):
     found = OURS[f'gpt1_jax.{name}']
-    for forbidden in ('model', 'heads', 'lstm', 'data', 'workdir', 'cli', 'results', 'metrics'):
+    for forbidden in ('model', 'heads', 'lstm', 'backbone', 'data', 'workdir', 'cli', 'results', 'metrics'):
         assert not under(f'gpt1_jax.{forbidden}', found), forbidden
 
 
-@pytest.mark.parametrize('name', sorted({'gpt1_jax.model', 'gpt1_jax.heads', 'gpt1_jax.lstm'} & OURS.keys()))
+@pytest.mark.parametrize('name', [f'gpt1_jax.{name}' for name in ('model', 'heads', 'lstm', 'backbone')])
 def test_a_model_knows_no_config_file_and_no_data(name):
     allowed = {'dropout', 'attention', 'errors', 'sharding', 'model', 'kernels'}
+    allowed |= {'lstm'} if name == 'gpt1_jax.backbone' else set()
     ours = {found.split('.')[1] for found in under('gpt1_jax', OURS[name]) if '.' in found}
     assert ours <= allowed
     assert not under('ml_collections', OURS[name])

@@ -1,3 +1,5 @@
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -92,8 +94,26 @@ def test_auxiliary_loss_of_a_sequence_without_tokens_is_zero():
 
 def test_task_loss_is_minus_the_logarithm_of_the_label_s_probability():
     logits = np.log([[0.5, 0.25, 0.25], [0.1, 0.2, 0.7]]) + 3
-    found = losses.task_loss(jnp.asarray(logits), jnp.array([1, 2]))
+    found = losses.task_loss(jnp.asarray(logits), jnp.array([[0.0, 1, 0], [0, 0, 1]]))
     np.testing.assert_allclose(found, [1.386294, 0.356675], rtol=1e-5)
+
+
+def test_task_loss_of_soft_labels_weighs_the_logarithms():
+    logits = np.log([[0.5, 0.25, 0.25]])
+    found = losses.task_loss(jnp.asarray(logits), jnp.array([[0.8, 0.2, 0]]))  # 0.8 ln 2 + 0.2 ln 4
+    np.testing.assert_allclose(found, [0.8 * 0.693147 + 0.2 * 1.386294], rtol=1e-5)
+
+
+def test_task_loss_ignores_choices_that_are_not_there():
+    logits = jnp.array([[0.0, 0.0, -1e9]])
+    value, slope = jax.value_and_grad(lambda x: losses.task_loss(x, jnp.array([[0.0, 1, 0]]))[0])(logits)
+    assert float(value) == pytest.approx(0.693147, rel=1e-5)
+    np.testing.assert_allclose(slope, [[0.5, -0.5, 0]], atol=1e-6)
+
+
+def test_squared_loss_is_the_square_of_the_difference():
+    found = losses.squared_loss(jnp.array([[0.5], [2.0]]), jnp.array([[0.25], [1.0]]))
+    np.testing.assert_allclose(found, [0.0625, 1.0])
 
 
 # The loss of fine-tuning, Eq. 5, as one update of gpt1_jax.finetune computes it
@@ -108,8 +128,9 @@ def batch_of(task, config, lengths, n_labels):
         text = g.integers(0, config.vocab_size, n)
         text[0], text[2], text[-1] = start, delimiter, extract
         tokens[b, k, :n], mask[b, k, :n] = text, 1
-    label = g.integers(0, K if task == 'choice' else n_labels, B).astype(np.int32)
-    return {'tokens': tokens, 'mask': mask, 'extract': np.asarray(lengths, np.int32) - 1, 'label': label}
+    C = K if task == 'choice' else n_labels
+    return {'tokens': tokens, 'mask': mask, 'extract': np.asarray(lengths, np.int32) - 1,
+            'present': np.ones((B, K), np.float32), 'target': np.eye(C, dtype=np.float32)[g.integers(0, C, B)]}
 
 
 def released_loss(params, batch, head, lm_weight, rate, classifier_rate, key):
@@ -129,16 +150,17 @@ def released_loss(params, batch, head, lm_weight, rate, classifier_rate, key):
         pooled = np.where(mask, pooled / (1 - classifier_rate), 0)
     logits = pooled @ params['classifier']['kernel'].astype(np.float64) + params['classifier']['bias']
     logits = logits[:, :, 0] if head == 'choice' else logits[:, 0]
-    task = reference.cross_entropy(logits, batch['label']).mean()
+    task = reference.cross_entropy(logits, batch['target'].argmax(1)).mean()
     return task + lm_weight * np.mean(lm), task, np.mean(lm)
 
 
-def first_update(config, head, n_labels, params, batch, lm_weight=0.5, microbatches=1):
+def first_update(config, head, n_labels, params, batch, lm_weight=0.5, microbatches=1, classifier_dropout=0.1):
     """(metrics, gradients) of the first update of fine-tuning; gradients from Adam's first moments, a tenth."""
     K = batch['tokens'].shape[1]
     mesh = sharding.make_mesh(1, 1, 1, devices=jax.devices()[:1])
     settings = optimizer.settings(dict(b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.01, clip=0))
-    program = finetune._program(TaskModel(GPT(config), head, n_labels), settings, mesh, microbatches, K)
+    model = TaskModel(GPT(config), head, n_labels, classifier_dropout)
+    program = finetune._program(model, settings, mesh, microbatches, K)
     hyper = {'seed': jnp.uint32(SEED), 'peak': jnp.float32(1e-3), 'warmup': jnp.float32(1), 'total': jnp.float32(9),
              'lm_weight': jnp.float32(lm_weight)}
     shapes = jax.tree.map(lambda x: (x.shape, x.dtype), program.state.params)
@@ -203,3 +225,26 @@ def test_microbatches_give_the_loss_and_gradients_of_the_whole_batch_in_fine_tun
     whole = first_update(TINY, 'choice', 1, params, batch)[1]
     for g, h in zip(jax.tree.leaves(gradients), jax.tree.leaves(whole)):
         np.testing.assert_allclose(g, h, atol=1e-6)
+
+
+def test_a_choice_that_is_not_there_counts_for_nothing():
+    """A row of two choices beside rows of three: the loss is that of its own two, in task and language modelling."""
+    params = parameters(TINY, 'choice', 1, 3, scale=0.4)
+    batch = batch_of('choice', TINY, [(5, 12, 7), (9, 6, 4)], 1)
+    batch['present'][1, 2], batch['target'][1] = 0, [0, 1, 0]
+    other = {name: value.copy() for name, value in batch.items()}
+    other['tokens'][1, 2], other['mask'][1, 2], other['extract'][1, 2] = 3, 0, 0
+    found, gradients = first_update(TINY, 'choice', 1, params, batch)
+    again, same = first_update(TINY, 'choice', 1, params, other)
+    assert float(found['loss']) == pytest.approx(float(again['loss']), rel=1e-6)
+    for g, h in zip(jax.tree.leaves(gradients), jax.tree.leaves(same)):
+        np.testing.assert_allclose(g, h, atol=1e-6)
+    two = {name: value[1:, :2] for name, value in batch.items()}
+    three = {name: value[:1] for name, value in batch.items()}
+    # Dropout off: rows of other batches have other masks. The mean of a batch is the mean of its rows alone.
+    plain = dataclasses.replace(TINY, embd_dropout=0.0, attn_dropout=0.0, resid_dropout=0.0)
+    whole, _, lm = released_loss(params, three, 'choice', 0.5, 0, 0, None)
+    part, _, part_lm = released_loss(params, two, 'choice', 0.5, 0, 0, None)
+    found, _ = first_update(plain, 'choice', 1, params, batch, classifier_dropout=0.0)
+    assert float(found['loss']) == pytest.approx((whole + part) / 2, rel=1e-5)
+    assert float(found['lm_loss']) == pytest.approx((lm + part_lm) / 2, rel=1e-5)

@@ -221,7 +221,7 @@ GOOD = {'id': 'a', 'gold': 1, 'scores': [0.0, 1.0]}
     ({'id': 'a', 'gold': 'x', 'scores': [0, 1]}, "gold 'x' is neither"),
     ({'id': 'a', 'gold': 1, 'scores': []}, 'finite numbers'),
     ('{"id": "a", "gold": 1, "scores": [NaN, 1]}', 'finite numbers'),
-    ({'id': 'a', 'gold': 1, 'scores': [0, 1, 2]}, 'line 2: 3 scores, the lines before have 2')])
+    ({'id': 'a', 'gold': 0, 'scores': [1]}, "line 2: 1 score(s), the line before has 2")])
 def test_a_bad_row_is_one_line_naming_file_and_line(tmp_path, capsys, row, cause):
     path = predictions_file(tmp_path, GOOD, row)
     assert metrics.main([path]) == 1
@@ -247,3 +247,18 @@ def test_a_file_without_gold_is_refused(tmp_path):
 def test_no_argument_is_a_usage_error(capsys):
     assert metrics.main([]) == 2
     assert 'usage' in capsys.readouterr().err
+
+
+def test_rows_may_differ_in_their_number_of_choices(tmp_path):
+    path = tmp_path / 'p.jsonl'
+    path.write_text('{"id": "a", "gold": 1, "scores": [0, 1]}\n{"id": "b", "gold": 2, "scores": [0, 1, 2]}\n')
+    _, gold, scores = metrics.read_predictions(path)
+    assert scores.shape == (2, 3) and metrics.compute(['accuracy'], gold, scores) == {'accuracy': 1}
+
+
+def test_f1_of_a_named_label_is_scikit_learn_s_against_all_others():
+    reference = pytest.importorskip('sklearn.metrics')
+    gold, predicted = [0, 2, 1, 2, 0, 2], [0, 2, 2, 1, 2, 2]
+    for label in range(3):
+        expected = reference.f1_score(gold, predicted, labels=[label], average=None)[0]
+        assert metrics.f1(gold, predicted, label) == pytest.approx(expected)

@@ -1,32 +1,52 @@
 """Log-probabilities of given tokens, against the model's own logits."""
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from gpt1_jax import scoring, sharding
+from gpt1_jax.backbone import backbone
 from gpt1_jax.errors import UserError
-from gpt1_jax.model import GPT, GPTConfig
 
-MODEL = GPT(GPTConfig(vocab_size=30, n_ctx=24, n_embd=16, n_layer=2, n_head=4, n_inner=32))
-PARAMS = jax.tree.map(lambda x: x * 10, MODEL.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params'])
+SIZES = {'gpt': {'n_embd': 16, 'n_layer': 2, 'n_head': 4, 'n_inner': 32}, 'lstm': {'kind': 'lstm', 'n_units': 16}}
+MODELS = {kind: backbone({'vocab_size': 30, 'n_ctx': 24} | sizes) for kind, sizes in SIZES.items()}
+MODEL = MODELS['gpt']
 MESH = sharding.make_mesh(devices=jax.devices()[:1])
 
 
-def by_hand(ids, n):
-    hidden, table = MODEL.apply({'params': PARAMS}, jnp.array([ids]))
-    logits = np.asarray(hidden[0] @ table.tokens.T, np.float64)
+@functools.cache
+def params(kind='gpt'):
+    found = MODELS[kind].init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']
+    return jax.tree.map(lambda x: x * 10, found)
+
+
+PARAMS = params()
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def logits_of(model, params, ids):
+    hidden, table = model.apply({'params': params}, ids[None])
+    return hidden[0] @ table.tokens.T
+
+
+def by_hand(ids, n, kind='gpt'):
+    seen = np.zeros(24, np.int32)
+    seen[:len(ids)] = ids  # the zeros after them cannot be seen
+    logits = np.asarray(logits_of(MODELS[kind], params(kind), seen), np.float64)
     logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     return sum(logs[t - 1, ids[t]] for t in range(len(ids) - n, len(ids)))
 
 
-def test_sums_are_those_of_the_models_softmax_whatever_the_batching():
+@pytest.mark.parametrize('kind', MODELS)
+def test_sums_are_those_of_the_models_softmax_whatever_the_batching(kind):
     rng = np.random.default_rng(0)
     sequences = [(rng.integers(0, 30, int(length)).tolist(), int(rng.integers(1, length)))
                  for length in rng.integers(2, 24, 20)]
-    expected = [by_hand(ids, n) for ids, n in sequences]
+    expected = [by_hand(ids, n, kind) for ids, n in sequences]
     for tokens_per_batch in (16, 100, 4096):
-        sums, counts = scoring.score(MODEL, PARAMS, MESH, sequences, tokens_per_batch=tokens_per_batch)
+        sums, counts = scoring.score(MODELS[kind], params(kind), MESH, sequences, tokens_per_batch=tokens_per_batch)
         np.testing.assert_allclose(sums, expected, rtol=1e-4, atol=1e-4)
         assert counts.tolist() == [n for _, n in sequences]
 
@@ -41,6 +61,11 @@ def test_context_beyond_the_model_is_cut_from_the_left():
     ids = list(np.random.default_rng(1).integers(0, 30, 40))
     sums, _ = scoring.score(MODEL, PARAMS, MESH, [(ids, 3)])
     assert sums[0] == pytest.approx(by_hand([int(i) for i in ids[-24:]], 3), rel=1e-4)
+
+
+def test_few_lengths_are_padded_to_and_none_beyond_the_context():
+    assert sorted({scoring.padded(n, 512) for n in range(1, 600)}) == [16, 32, 64, 96, 144, 208, 304, 448, 512]
+    assert all(n <= scoring.padded(n, 100) <= 100 for n in range(1, 101))
 
 
 @pytest.mark.parametrize('sequence, message', [

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpt1_jax import dropout, losses, optimizer, sharding, training
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.model import GPT, GPTConfig
 
 HYPER = {'seed': np.uint32(3), 'peak': np.float32(1e-2), 'warmup': np.float32(2), 'total': np.float32(20)}
@@ -93,7 +93,7 @@ def test_a_signal_saves_after_the_step_and_says_how_to_go_on():
     p = program()
     calls = loop(p, p.init(jnp.uint32(0)), 12,
                  log=lambda step, m: os.kill(os.getpid(), signal.SIGTERM) if step == 6 else None)
-    assert isinstance(calls['error'], training.Interrupted)
+    assert isinstance(calls['error'], Interrupted)
     assert calls['save'][-1][0] == 7 and 'SIGTERM at step 7 of 12' in str(calls['error'])
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 

@@ -1,66 +1,29 @@
-"""Zero-shot scoring: the heuristics, against values worked out by hand from the model's own probabilities."""
-import types
+"""Zero-shot scoring of a pretrained run: steps, splits, groups, and what a row of results records."""
+import json
+import shutil
+import tarfile
 
 import numpy as np
 import pytest
-from tiny import SHARED, cola, corpus, load_config, override, pretrain_config
+from tiny import (
+    SHARED,
+    cola,
+    command,
+    corpus,
+    load_config,
+    override,
+    pretrain_config,
+)
 
-from gpt1_jax import metrics, pretrain, results, zero_shot
+from gpt1_jax import heuristics, metrics, pretrain, results, workdir, zero_shot
+from gpt1_jax.data import tasks
 from gpt1_jax.data.published import from_published
-from gpt1_jax.data.tasks.example import Example
+from gpt1_jax.data.tasks import tfds_source
 from gpt1_jax.errors import UserError
 
 pytestmark = pytest.mark.filterwarnings('ignore:.*the published set has')
-
-# Words to ids by first appearance, as a tokenizer would.
-WORDS = ['<unk>', 'a', 'b', 'c', 'very', 'positive', 'negative']
-TOKENIZER = types.SimpleNamespace(encode=lambda text: [WORDS.index(word) for word in text.split()])
-
-
-def uniform_but(preferred):
-    """A scorer in scoring.score's form under which the token `preferred` has log-probability -1 and every other -3."""
-    def score(sequences, names):
-        assert len(names) == len(sequences)
-        sums = [sum(-1.0 if i == WORDS.index(preferred) else -3.0 for i in ids[-n:]) for ids, n in sequences]
-        return np.array(sums), np.array([n for _, n in sequences])
-    return score
-
-
-def test_sst2_appends_very_and_compares_the_two_words():
-    asked = []
-
-    def score(sequences, names):
-        asked.extend(sequences)
-        return uniform_but('positive')(sequences, names)
-    _, scores, _ = zero_shot.sst2(score, TOKENIZER, lambda split: [Example('1', ('a b',), label=1)])
-    assert asked == [([1, 2, 4, 6], 1), ([1, 2, 4, 5], 1)]
-    assert scores.tolist() == [[-3.0, -1.0]]  # negative is label 0, positive is label 1
-
-
-def test_acceptability_compares_means_over_the_tokens_after_the_first():
-    pair = Example('1', (), ('a b b', 'b a'), 0)
-    _, scores, _ = zero_shot.acceptability(uniform_but('b'), TOKENIZER, lambda split: [pair])
-    assert scores.tolist() == [[-1.0, -3.0]]
-
-
-def test_cola_is_cut_where_the_training_split_says():
-    examples = {'train': [Example(str(i), (text,), label=label) for i, (text, label) in
-                          enumerate([('a b b', 1), ('a b c', 1), ('a c c', 0), ('b c c', 0)])],
-                None: [Example('x', ('c b b',), label=1), Example('y', ('b a c',), label=1)]}
-    _, scores, details = zero_shot.cola(uniform_but('b'), TOKENIZER, examples.get)
-    # Training means are -1, -2, -3, -3: the cut with the highest Matthews correlation is half-way between -2 and -3.
-    assert details == {'threshold': -2.5}
-    assert scores.tolist() == [[0.0, 1.5], [0.0, -0.5]]
-
-
-def test_the_threshold_is_the_best_of_all_cuts():
-    rng = np.random.default_rng(0)
-    scores, gold = rng.normal(size=60), rng.integers(0, 2, 60)
-    scores += gold * 0.7
-    chosen = zero_shot.best_threshold(scores, gold)
-    candidates = (np.sort(scores)[1:] + np.sort(scores)[:-1]) / 2
-    best = max(metrics.matthews(gold, (scores > c).astype(int)) for c in candidates)
-    assert metrics.matthews(gold, (scores > chosen).astype(int)) == pytest.approx(best)
+DATA = SHARED / 'data'
+real_data = pytest.mark.skipif(not DATA.exists(), reason='the data sets are not beside the clone')
 
 
 @pytest.fixture(scope='module')
@@ -86,31 +49,189 @@ def test_every_saved_step_is_scored_and_its_predictions_recompute(pretrained, tm
         _, gold, scores = metrics.read_predictions(row['predictions'])
         assert metrics.compute([row['metric']], gold, scores) == {row['metric']: row['value']}
         assert row['n'] == 13 and row['threshold'] < 0 and len(row['digest']) == 16
+        assert row['group'] is None and row['skipped'] == 0 and row['split'] == 'dev'
+        assert sorted(row['files']) == ['dev.tsv', 'train.tsv']  # the threshold comes from the training split
 
 
-def test_one_step_can_be_chosen(pretrained, tmp_path):
-    rows = zero_shot.run(config('cola', pretrained, cola(tmp_path / 'cola'), step=2))
-    assert {row['step'] for row in rows} == {2}
+def test_steps_can_be_chosen_in_the_config_or_by_the_caller(pretrained, tmp_path):
+    wanted = config('cola', pretrained, cola(tmp_path / 'cola'))
+    assert {row['step'] for row in zero_shot.run(override(wanted, {'step': 2}))} == {2}
+    assert {row['step'] for row in zero_shot.run(override(wanted, {'step': None}), steps=[4])} == {4}
 
 
-@pytest.mark.parametrize('overrides, message', [
-    ({'step': 3}, 'no checkpoint of step 3; there are 2, 4'), ({'init_from': None}, 'give --config.init_from'),
-    ({'init_from': 'nowhere'}, 'nowhere: not a run directory'), ({'task': 'rte'}, "no zero-shot evaluator for 'rte'"),
-    ({'data__dir': 'nowhere'}, 'nowhere/.*tsv: no such file')])
-def test_a_mistake_is_named(pretrained, tmp_path, overrides, message):
-    with pytest.raises(UserError, match=message):
-        zero_shot.run(override(config('cola', pretrained, cola(tmp_path / 'cola')), overrides))
+def test_the_same_scoring_is_recorded_once(pretrained, tmp_path):
+    wanted = config('cola', pretrained, cola(tmp_path / 'cola'), results=str(tmp_path / 'results.jsonl'), step=4)
+    first, second = zero_shot.run(wanted), zero_shot.run(wanted)
+    assert [row['value'] for row in first] == [row['value'] for row in second]
+    assert len(results.read(tmp_path / 'results.jsonl')) == 2
+
+
+def test_the_key_says_whether_a_row_was_made_from_the_same_things(pretrained, tmp_path):
+    wanted = config('cola', pretrained, cola(tmp_path / 'cola'))
+    key = zero_shot.key(wanted, 4)
+    assert {row['key'] for row in zero_shot.run(wanted, steps=[4])} == {key}
+    assert key == zero_shot.key(override(wanted, {'tokens_per_batch': 64}), 4)  # changes no value
+    keys = [key, zero_shot.key(wanted, 2), zero_shot.key(wanted, 4, code='other'),
+            zero_shot.key(override(wanted, {'data__rows': 5}), 4)]
+    override(wanted, {'data__rows': None})
+    keys.append(zero_shot.key(override(wanted, {'data__skip_bad': True}), 4))
+    override(wanted, {'data__skip_bad': False})
+    with open(tmp_path / 'cola' / 'train.tsv', 'a') as file:
+        file.write('gj04\t1\t\tThe cat sat.\n')
+    keys.append(zero_shot.key(wanted, 4))
+    assert len(set(keys)) == len(keys) == 6
+
+
+def test_a_subset_of_rows_is_always_the_same_and_leaves_the_other_predictions_alone(pretrained, tmp_path):
+    data = cola(tmp_path / 'cola')
+    everything = zero_shot.run(config('cola', pretrained, data, step=4))
+    some = [zero_shot.run(config('cola', pretrained, data, step=4, data__rows=5)) for _ in range(2)]
+    assert [row['n'] for rows in some for row in rows] == [5] * 4
+    ids = [metrics.read_predictions(rows[0]['predictions'])[0] for rows in (everything, *some)]
+    assert ids[1] == ids[2] == sorted(ids[1], key=int) and set(ids[1]) < set(ids[0]) and len(ids[0]) == 13
+
+
+def test_bad_rows_are_left_out_where_that_is_asked_for(pretrained, tmp_path, capsys):
+    data = cola(tmp_path / 'cola')
+    with open(data / 'dev.tsv', 'a') as file:
+        file.write('gj04\t1\t\tthe\ngj04\t7\t\tthe cat sat\n')  # one token; no such label
+    with pytest.raises(UserError, match='row 15'):
+        zero_shot.run(config('cola', pretrained, data, step=4))
+    rows = zero_shot.run(config('cola', pretrained, data, step=4, data__skip_bad=True))
+    assert [(row['n'], row['skipped']) for row in rows] == [(13, 2)] * 2
+    assert 'cola: 2 bad row(s) left out, the first: ' in capsys.readouterr().out
 
 
 def test_a_text_of_one_token_names_its_row(pretrained, tmp_path):
     data = cola(tmp_path / 'cola')
     with open(data / 'dev.tsv', 'a') as file:
         file.write('gj04\t1\t\tthe\n')
-    with pytest.raises(UserError, match='row 14: 0 of 1 tokens to score'):
+    with pytest.raises(UserError, match='cola dev: row 1[34]: 0 of 1 tokens to score'):
         zero_shot.run(config('cola', pretrained, data))
 
 
+def test_the_estimate_of_tokens_counts_what_is_scored_with_its_padding(pretrained, tmp_path):
+    wanted = config('cola', pretrained, cola(tmp_path / 'cola'))
+    assert zero_shot.tokens(wanted) % 16 == 0
+    assert 53 * 16 <= zero_shot.tokens(wanted) <= 53 * 64  # 40 rows of train and 13 of dev
+    assert 10 * 16 <= zero_shot.tokens(override(wanted, {'data__rows': 5})) <= 10 * 64
+
+
+@pytest.mark.parametrize('overrides, message', [
+    ({'step': 3}, 'no checkpoint of step 3; there are 2, 4'), ({'init_from': None}, 'give --config.init_from'),
+    ({'init_from': 'nowhere'}, 'nowhere: not a run directory'), ({'task': 'rte'}, "no zero-shot evaluator for 'rte'"),
+    ({'data__dir': 'nowhere'}, 'nowhere/.*tsv: '), ({'data__dir': ''}, 'give --config.data.dir'),
+    ({'data__split': 'best'}, "cola has no split 'best'"), ({'data__split': 'test'}, 'cola'),
+    ({'data__rows': 0}, 'config.data.rows is 0, must be')])
+def test_a_mistake_is_named(pretrained, tmp_path, overrides, message):
+    with pytest.raises(UserError, match=message):
+        zero_shot.run(override(config('cola', pretrained, cola(tmp_path / 'cola')), overrides))
+
+
+def race(directory):
+    """Two passages, one a level; returns the directory."""
+    for level, answers in (('middle', 'AB'), ('high', 'CDA')):
+        passage = {'article': 'The cat sat on a mat while red dogs ran. ' * 9, 'id': f'{level}1.txt',
+                   'questions': ['The cat sat on _ .'] * len(answers),
+                   'options': [['a mat', 'a hill', 'red dogs that ran', 'bread']] * len(answers),
+                   'answers': list(answers)}
+        (directory / 'dev' / level).mkdir(parents=True)
+        (directory / 'dev' / level / '1.txt').write_text(json.dumps(passage))
+    return directory
+
+
+def test_race_is_reported_for_all_questions_and_for_each_level(pretrained, tmp_path):
+    rows = zero_shot.run(config('race', pretrained, race(tmp_path / 'RACE'), step=4,
+                                results=str(tmp_path / 'results.jsonl')))
+    assert [(row['group'], row['n']) for row in rows] == [(None, 5), ('middle', 2), ('high', 3)]
+    whole, middle, high = (row['value'] * row['n'] for row in rows)
+    assert whole == pytest.approx(middle + high)
+    assert results.read(tmp_path / 'results.jsonl') == rows  # also where two of them have the same value
+
+
+def dpr(directory):
+    """The traps: letters of the pronoun in earlier words, long candidates, the pronoun first, one word left."""
+    directory.mkdir()
+    blocks = [('The cat there sat while he ran.', 'he', 'The cat that ran,a dog', 'The cat that ran'),
+              ('It ran over the hills.', 'It', 'The old dog,the bird', 'the bird'),
+              ('The dog that the child had lost saw him.', 'him', 'The dog,the child', 'the child'),
+              ('Birds sang to the child, and their river was near.', 'their', 'the birds,the child', 'the child')]
+    text = '\n\n'.join('\n'.join(block) for block in blocks) + '\n'
+    (directory / 'test.c.txt').write_text(text)
+    return directory
+
+
+def test_dpr_finds_the_pronoun_and_scores_what_comes_after_it(pretrained, tmp_path):
+    data, tokenizer = dpr(tmp_path / 'dpr'), workdir.load(pretrained).tokenizer()
+    rows = heuristics.encode_all(heuristics.get('dpr'), tasks.get('dpr').read(str(data), 'test'), tokenizer, 64, 'dpr')
+    scored = [[tokenizer.decode(ids[-n:]) for ids, n in row.sequences] for row in rows]
+    assert scored == [['ran .'] * 2, ['ran over the hills .'] * 2, ['.'] * 2, ['river was near .'] * 2]
+    assert tokenizer.decode(rows[0].sequences[0][0]) == 'the cat there sat while the cat that ran ran .'
+    found = zero_shot.run(config('dpr', pretrained, data, step=4))
+    assert [(row['split'], row['n'], row['metric']) for row in found] == [('test', 4, 'accuracy')]
+
+
+def test_tfds_gives_the_figures_of_the_official_files(pretrained, tmp_path, monkeypatch):
+    data, records = dpr(tmp_path / 'dpr'), []
+    for block in (data / 'test.c.txt').read_text().split('\n\n'):
+        sentence, pronoun, candidates, right = block.strip().split('\n')
+        records.append((sentence, {'sentence': sentence, 'pronoun': pronoun, 'candidates': candidates.split(','),
+                                   'label': candidates.split(',').index(right)}))
+    prepared = tmp_path / 'prepared.array_record'
+    prepared.write_text('records')
+    monkeypatch.setattr(tfds_source, 'records', lambda directory, source, features: records)
+    monkeypatch.setattr(tfds_source, 'files', lambda directory, source: [str(prepared)])
+    official, tfds = (zero_shot.run(config('dpr', pretrained, where, step=4)) for where in (data, 'tfds:'))
+    assert [(row['n'], row['value']) for row in official] == [(row['n'], row['value']) for row in tfds]
+    assert list(tfds[0]['files']) == ['prepared.array_record'] and tfds[0]['key'] != official[0]['key']
+
+
+def test_an_empty_rest_names_its_row_in_the_file(pretrained, tmp_path):
+    data = dpr(tmp_path / 'dpr')
+    with open(data / 'test.c.txt', 'a') as file:
+        file.write('\nThe dog saw him\nhim\nThe dog,the child\nThe child\n')
+    with pytest.raises(UserError, match='test.c.txt.*: row 21: '):
+        zero_shot.run(config('dpr', pretrained, data, step=4))
+
+
+@real_data
+@pytest.mark.parametrize('task, directory, n', [('sst2', 'SST-2', 20), ('cola', 'CoLA', 20), ('dpr', 'DPR', 20)])
+def test_real_rows_are_scored(pretrained, tmp_path, task, directory, n):
+    rows = zero_shot.run(config(task, pretrained, DATA / directory, step=4, data__rows=n, data__skip_bad=True,
+                                results=str(tmp_path / 'results.jsonl')))
+    assert all(0 < row['n'] <= n and np.isfinite(row['value']) for row in rows)
+    assert rows[0]['n'] >= n - 10  # the tiny vocabulary spells some rows beyond its context of 64
+
+
+@real_data
+def test_real_questions_of_race_are_scored(pretrained, tmp_path):
+    with tarfile.open(DATA / 'RACE.tar.gz') as archive:
+        wanted = [member for member in archive if member.name.startswith('RACE/dev/middle/')][:3]
+        archive.extractall(tmp_path, wanted, filter='data')
+    rows = zero_shot.run(config('race', pretrained, tmp_path / 'RACE', step=4, data__skip_bad=True))
+    assert rows[0]['n'] + rows[0]['skipped'] >= 6 and rows[0]['value'] == rows[1]['value']
+    assert rows[1]['group'] == 'middle' and len(rows) == 2  # a level without questions has no row
+
+
+@real_data
 @pytest.mark.skipif(not (SHARED / 'openai_vocab').exists(), reason='the published vocabulary is not beside the clone')
-def test_the_published_ids_of_the_sst2_words_are_the_recipes():
-    published = from_published(SHARED / 'openai_vocab/encoder_bpe_40000.json', SHARED / 'openai_vocab/vocab_40000.bpe')
-    assert [published.encode(word) for word in ('very', 'positive', 'negative')] == [[963], [6353], [9503]]
+def test_every_sentence_of_dpr_is_cut_where_its_candidate_ends():
+    tokenizer = from_published(SHARED / 'openai_vocab/encoder_bpe_40000.json', SHARED / 'openai_vocab/vocab_40000.bpe')
+    for split in ('train', 'test'):
+        examples = tasks.get('dpr').read(str(DATA / 'DPR'), split)
+        rows = heuristics.encode_all(heuristics.get('dpr'), examples, tokenizer, 512, split)
+        for example, row in zip(examples, rows):
+            for candidate, (ids, n) in zip(example.choices, row.sequences):
+                assert ids[:-n] == tokenizer.encode(example.texts[0] + candidate)
+                assert ids[-n:] == tokenizer.encode(example.texts[1])
+                assert ids == tokenizer.encode(example.texts[0] + candidate + example.texts[1])
+
+
+def test_the_command_scores_and_a_mistake_is_one_line(pretrained, tmp_path):
+    data = dpr(tmp_path / 'dpr')
+    arguments = ['--config=configs/zero_shot.py:dpr', f'--config.init_from={pretrained}', f'--config.data.dir={data}',
+                 '--config.step=4']
+    assert 'dpr zero-shot, step 4: accuracy' in command('zero_shot', *arguments, check=0).stdout
+    shutil.rmtree(data)
+    done = command('zero_shot', *arguments, check=1)
+    assert done.stderr.startswith('error: ') and done.stderr.count('\n') == 1

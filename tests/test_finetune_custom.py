@@ -1,0 +1,131 @@
+"""A user's own set, described by fields and no code: inspected, fine-tuned on, scored and predicted."""
+import json
+import random
+import sys
+
+import pytest
+from tiny import ROOT, command, corpus, load_config, override, pretrain_config
+
+sys.path.insert(0, str(ROOT))
+
+from gpt1_jax import evaluation, finetune, pretrain, results, workdir  # noqa: E402
+from gpt1_jax.errors import UserError  # noqa: E402
+
+WORDS = ('cat', 'mat', 'moon', 'hill', 'bread')
+
+
+@pytest.fixture(scope='module')
+def pretrained(tmp_path_factory):
+    base = tmp_path_factory.mktemp('custom')
+    config = pretrain_config(corpus(base / 'text'), model__n_ctx=64, train__steps=4, checkpoint__every=4)
+    return pretrain.run(config, base / 'run').path
+
+
+def five_choice(directory, form):
+    """Rows of five choices but one in four of four; form: 'csv' or 'jsonl'. Returns what to override in the config."""
+    for split, n in (('train', 24), ('dev', 9), ('new', 5)):
+        records = [{'id': f'{split}{i}', 'passage': 'The cat, "red" as bread,\nsat on a mat. ' * (1 + i % 3),
+                    'question': 'Where?', 'choices': list(WORDS[:5 - (i % 4 == 0)]), 'answer': 'ABCD'[i % 4]}
+                   for i in range(n)]
+        if form == 'jsonl':
+            text = ''.join(json.dumps(record) + '\n' for record in records)
+        else:
+            text = 'id,passage,question,a,b,c,d,e,answer\n' + ''.join(
+                ','.join([r['id'], '"' + r['passage'].replace('"', '""') + '"', r['question'],
+                          *(r['choices'] + [''])[:5], r['answer']]) + '\n' for r in records)
+        (directory / f'{split}.{form}').write_text(text)
+    files = {f'custom__files__{split}': f'{name}.{form}'
+             for split, name in (('train', 'train'), ('dev', 'dev'), ('unlabelled', 'new'))}
+    return files | (dict(custom__format='jsonl', custom__choices=('choices',), custom__max_choices=5)
+                    if form == 'jsonl' else {})
+
+
+def rating(directory, _):
+    rng = random.Random(0)
+    rows = [f'"{" ".join(rng.choices(WORDS, k=5))}, {i}",{1 + i % 13 / 2}\n' for i in range(40)]
+    (directory / 'train.csv').write_text('text,score\n' + ''.join(rows))
+    return {}
+
+
+def squared(directory, _):
+    return rating(directory, _) | {'custom__squared': True}
+
+
+def two_premises(directory, _):
+    for split, n in (('train', 24), ('dev', 9)):
+        labels = 'entailment', 'neutral', 'contradiction'
+        rows = [f'The cat sat.\tA "mat {i}.\tThe {WORDS[i % 5]} sat.\t{labels[i % 3]}\n' for i in range(n)]
+        (directory / f'{split}.tsv').write_text('premise1\tpremise2\thypothesis\tlabel\n' + ''.join(rows))
+    return {}
+
+
+def config_of(example, directory, pretrained, **overrides):
+    small = dict(data__dir=str(directory), init_from=str(pretrained), batch__size=8, batch__eval_size=8,
+                 batch__lengths=1, train__epochs=1, log_every=1)
+    return override(load_config('custom', example), small | overrides)
+
+
+@pytest.mark.parametrize('example, make, form, n, metrics, width', [
+    ('five_choice', five_choice, 'csv', 9, ['accuracy'], 5), ('five_choice', five_choice, 'jsonl', 9, ['accuracy'], 5),
+    ('rating', rating, None, 4, ['pearson', 'spearman'], 1), ('rating', squared, None, 4, ['pearson', 'spearman'], 1),
+    ('two_premises', two_premises, None, 9, ['accuracy'], 3)])
+def test_each_example_trains_and_is_scored(pretrained, tmp_path, example, make, form, n, metrics, width):
+    config = config_of(example, tmp_path, pretrained, **make(tmp_path, form))
+    rows = finetune.run(config, tmp_path / 'run')
+    assert [row['metric'] for row in rows] == metrics and all(-1 <= row['value'] <= 1 for row in rows)
+    assert rows[0]['task'] == example and rows[0]['n'] == n
+    predictions = results.read(tmp_path / 'run' / 'predictions_dev.jsonl')
+    assert len(predictions) == n and max(len(p['scores']) for p in predictions) == width
+    if example == 'five_choice':
+        assert [p['id'] for p in predictions] == [f'dev{i}' for i in range(9)]
+        assert [p['gold'] for p in predictions] == [0, 1, 2, 3, 0, 1, 2, 3, 0]
+    # What the run's directory holds is enough to score again.
+    again = evaluation.evaluate_run(workdir.load(tmp_path / 'run'), 'dev')
+    assert [row['value'] for row in again] == [row['value'] for row in rows]
+
+
+def test_columns_and_a_json_list_train_to_the_same_weights(pretrained, tmp_path):
+    digests = []
+    for form in ('csv', 'jsonl'):
+        config = config_of('five_choice', tmp_path, pretrained, **five_choice(tmp_path, form))
+        digests.append(finetune.run(config, tmp_path / form)[0]['digest'])
+    assert digests[0] == digests[1]
+
+
+def test_rows_without_labels_are_predicted(pretrained, tmp_path):
+    config = config_of('five_choice', tmp_path, pretrained, **five_choice(tmp_path, 'csv'))
+    finetune.run(config, tmp_path / 'run')
+    assert evaluation.evaluate_run(workdir.load(tmp_path / 'run'), 'unlabelled') == []
+    predictions = results.read(tmp_path / 'run' / 'predictions_unlabelled.jsonl')
+    assert [p['gold'] for p in predictions] == [None] * 5 and predictions[4]['id'] == 'new4'
+
+
+def test_a_bad_row_stops_or_is_left_out_as_asked(pretrained, tmp_path, capsys):
+    make = two_premises(tmp_path, None)
+    with open(tmp_path / 'train.tsv', 'a') as file:
+        file.write('The cat sat.\t\tThe moon sat.\tneutral\n')
+    with pytest.raises(UserError, match=r'train.tsv: row 26: premise2 is empty'):
+        finetune.run(config_of('two_premises', tmp_path, pretrained, **make), tmp_path / 'run')
+    finetune.run(config_of('two_premises', tmp_path, pretrained, data__skip_bad=True, **make), tmp_path / 'run')
+    assert '1 bad row(s) left out' in capsys.readouterr().out
+
+
+def test_a_mistake_in_the_description_is_told_before_anything_is_read(tmp_path):
+    config = config_of('rating', tmp_path / 'nowhere', tmp_path / 'nothing', custom__cut='body')
+    with pytest.raises(UserError, match=r"config.custom.cut is 'body', must be a column of segments \(text\)"):
+        finetune.run(config, tmp_path / 'run')
+
+
+def test_the_command_line_shows_rows_and_trains_nothing(pretrained, tmp_path):
+    five_choice(tmp_path, 'csv')
+    found = command('finetune', '--config=configs/custom.py:five_choice', f'--config.data.dir={tmp_path}',
+                    f'--config.init_from={pretrained}', '--inspect', '--config.custom.cut=',
+                    "--config.custom.segments=(('passage',),('question',))",
+                    '--config.custom.files.test=dev.csv', check=0)
+    assert 'row train0' in found.stdout and '<delimiter>' in found.stdout and 'choices a row  4   6' in found.stdout
+    assert not (tmp_path / 'run').exists()
+
+
+def test_an_unknown_example_is_one_line_with_the_near_miss(tmp_path):
+    found = command('finetune', '--config=configs/custom.py:ratin', f'--workdir={tmp_path / "run"}')
+    assert found.returncode and 'Did you mean "rating"' in found.stderr and 'Traceback' not in found.stderr

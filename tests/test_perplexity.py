@@ -1,0 +1,158 @@
+"""Perplexity over windows, against a softmax by hand, and the figures made of it."""
+import functools
+import math
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tiny import command, corpus, pretrain_config
+
+from gpt1_jax import checkpoint, perplexity, pretrain, results, scoring, sharding, workdir
+from gpt1_jax.data import tokens
+from gpt1_jax.errors import UserError
+from gpt1_jax.model import GPT, GPTConfig, Table
+
+MODEL = GPT(GPTConfig(vocab_size=30, n_ctx=8, n_embd=16, n_layer=2, n_head=4, n_inner=32))
+PARAMS = jax.tree.map(lambda x: x * 10, MODEL.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params'])
+MESH = sharding.make_mesh(devices=jax.devices()[:1])
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def logits_of(model, params, ids):
+    hidden, table = model.apply({'params': params}, ids[None])
+    return hidden[0] @ table.tokens.T
+
+
+def nats_of(model, params, ids, t, context):
+    """-log P of ids[t] after ids[context:t], by a forward pass over those, and zeros after them that it cannot see."""
+    seen = np.zeros(model.config.n_ctx, np.int32)
+    seen[:t - context] = ids[context:t]
+    logits = np.asarray(logits_of(model, params, seen)[t - context - 1], np.float64)
+    return -logits[ids[t]] + math.log(np.exp(logits).sum())
+
+
+def context_of(t, n_ctx, stride):
+    """Where the first window that holds the target t begins."""
+    return max(0, math.ceil((t - n_ctx) / stride)) * stride
+
+
+@pytest.mark.parametrize('stride', [1, 3, 8])
+@pytest.mark.parametrize('length', [2, 5, 9, 10, 29])
+def test_every_token_after_the_first_is_scored_once_in_its_window(stride, length):
+    ids = np.random.default_rng(length).integers(0, 30, length).astype(np.int32)
+    expected = sum(nats_of(MODEL, PARAMS, ids, t, context_of(t, 8, stride)) for t in range(1, length))
+    for tokens_per_batch in (8, 4096):
+        nats, scored = perplexity.score(MODEL, PARAMS, MESH, ids, stride, tokens_per_batch)
+        assert scored == length - 1
+        assert nats == pytest.approx(expected, rel=1e-4)
+
+
+def test_at_stride_one_each_token_has_the_longest_context_and_at_the_full_stride_windows_do_not_overlap():
+    assert [context_of(t, 8, 1) for t in (1, 8, 9, 20)] == [0, 0, 1, 12]
+    assert [context_of(t, 8, 8) for t in (1, 8, 9, 16, 17)] == [0, 0, 8, 8, 16]
+
+
+def test_a_text_within_the_context_is_one_forward_pass():
+    ids = np.arange(8, dtype=np.int32)
+    hidden, table = MODEL.apply({'params': PARAMS}, jnp.array([ids[:-1]]))
+    logs = jax.nn.log_softmax(hidden[0] @ table.tokens.T)
+    expected = -float(sum(logs[t, ids[t + 1]] for t in range(7)))
+    for stride in (1, 8):
+        assert perplexity.score(MODEL, PARAMS, MESH, ids, stride)[0] == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_model_without_an_opinion_has_the_size_of_its_vocabulary():
+    class Uniform:
+        config = types.SimpleNamespace(n_ctx=8)
+
+        def apply(self, variables, inputs, key=None):  # special and position rows stand ready to win
+            return jnp.zeros((*inputs.shape, 4)), Table(jnp.ones((30, 4)), jnp.ones((3, 4)), jnp.ones((8, 4)))
+    for stride in (1, 5, 8):
+        nats, scored = perplexity.score(Uniform(), {}, MESH, np.arange(30, dtype=np.int32), stride)
+        assert math.exp(nats / scored) == pytest.approx(30, rel=1e-6)
+
+
+@pytest.fixture(scope='module')
+def pretrained(tmp_path_factory):
+    base = tmp_path_factory.mktemp('perplexity')
+    config = pretrain_config(corpus(base / 'text'), train__steps=4, checkpoint__every=2, checkpoint__keep_steps=(2,),
+                             eval__every=2, eval__windows=10_000)
+    return pretrain.run(config, base / 'run').path
+
+
+def test_the_row_holds_the_figures_and_what_made_them(pretrained, tmp_path):
+    for name, text in {'a': 'The cat sat.\nRed dogs ran, naïve.', 'b': ' \n', 'c': 'Old birds  sang!'}.items():
+        (tmp_path / f'{name}.txt').write_text(text, encoding='utf-8')
+    row = perplexity.evaluate(pretrained, text=str(tmp_path), stride=4, path=tmp_path / 'results.jsonl')
+    assert results.read(tmp_path / 'results.jsonl') == [row]
+    run = workdir.load(pretrained)
+    tokenizer = run.tokenizer()
+    ids = np.array([*tokenizer.encode('the cat sat.\nred dogs ran, naïve.'), tokenizer.newline_id,
+                    *tokenizer.encode('old birds sang!'), tokenizer.newline_id])
+    model, params = scoring.restore(run, 4, sharding.make_mesh())
+    nats = sum(nats_of(model, params, ids, t, context_of(t, 16, 4)) for t in range(1, len(ids)))
+    assert row['n'] == len(ids) - 1 and row['tokens'] == len(ids)
+    assert row['value'] == pytest.approx(math.exp(nats / (len(ids) - 1)), rel=1e-4)
+    assert (row['documents'], row['words'], row['bytes']) == (3, 10, 34 + 2 + 16)
+    assert row['per_word'] == pytest.approx(math.exp(nats / 10), rel=1e-3)
+    assert row['bits_per_byte'] == pytest.approx(nats / math.log(2) / 52, rel=1e-4)
+    assert (row['kind'], row['step'], row['n_ctx'], row['stride']) == ('perplexity', 4, 16, 4)
+    assert sorted(row['files']) == ['a.txt', 'b.txt', 'c.txt']
+    assert row['digest'] == checkpoint.params_digest(checkpoint.read_meta(run.checkpoints, 4))
+
+
+def test_prepared_tokens_give_the_validation_perplexity_of_pretraining(pretrained):
+    row = perplexity.evaluate(pretrained, tokens=pretrained / 'tokens', step=2)
+    logged = {r['step']: r['valid_loss'] for r in results.read(workdir.load(pretrained).metrics) if 'valid_loss' in r}
+    stream = tokens.open_split(pretrained / 'tokens', 'valid')
+    left_over = (stream.n_tokens - 1) % 16  # pretraining's windows are whole
+    assert row['n'] == stream.n_tokens - 1
+    run = workdir.load(pretrained)
+    model, params = scoring.restore(run, 2, sharding.make_mesh())
+    ids = np.concatenate(stream.shards).astype(np.int32)
+    rest = sum(nats_of(model, params, ids, t, context_of(t, 16, 16)) for t in range(row['n'] - left_over + 1, len(ids)))
+    whole = math.log(row['value']) * row['n'] - rest
+    assert whole / (row['n'] - left_over) == pytest.approx(logged[2], rel=1e-4)
+    assert row['per_word'] is row['bits_per_byte'] is row['words'] is None
+
+
+def test_the_text_of_a_split_gives_the_figure_of_its_tokens(pretrained, tmp_path):
+    tokenizer = workdir.load(pretrained).tokenizer()
+    stream = tokens.open_split(pretrained / 'tokens', 'valid')
+    (tmp_path / 'valid.txt').write_text(tokenizer.decode(np.concatenate(stream.shards)))
+    text = perplexity.evaluate(pretrained, text=str(tmp_path / 'valid.txt'))
+    assert text['value'] == perplexity.evaluate(pretrained, tokens=pretrained / 'tokens')['value']
+
+
+@pytest.mark.parametrize('text, more, message', [
+    ('', {}, 'the text has 0 token'), (' \n\n', {}, 'the text has 0 token'), ('.', {}, 'has 1 token'),
+    ('a b', {'stride': 17}, 'stride = 17, must be from 1 to the context, 16'), ('a b', {'stride': 0}, 'stride = 0'),
+    ('a b', {'step': 3}, 'no checkpoint of step 3; there are 2, 4'), ('a b', {'tokens': 'x'}, 'give either --text'),
+    (None, {}, 'give either --text'), (None, {'tokens': 'nowhere'}, 'nowhere: not a prepared corpus')])
+def test_a_mistake_is_named(pretrained, tmp_path, text, more, message):
+    if text is not None:
+        (tmp_path / 'a.txt').write_text(text)
+        more = more | {'text': str(tmp_path / 'a.txt')}
+    with pytest.raises(UserError, match=message):
+        perplexity.evaluate(pretrained, **more)
+
+
+def test_tokens_of_another_vocabulary_are_refused(pretrained, tmp_path):
+    from gpt1_jax.prepare import prepare
+    prepare(tmp_path / 'other', corpus=str(corpus(tmp_path / 'text')), valid='0.2', merges=20, processes=1)
+    with pytest.raises(UserError, match='tokens of another vocabulary'):
+        perplexity.evaluate(pretrained, tokens=tmp_path / 'other')
+
+
+def test_the_command_prints_window_stride_and_the_note(pretrained, tmp_path):
+    (tmp_path / 'a.txt').write_text('The cat sat on a mat while red dogs ran over green hills and old birds sang.')
+    done = command('perplexity', f'--init_from={pretrained}', f'--text={tmp_path / "a.txt"}', '--stride=2', check=0)
+    for line in ('windows of 16 tokens at stride 2', 'perplexity per token ', 'perplexity per word ', 'bits per byte ',
+                 "note: the paper's 18.4"):
+        assert line in done.stdout
+    done = command('perplexity', f'--init_from={pretrained}', f'--tokens={pretrained / "tokens"}', check=0)
+    assert 'n/a' in done.stdout and results.read(workdir.load(pretrained).results)[-1]['split'] == 'valid'
+    done = command('perplexity', f'--init_from={pretrained}', '--text=nowhere', check=1)
+    assert done.stderr == 'error: nowhere: no such file or directory\n'
