@@ -5,11 +5,15 @@ import matplotlib
 
 matplotlib.use('Agg')
 import matplotlib.pyplot as plt  # noqa: E402
+from matplotlib.lines import Line2D  # noqa: E402
 from matplotlib.ticker import FuncFormatter, NullLocator  # noqa: E402
+from matplotlib.transforms import ScaledTranslation  # noqa: E402
 
 # One meaning, one colour, in every figure; told apart by colour-blind readers too (Okabe and Ito).
 COLOURS = {'pretrained': '#0072B2', 'scratch': '#D55E00', 'baseline': '#7F7F7F', 'train': '#56B4E9', 'valid': '#0072B2',
-           'chance': '#B0B0B0'}
+           'chance': '#B0B0B0', 'race': '#009E73', 'mnli': '#332288', 'sst2': '#CC79A7', 'dpr': '#E69F00',
+           'cola': '#000000'}
+MARKERS = {'race': 'o', 'mnli': 's', 'sst2': '^', 'dpr': 'D', 'cola': 'v'}  # for those who see no colours
 STYLE = {'figure.dpi': 150, 'font.size': 10, 'axes.spines.top': False, 'axes.spines.right': False, 'axes.grid': True,
          'grid.color': '#E6E6E6', 'axes.axisbelow': True, 'legend.frameon': False}
 PERCENT = FuncFormatter(lambda value, _: f'{100 * value:.0f}')
@@ -100,4 +104,93 @@ def zero_shot(path, points: Sequence[dict], chance: float = 0.5, title: str = 'Z
         axes.set_ylim(min(chance - 0.08, *lows) - 0.01, max(*highs, 0) + 0.06)
         axes.set(title=title, xlabel='pretraining updates (log scale)', ylabel='accuracy (%)')
         axes.legend(loc='upper left')
+        save(figure, path)
+
+
+def apart(steps: Sequence[int], most: int = 12) -> list[int]:
+    """Those of the ascending steps that have room for a label on a log scale, the last one among them."""
+    positive = [step for step in steps if step > 0]
+    if not positive:
+        return list(steps)
+    ratio = (positive[-1] / positive[0]) ** (1 / most)
+    kept = [positive[-1]]
+    for step in reversed(positive[:-1]):
+        if step * ratio < kept[-1] * 1.001:
+            kept.append(step)
+    return [step for step in steps if step <= 0] + kept[::-1]
+
+
+def layers_transferred(path, curves: Sequence[dict], title: str = 'Figure 2 (left): layers transferred'):
+    """Figure 2, left: accuracy after fine-tuning against the pretrained layers that it began with.
+
+    curves: [{'task': 'mnli' | 'race', 'name': 'MultiNLI', 'split': 'dev' | 'train', 'points': [{'layers', 'value',
+    'low', 'high'}]}], fractions; layers is -1 for nothing, 0 for the embeddings, n for the first n blocks. Dev is solid
+    with a band of its 95% intervals, train dashed.
+    """
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(6.4, 4.2))
+        ticks = sorted({point['layers'] for curve in curves for point in curve['points']})
+        for curve in curves:
+            points = sorted(curve['points'], key=lambda point: point['layers'])
+            x, values, lows, highs = ([point[name] for point in points] for name in ('layers', 'value', 'low', 'high'))
+            colour = COLOURS[curve['task']]
+            if curve['split'] == 'dev':
+                axes.fill_between(x, lows, highs, color=colour, alpha=0.15, linewidth=0)
+            axes.plot(x, values, color=colour, marker=MARKERS[curve['task']], markersize=5, linewidth=1.6,
+                      linestyle='-' if curve['split'] == 'dev' else '--',
+                      markerfacecolor=colour if curve['split'] == 'dev' else 'white',
+                      label=f'{curve["name"]} {curve["split"].capitalize()}')
+        axes.set_xticks(ticks, ['none' if tick < 0 else str(tick) for tick in ticks])
+        axes.yaxis.set_major_formatter(PERCENT)
+        axes.set(title=title, ylabel='accuracy (%)',
+                 xlabel='# of layers transferred (none: no weights at all, 0: the embeddings alone)')
+        axes.legend(ncols=2, loc='upper center', bbox_to_anchor=(0.5, -0.16))
+        save(figure, path)
+
+
+def zero_shot_tasks(path, curves: Sequence[dict], title: str = 'Figure 2 (right): zero-shot performance'):
+    """Figure 2, right: tasks without fine-tuning against pretraining updates, 0 a random guess, 1 the state of the art.
+
+    curves: [{'task', 'name': 'sentiment analysis', 'model': 'Transformer' | 'LSTM', 'points': [{'step', 'value', 'low',
+    'high'}]}], normalised. The Transformer is solid, the LSTM dashed; beside each curve's last point stands its 95%
+    interval. Step 0 (before training) stands left of the log scale.
+    """
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(6.8, 4.6))
+        steps = sorted({point['step'] for curve in curves for point in curve['points']})
+        # Linear from 0 to the first saved step, where a logarithm has no place for 0; logarithmic beyond.
+        first = min([step for step in steps if step > 0], default=1)
+        axes.set_xscale('symlog', linthresh=first, linscale=0.5) if 0 in steps else axes.set_xscale('log')
+        for number, curve in enumerate(curves):
+            points = sorted(curve['points'], key=lambda point: point['step'])
+            x, values = ([point[name] for point in points] for name in ('step', 'value'))
+            solid, colour = curve['model'] == 'Transformer', COLOURS[curve['task']]
+            axes.plot(x, values, color=colour, marker=MARKERS[curve['task']], markersize=4, linewidth=1.5,
+                      linestyle='-' if solid else '--', markerfacecolor=colour if solid else 'white')
+            # One interval a curve, side by side: bands would hide each other and the curves.
+            beside = axes.transData + ScaledTranslation((8 + 5 * number) / 72, 0, figure.dpi_scale_trans)
+            axes.vlines(x[-1], points[-1]['low'], points[-1]['high'], color=colour, linewidth=1.5, transform=beside,
+                        linestyle='-' if solid else (0, (2, 1)), clip_on=False)
+        axes.axhline(0, color='#808080', linestyle=':', linewidth=1)
+        shown = [value for curve in curves for point in curve['points'] for value in (point['value'], point['low'],
+                                                                                      point['high'])]
+        if max(shown) > 0.5:  # not for a small model: all its curves would lie flat below
+            axes.axhline(1, color='#808080', linestyle=':', linewidth=1)
+            shown.append(1)
+        pad = 0.04 * (max(shown) - min(shown)) + 1e-3
+        axes.set_ylim(min(shown) - pad, max(shown) + pad)
+        ticks = apart(steps)
+        axes.set_xticks(ticks, [f'{step:,}' for step in ticks])
+        axes.xaxis.set_minor_locator(NullLocator())
+        if len(ticks) > 6:
+            plt.setp(axes.get_xticklabels(), rotation=45, ha='right')
+        axes.set(title=title, xlabel='# of pre-training updates (log scale)',
+                 ylabel='relative task performance\n(0: random guess, 1: state of the art)')
+        named = {curve['task']: curve['name'] for curve in curves}
+        handles = [Line2D([], [], color=COLOURS[task], marker=MARKERS[task], markersize=5, label=name)
+                   for task, name in named.items()]
+        models = dict.fromkeys(curve['model'] for curve in curves)
+        handles += [Line2D([], [], color='#404040', label=model, linestyle='-' if model == 'Transformer' else '--')
+                    for model in models]
+        axes.legend(handles=handles, loc='center left', bbox_to_anchor=(1.06, 0.5))
         save(figure, path)

@@ -1,0 +1,51 @@
+"""Sections 4 and 5: Tables 2 to 5, Figure 2 and the claims, at the paper's size.
+
+python -m experiments.table2_nli --config=configs/experiments.py --config.pretrained=runs/gpt1 \\
+    --config.lstm=runs/lstm --config.data=DATA --config.out=runs/paper
+
+The other scripts of experiments/ take the same arguments; rows in results.jsonl are shared by all of them.
+"""
+from ml_collections import ConfigDict, config_dict
+
+from configs import finetune
+
+GLUE = ('cola', 'sst2', 'mrpc', 'stsb', 'qqp', 'mnli', 'qnli', 'rte', 'wnli')
+
+
+def get_config():
+    config = ConfigDict()
+    config.pretrained = ''                 # directory of the pretrained run that everything starts from
+    config.lstm = config_dict.placeholder(str)     # directory of the pretrained LSTM; none: its rows are n/a
+    config.out = 'runs/experiments'        # directory of tables, figures, results.jsonl and the runs' directories
+    config.results = config_dict.placeholder(str)  # results.jsonl to read and append to; default OUT/results.jsonl
+    config.keep_checkpoints = False        # keep the weights of finished fine-tuning runs
+    config.any_version = False             # take rows that another version of the code made, too
+
+    config.data = ''                       # directory that holds the data sets
+    # 'tfds:' or 'tfds:DATA_DIR' reads prepared TFDS data. What is missing is n/a.
+    config.directories = ConfigDict({      # folder of each set in config.data
+        'cola': 'CoLA', 'sst2': 'SST-2', 'mrpc': 'MRPC', 'stsb': 'STS-B', 'qqp': 'QQP', 'mnli': 'MNLI', 'qnli': 'QNLI',
+        'rte': 'RTE', 'wnli': 'WNLI', 'snli': 'SNLI', 'scitail': 'SciTail', 'race': 'RACE', 'story_cloze': 'StoryCloze',
+        'dpr': 'DPR', 'wsc273': 'WSC273'})
+
+    config.seeds = (0,)                    # a fine-tuning run each, on the large sets
+    config.seeds_small = (0, 1, 2, 3, 4)   # on CoLA, MRPC, STS-B, RTE, Story Cloze and WNLI, whose runs differ most
+
+    config.finetune = finetune.get_config('')      # the paper's settings, for every task
+    config.tasks = ConfigDict()            # what a task changes of config.finetune; nothing in the paper
+
+    # Table 5: every combination, for the pretrained model and for the one without pretraining alike. Beside the
+    # paper's settings, the combination with the highest average is reported.
+    config.grid = ConfigDict({             # {field of config.finetune: values}
+        'optimizer': {'peak_rate': (6.25e-5, 1.25e-4, 2.5e-4)},
+        'train': {'epochs': (3, 10)}})
+    config.layers = (-1, *range(13))       # Figure 2, left: -1 nothing, 0 embeddings alone, n the first n blocks too
+    config.layer_tasks = ('mnli', 'race')  # Figure 2, left
+
+    config.zero_shot_tasks = ('cola', 'sst2', 'race', 'dpr')  # Figure 2, right
+    config.zero_shot = ConfigDict()        # what a task changes of configs/zero_shot.py
+
+    config.submission = ConfigDict()       # experiments.glue_submission: the fine-tuned run of each task
+    for task in GLUE:
+        config.submission[task] = config_dict.placeholder(str)  # its directory
+    return config

@@ -1,0 +1,55 @@
+"""Every table and figure in small: what `python -m experiments.small_cpu` runs, in about an hour on two CPU cores."""
+from ml_collections import ConfigDict
+
+from configs import experiments, pretrain
+
+SAVED = (50, 100, 200, 400, 800, 1600, 3000)  # updates whose zero-shot figures are plotted
+
+# Training rows where they are not 1,200, so that each run takes 5 to 20 seconds: rows of CoLA and SST-2 are short, the
+# others here have two sequences (both orders, both endings), RACE four, RTE long ones.
+ROWS = {'cola': 3000, 'sst2': 3000, 'mrpc': 500, 'stsb': 800, 'qqp': 800, 'story_cloze': 800, 'rte': 900, 'race': 480}
+
+
+def get_config():
+    config = experiments.get_config()
+    config.books = 50                      # training books used, evenly spaced by name: read once or so
+    config.valid_books = 4                 # of the validation books, where the corpus has some
+
+    p = config.pretrain = pretrain.get_config()
+    p.model.n_layer, p.model.n_embd, p.model.n_head, p.model.n_inner, p.model.n_ctx = 4, 128, 4, 512, 128
+    p.model.unroll = 4                     # faster on a CPU
+    p.tokenizer.vocab_size = 4096          # rows of the SentencePiece vocabulary
+    p.batch.size = 16                      # small batches: at this size updates count for more than their precision
+    p.optimizer.peak_rate, p.optimizer.warmup_steps = 1e-3, 300
+    p.train.steps = SAVED[-1]
+    p.eval.every, p.eval.windows, p.eval.batch_size = 1000, 256, 32
+    p.checkpoint.every, p.checkpoint.keep_steps, p.checkpoint.keep_latest = 1000, SAVED, 1
+    p.log_every = 100
+
+    config.pretrain_lstm = ConfigDict(p.to_dict())  # the same text and updates
+    config.pretrain_lstm.model.kind = 'lstm'        # the baseline of Table 5
+    config.pretrain_lstm.optimizer.peak_rate = 3e-3  # of 1e-3 and 3e-3 the better one for each kind of model
+    config.pretrain_lstm.model.n_units = 224        # as many parameters as the Transformer: 1.3 million
+    config.pretrain_lstm.model.unroll = 8           # time steps laid out in a row: faster on a CPU
+
+    f = config.finetune
+    f.optimizer.peak_rate = 5e-4           # a small model wants a higher rate
+    f.batch.size = 16                      # few rows: smaller batches make more updates of them
+    f.batch.eval_size = 64
+    f.batch.lengths = 2                    # one program is compiled for each
+    f.model.unroll = 4
+    f.data.train_rows, f.data.eval_rows = 1200, 500
+    f.log_every = 75
+
+    config.seeds, config.seeds_small = (0,), (0, 1, 2)  # a run each
+    config.tasks = ConfigDict()            # what a task changes of config.finetune
+    for task, rows in ROWS.items():
+        config.tasks[task] = ConfigDict({'data': {'train_rows': rows}})  # see ROWS
+    config.tasks.race.train = ConfigDict({'epochs': 2})  # 512 tokens a row
+    config.grid = ConfigDict({'optimizer': {'peak_rate': (5e-4, 1.5e-3)}})  # the first is the setting above
+    config.layers = (-1, *range(p.model.n_layer + 1))  # all there are
+
+    for task in config.zero_shot_tasks:
+        config.zero_shot[task] = ConfigDict({'data': {'rows': 800}})  # the same at every update
+    config.zero_shot.race.data.rows = 400  # four long choices
+    return config

@@ -1,0 +1,178 @@
+"""Section 4.2, GLUE: the zip that the leaderboard takes, from fine-tuned runs.
+
+python -m experiments.glue_submission --config=configs/experiments.py --out=submission.zip \\
+    --config.submission.cola=runs/cola --config.submission.mnli=runs/mnli ...
+
+Eleven files: nine tasks, MNLI's two test sets, and AX by the model of MNLI. A task without a run of its own is
+fine-tuned as in Tables 2 and 4, with its first seed, where --config.pretrained and --config.data are given. The
+parameters are those that were best on dev, as in the released code; --selection=final takes the last ones.
+experiments.glue_validator checks the zip before it gets its name, and the same predictions give the same bytes.
+"""
+import os
+import pathlib
+import zipfile
+
+import numpy as np
+from absl import flags
+from ml_collections import config_flags
+
+from experiments import glue_validator, planned
+from experiments import run as runs
+from experiments.glue_validator import MEMBERS
+from gpt1_jax import cli, evaluation, metrics, results, workdir
+from gpt1_jax.data import tasks
+from gpt1_jax.errors import UserError
+
+TASKS = tuple(dict.fromkeys(member.task for member in MEMBERS.values()))
+INCOMPLETE = 'a submission needs all nine tasks and their test files: '
+
+
+def run(config, out, selection='best', reuse=False, dry_run=False):
+    """Predict every test set with its task's run, and write the zip `out`; returns notes for the reader.
+
+    config: configs/experiments.py's; `submission` names a run directory for a task. selection: 'best' or 'final'
+    parameters. reuse: take the predictions that the runs hold already, where they do. dry_run: look for runs and files,
+    list what would be fine-tuned, and stop. UserError listing all runs and test files that are missing.
+    """
+    found = open_runs(config, dry_run)
+    if dry_run:
+        return []
+    members, indices, notes = {}, {}, []
+    for name, member in MEMBERS.items():
+        this = found[member.task]
+        path = this.predictions(member.split + ('_final' if selection == 'final' else ''))
+        if not (reuse and path.is_file()):
+            evaluation.evaluate_run(this, member.split, selection=selection)
+        ids, scores = read_scores(path)
+        examples = tasks.get(member.task).read(this.config['data']['dir'], member.split)
+        indices[name] = [example.id for example in examples]
+        if ids != indices[name]:
+            raise UserError(f'{path}: {len(ids):,} rows that are not the {len(examples):,} of the test file, in order '
+                            "(the run's config.data.eval_rows or skip_bad, or another file since)")
+        members[name] = lines(name, ids, scores, this.config['labels'])
+        if len(ids) != member.rows:
+            notes.append(f'{name} has {len(ids):,} rows, the published test set {member.rows:,}: the leaderboard '
+                         'would refuse it')
+    write(out, members, indices)
+    return notes
+
+
+def open_runs(config, dry_run=False):
+    """{task: workdir.Run}, those that `config.submission` names and, where there is a pretrained run, the others made.
+
+    UserError listing every run and test file that is missing, before any fine-tuning.
+    """
+    found, problems, unnamed = {}, [], []
+    for task in TASKS:
+        try:
+            if config.submission.get(task):
+                found[task] = _open(config.submission[task], task)
+            elif not (config.pretrained and config.data):
+                problems.append(f'{task}: no run: give --config.submission.{task}=DIR')
+            else:
+                unnamed.append(task)
+        except UserError as error:
+            problems.append(f'{task}: {error}')
+    for name, member in MEMBERS.items():
+        if member.task in found or member.task in unnamed:
+            directory = (found[member.task].config['data']['dir'] if member.task in found else
+                         planned.directory(config, member.task))
+            try:
+                tasks.get(member.task).files(directory, member.split)
+            except UserError as error:
+                problems.append(f'{name}: {error}')
+    if problems:
+        raise UserError(INCOMPLETE + '; '.join(problems))
+    wanted = [one for task in unnamed
+              for one in runs.plans(config, task, 'full', seeds=planned.seeds_of(config, task)[:1], keep=True)]
+    outcomes = runs.carry_out(config, wanted, dry_run) if wanted else []
+    lacking = [f'{one.planned.task}: {one.error}' for one in outcomes if one.status in ('no data', 'failed')]
+    if lacking:
+        raise UserError(INCOMPLETE + '; '.join(lacking))
+    return found | {one.planned.task: _open(one.rows[0]['run'], one.planned.task) for one in outcomes if one.rows}
+
+
+def lines(name, ids, scores, labels):
+    """The text of one member. scores: float[n, labels], or float[n, 1] of STS-B; labels: the names in score order."""
+    if MEMBERS[name].labels:
+        if scores.shape[1] != len(labels) or set(labels) != set(MEMBERS[name].labels):
+            raise UserError(f'{name}: {scores.shape[1]} scores a row for the labels {", ".join(labels)}, must be one '
+                            f'for each of {", ".join(MEMBERS[name].labels)}')
+        predictions = [labels[i] for i in scores.argmax(-1)]
+    else:
+        if scores.shape[1] != 1:
+            raise UserError(f'{name}: {scores.shape[1]} scores a row, must be one, the value itself')
+        # The leaderboard's range, which a squared loss may leave.
+        predictions = [f'{value:.3f}' for value in np.clip(scores[:, 0], 0, 5)]
+    return ''.join([f'{glue_validator.HEADER}\n', *(f'{a}\t{b}\n' for a, b in zip(ids, predictions, strict=True))])
+
+
+def write(out, members, indices):
+    """Write {name: text} as a zip, all of it or nothing. UserError where the validator finds a fault.
+
+    indices: {name: the test file's own}. The same members give the same bytes: no times, no compression.
+    """
+    out = pathlib.Path(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    partial = out.with_name(f'{out.name}.partial')
+    with open(partial, 'wb') as file:
+        with zipfile.ZipFile(file, 'w', zipfile.ZIP_STORED) as archive:
+            for name, text in members.items():
+                entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+                entry.create_system, entry.external_attr = 3, 0o644 << 16  # Unix wherever it was made
+                archive.writestr(entry, text)
+        file.flush()
+        os.fsync(file.fileno())
+    found = glue_validator.faults(partial, indices)
+    if found:
+        partial.unlink()
+        raise UserError(f'{out} not written: {"; ".join(found)}')
+    partial.replace(out)
+
+
+def read_scores(path):
+    """(ids, scores float[n, labels]) of a predictions file, labelled or not. UserError naming a wrong line."""
+    ids, scores = [], []
+    for number, row in enumerate(results.read(path), 1):
+        cause = metrics.wrong_with(row)
+        if cause is None and scores and len(row['scores']) != len(scores[0]):
+            cause = f'{len(row["scores"])} scores, the lines before have {len(scores[0])}'
+        if cause:
+            raise UserError(f'{path}: line {number}: {cause}')
+        ids.append(row['id'])
+        scores.append(row['scores'])
+    if not ids:
+        raise UserError(f'{path}: empty')
+    return ids, np.array(scores, np.float64)
+
+
+def _open(directory, task):
+    """The Run in a directory. UserError where it is not a run of the task, or has no weights."""
+    this = workdir.load(directory)
+    if this.config['kind'] != 'finetune' or this.config['task'] != task:
+        raise UserError(f'{directory}: a run of {this.config.get("task", "pretraining")}')
+    if not this.steps():
+        raise UserError(f'{directory}: no complete checkpoint (experiments delete those of their runs, but with '
+                        '--config.keep_checkpoints)')
+    return this
+
+
+def _define_flags():
+    config_flags.DEFINE_config_file('config', 'configs/experiments.py', 'Its `submission`: a run directory for a task.')
+    flags.DEFINE_string('out', 'submission.zip', 'The zip to write.')
+    flags.DEFINE_enum('selection', 'best', evaluation.SELECTIONS, 'Parameters: best on dev, or those of the last step.')
+    flags.DEFINE_bool('reuse', False, 'Take the predictions that the runs hold already, where they do.')
+    flags.DEFINE_bool('dry_run', False, 'Look for runs and test files, list what would be fine-tuned, and stop.')
+
+
+def main():
+    f = flags.FLAGS
+    notes = run(f.config, f.out, f.selection, f.reuse, f.dry_run)
+    if not f.dry_run:
+        print(f'{f.out}: {len(MEMBERS)} files, checked')
+    for note in notes:
+        print(f'note: {note}')
+
+
+if __name__ == '__main__':
+    cli.run(main, _define_flags)

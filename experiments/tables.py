@@ -1,0 +1,156 @@
+"""Markdown tables of fine-tuned figures beside the paper's, from the outcomes of a list of runs.
+
+Where the labels of the paper's test split are public, the parameters are those that were best on dev, reported on test.
+Elsewhere dev stands in: the parameters of the last step of the fixed schedule, and in a column of their own those that
+were best on dev, which is optimistic, as the same rows chose them.
+"""
+from collections.abc import Mapping, Sequence
+
+from experiments import estimates, glue_score, paper, run
+from experiments.estimates import Estimate
+from experiments.planned import LABELLED_TEST
+from experiments.report import table
+from gpt1_jax import workdir
+from gpt1_jax.errors import UserError
+
+NA = 'n/a'
+FINAL = ('dev', 'final')
+HEADER = ('task', 'metric', 'paper (test)', 'ours', '95% interval', 'range of seeds', 'seeds', 'n', 'split',
+          'parameters', 'best on dev (optimistic)')
+READING = ('All figures are in percent (correlations times 100). With several seeds a figure is the median. Intervals '
+           'are 95% percentile intervals over {n:,} resamples of the evaluated rows, the same rows for all seeds; '
+           'they do not cover the spread between seeds, which the range shows. "final": the parameters of the last '
+           'step of the fixed schedule; "best": those that were best on dev.').format(n=estimates.RESAMPLES)
+
+
+def find(outcomes: Sequence[run.Outcome], task: str, condition: str, metric: str, split: str, selection: str,
+         group: str | None = None) -> Estimate | None:
+    """The Estimate of what the outcomes hold of one figure, over their seeds; None without any."""
+    rows = [row for outcome in outcomes for row in outcome.rows
+            if (outcome.planned.task, outcome.planned.condition) == (task, condition)
+            and row['split'] == split and row['metric'] == metric and row.get('group') == group
+            and row.get('selection') == selection]
+    return estimates.of_rows(rows) if rows else None
+
+
+def shown(outcomes, figure: paper.Figure, condition: str = 'full') -> tuple[Estimate | None, str, str]:
+    """(estimate, split, selection) that stand for a figure of the paper, by the rule above."""
+    if figure.task in LABELLED_TEST:
+        found = find(outcomes, figure.task, condition, figure.metric, 'test', 'best', figure.group)
+        if found is not None:
+            return found, 'test', 'best'
+    return on_dev(outcomes, figure, condition), figure.split, 'final'
+
+
+def on_dev(outcomes, figure: paper.Figure, condition: str = 'full', selection: str = 'final') -> Estimate | None:
+    return find(outcomes, figure.task, condition, figure.metric, figure.split, selection, figure.group)
+
+
+def line(outcomes, figure: paper.Figure, condition: str = 'full') -> list[str]:
+    """A row of a table under HEADER."""
+    found, split, selection = shown(outcomes, figure, condition)
+    if found is None:
+        return [figure.label, figure.metric, number(figure.paper), NA, *[''] * 7]
+    optimistic = on_dev(outcomes, figure, condition, 'best') if selection == 'final' else None
+    return [figure.label, figure.metric, number(figure.paper), *measured(found), split, selection,
+            '' if optimistic is None else percent(optimistic.value)]
+
+
+def measured(found: Estimate) -> list[str]:
+    """Figure, interval, range of seeds, seeds and n."""
+    return [percent(found.value), interval(found),
+            f'{percent(found.range[0])} to {percent(found.range[1])}' if len(found.seeds) > 1 else '',
+            str(len(found.seeds) or ''), f'{found.n:,}']
+
+
+def glue_line(outcomes, selection: str = 'final') -> tuple[list[str], str]:
+    """(the row of the GLUE score, what to say of it): both the paper's and ours over what is there."""
+    figures = [figure for several in paper.GLUE.values() for figure in several]
+    found = {figure: on_dev(outcomes, figure) for figure in figures}
+    ours, theirs, missing = glue_score.shared(found)
+    if not ours:
+        return ['GLUE', 'mean', number(paper.GLUE_SCORE), NA, *[''] * 7], ''
+    score = glue_score.glue_score(ours, estimates.mean)
+    best = {figure: on_dev(outcomes, figure, selection='best') for figure in figures if found[figure] is not None}
+    optimistic = glue_score.glue_score(glue_score.shared(best)[0], estimates.mean)
+    about = 'GLUE: the mean over nine tasks, of each task\'s metrics (MRPC, STS-B, QQP) or sets (MNLI) first.'
+    if missing:
+        about += (f' Missing here: {", ".join(missing)}; so both columns are averages over the rest, {len(ours)} tasks '
+                  f'(the paper\'s score over all nine is {paper.GLUE_SCORE}).')
+    return ['GLUE', 'mean', number(glue_score.glue_score(theirs)), percent(score.value), interval(score),
+            '', '', f'{score.n:,}', 'dev', 'final', percent(optimistic.value)], about
+
+
+def script_table(config, dry_run: bool, name: str, title: str, figures: Sequence[paper.Figure], extra_tasks=(),
+                 more=None) -> list[str]:
+    """The whole of a script of Tables 2 to 4: its runs, its table in OUT/NAME; returns the lines, none in a dry run.
+
+    extra_tasks: run as well, for `more`: outcomes -> (row, what to say of it).
+    """
+    names = dict.fromkeys([*(figure.task for figure in figures), *extra_tasks])
+    outcomes = run.carry_out(config, [one for task in names for one in run.plans(config, task, 'full')], dry_run)
+    if dry_run:
+        run.raise_failures(outcomes)
+        return []
+    row, about = more(outcomes) if more else ([], '')
+    rows = [line(outcomes, figure) for figure in figures] + ([row] if row else [])
+    notes = [f'{figure.label}: {figure.about}.' for figure in figures if figure.about] + ([about] if about else [])
+    return run.write(config, name, [f'# {title}', '', *table(HEADER, rows), READING, '',
+                                    *bullets([*notes, *state(outcomes), *settings(config)])], outcomes)
+
+
+def settings(config) -> list[str]:
+    """What the figures of a list were made with, where it is not the paper's."""
+    tuned = config.finetune
+    return [f'Settings: rate {tuned.optimizer.peak_rate:g}, batches of {tuned.batch.size}, {tuned.train.epochs} '
+            f'epochs, lambda {tuned.lm_weight:g}'
+            + ''.join(f'; {task}: {changed(config.tasks[task])}' for task in config.tasks) + '.',
+            f'Pretrained: {config.pretrained}' + (f'; LSTM: {config.lstm}' if config.lstm else '') + '.']
+
+
+def changed(nested: Mapping) -> str:
+    """'batch.size 8, train.epochs 5'."""
+    return ', '.join(f'{name} {value}' for name, value in workdir.flatten(nested.to_dict()).items())
+
+
+def state(outcomes) -> list[str]:
+    """A line for each task whose runs lack data or failed."""
+    lines = {f'n/a, no data: {o.planned.task} ({o.error})' for o in outcomes if o.status == 'no data'}
+    return [*sorted(lines), *(f'FAILED: {o.planned.name}: {o.error}' for o in outcomes if o.status == 'failed')]
+
+
+def difference(outcomes, figures: Sequence[paper.Figure], a: str, b: str) -> Estimate | None:
+    """Condition a - condition b of a column (the mean of its figures), over what both have; None without any."""
+    pairs = [(shown(outcomes, figure, a)[0], shown(outcomes, figure, b)[0]) for figure in figures]
+    both = [estimates.minus(one, other) for one, other in pairs if one is not None and other is not None]
+    return estimates.mean(both) if both else None
+
+
+def column(outcomes, figures: Sequence[paper.Figure], condition: str, selection: str = 'final') -> Estimate | None:
+    """A column of Table 5 on dev: the mean of those of its figures that are there."""
+    found = [on_dev(outcomes, figure, condition, selection) for figure in figures]
+    return estimates.mean([one for one in found if one is not None]) if any(found) else None
+
+
+def number(value: float | None) -> str:
+    """A figure that is in percent already."""
+    return '' if value is None else f'{value:.1f}'
+
+
+def percent(value: float, sign: str = '') -> str:
+    return 'undefined' if value != value else f'{100 * value:{sign}.1f}'
+
+
+def interval(found: Estimate, sign: str = '') -> str:
+    low, high = found.interval()
+    return '' if low != low else f'{percent(low, sign)} to {percent(high, sign)}'
+
+
+def bullets(lines: Sequence[str]) -> list[str]:
+    return [f'* {one}' for one in lines] + ([''] if lines else [])
+
+
+def needs(config):
+    """UserError, one line, where the config names no pretrained run."""
+    if not config.pretrained:
+        raise UserError('give --config.pretrained=DIR, a pretrained run')
