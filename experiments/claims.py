@@ -50,6 +50,7 @@ def verdict(measured) -> str:
 
 def run(config, dry_run=False):
     """Do the runs of every claim and write OUT/claims.md; returns its lines, none in a dry run."""
+    runs.check(config)
     outcomes = runs.carry_out(config, plans(config), dry_run)
     if dry_run:
         runs.raise_failures(outcomes)

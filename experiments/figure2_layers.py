@@ -6,7 +6,6 @@ python -m experiments.figure2_layers --config=configs/experiments.py --config.pr
 Beside the paper's 0 to 12 layers stands 'none': a fresh model, embeddings included. The runs with all layers and with
 none are those of Tables 2, 3 and 5 with the training rows scored, too: run first, this script leaves them for those.
 """
-import dataclasses
 import pathlib
 
 from experiments import estimates, plots, tables
@@ -26,7 +25,7 @@ READING = ('Intervals are 95% percentile intervals over {n:,} resamples of the r
 
 def run(config, dry_run=False):
     """Fine-tune with each number of layers; write OUT/figure2_layers.png and .md; returns its lines."""
-    tables.needs(config)
+    runs.check(config)
     outcomes = runs.carry_out(config, plans(config), dry_run)
     if dry_run:
         runs.raise_failures(outcomes)
@@ -48,9 +47,7 @@ def plans(config):
     for task in config.layer_tasks:
         for n in layers(config):
             settings = None if condition(config, n) in ('full', 'no_pretraining') else {'n_transfer': n}
-            for one in runs.plans(config, task, condition(config, n), settings):
-                one.config.eval.splits = (*one.splits, 'train')
-                found.append(dataclasses.replace(one, splits=one.config.eval.splits))
+            found += runs.plans(config, task, condition(config, n), settings)
     return found
 
 

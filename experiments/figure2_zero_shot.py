@@ -28,7 +28,7 @@ READING = ('Intervals are 95% percentile intervals over {n:,} resamples of the r
 
 def run(config, dry_run=False):
     """Score every saved update; write OUT/figure2_zero_shot.png and .md; returns its lines, none in a dry run."""
-    tables.needs(config)
+    runs.check(config)
     outcomes = runs.carry_out(config, plans(config), dry_run)
     if dry_run:
         runs.raise_failures(outcomes)

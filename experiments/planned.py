@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from ml_collections import ConfigDict
 
 from configs import zero_shot as zero_shot_config
-from gpt1_jax import transfer, workdir
+from gpt1_jax import heuristics, transfer, workdir
 from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
 
@@ -66,7 +66,8 @@ def plans(config, task: str, condition: str, settings: Mapping | None = None, se
         tuned.task, tuned.seed, tuned.data.dir = task, seed, directory(config, task)
         tuned.init_from = str(origin)
         splits = [s for s in tasks.get(task).splits if s.startswith('dev') or s == 'test' and task in LABELLED_TEST]
-        tuned.eval.splits = tuple(s for s in splits if s == 'dev' or has_data(task, tuned.data.dir, s))
+        splits = [s for s in splits if s == 'dev' or has_data(task, tuned.data.dir, s)]
+        tuned.eval.splits = (*splits, *(['train'] if task in config.layer_tasks else []))  # for Figure 2: one run, both
         tuned.eval.selections = ('final', 'best')
         made.append(Planned(f'{task}-{condition}-{seed}', task, condition, seed, 'finetune', tuned,
                             tuned.eval.splits, keep=keep))
@@ -81,10 +82,36 @@ def zero_shot_plan(config, task: str, condition: str = 'full', steps: Sequence[i
         return []
     scored = zero_shot_config.get_config(task).lock()
     scored.data.dir, scored.init_from = directory(config, task), str(origin)
-    if task in config.zero_shot:
-        scored.update(config.zero_shot[task])
+    try:
+        scored.update(config.zero_shot.get(task, ConfigDict()))
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f'config.zero_shot.{task} does not fit configs/zero_shot.py: '
+                        f'{" ".join(str(error).split())}') from None
     return [Planned(f'{task}-zero_shot-{condition}', task, condition, 0, 'zero_shot', scored, (scored.data.split,),
                     selections=(), steps=tuple(steps or workdir.load(origin).steps()))]
+
+
+def check(config, pretrained: bool = True):
+    """UserError, one line, for what would only show after hours: a pretrained run or data that is nowhere, a name that
+    is no task."""
+    if pretrained and not config.pretrained:
+        raise UserError('give --config.pretrained=DIR, a pretrained run')
+    for origin in (config.pretrained, config.lstm) if pretrained else ():
+        if origin:
+            workdir.load(origin)
+    if not config.data:
+        raise UserError('give --config.data=DIR, the directory that holds the data sets')
+    if not config.data.startswith('tfds:') and not pathlib.Path(config.data).is_dir():
+        raise UserError(f'{config.data}: no such directory (the data sets)')
+    for field, metric in (('layer_tasks', 'accuracy'), ('zero_shot_tasks', None), ('tasks', None), ('zero_shot', None)):
+        for name in config[field]:
+            if name not in config.directories:
+                raise UserError(f'config.{field}: there is no task {name!r} (there are '
+                                f'{", ".join(sorted(config.directories))})')
+            if metric and metric not in tasks.get(name).metrics:
+                raise UserError(f'config.{field}: {name} has no {metric}')
+    for name in config.zero_shot_tasks:
+        heuristics.get(name)
 
 
 def seeds_of(config, task: str) -> tuple[int, ...]:
@@ -92,11 +119,9 @@ def seeds_of(config, task: str) -> tuple[int, ...]:
 
 
 def directory(config, task: str) -> str:
-    """Where a task's files are: config.data and config.directories.TASK ('tfds:...' stands for itself)."""
-    if not config.data:
-        raise UserError('give --config.data=DIR, the directory that holds the data sets')
+    """Where a task's files are: config.data and config.directories.TASK; 'tfds:...' in either stands for itself."""
     name = config.directories[task]
-    return name if name.startswith('tfds:') else str(pathlib.Path(config.data) / name)
+    return next((one for one in (name, config.data) if one.startswith('tfds:')), str(pathlib.Path(config.data) / name))
 
 
 def has_data(task: str, data_dir: str, split: str) -> bool:

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from absl import flags
 from ml_collections import config_flags
 
-from experiments.planned import Planned, has_data, plans, zero_shot_plan  # noqa: F401  (a script needs run alone)
+from experiments.planned import Planned, check, has_data, plans, zero_shot_plan  # noqa: F401  (scripts need run alone)
 from gpt1_jax import cli, finetune, results, workdir, zero_shot
+from gpt1_jax.data import tasks
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.progress import duration
 
@@ -60,31 +61,30 @@ def execute(wanted: Sequence[Planned], path, dry_run: bool = False, *, out=None,
     runs = pathlib.Path(out or path.parent) / 'runs'
     rows, outcomes, keys, began = results.read(path), [], set(), time.perf_counter()
     states = [_state(planned, rows, any_version) for planned in wanted]
-    left = [planned for planned, state in zip(wanted, states) if state[0] == 'to do']
+    left = {state[1] for state in states if state[0] == 'to do'}  # one run may stand in a list under two names
     print(f'{len(wanted)} runs: {len(left)} to do, '
           + ', '.join(f'{n} {name}' for name in ('done', 'no data', 'failed')
                       for n in [sum(state[0] == name for state in states)]), flush=True)
     number = 0
     for planned, (status, key, found, error) in zip(wanted, states):
         if status == 'to do' and key in keys:  # an earlier one of this list was the same run under another name
-            status, found = ('done', _found(planned, key, rows)) if not dry_run else ('done', ())
+            found = _found(planned, key, rows)
+            status, error = ('done', '') if dry_run or _complete(planned, found) else ('failed', 'as above')
         if status != 'to do':
             outcomes.append(Outcome(planned, status, tuple(found), error))
             if status != 'done' or dry_run:
                 print(f'{planned.name}: {status}{error and ": " + error}', flush=True)
             continue
         number += 1
+        keys.add(key)
         if dry_run:
             outcomes.append(_estimate(planned))
-            keys.add(key)
             continue
         print(f'[{number}/{len(left)}] {planned.name}', flush=True)
         started = time.perf_counter()
         outcome = _do(planned, path, runs / f'{planned.name}-{key[:8]}', keep_checkpoints, found)
         outcomes.append(outcome)
-        if outcome.status == 'ran':
-            keys.add(key)
-            rows += outcome.rows
+        rows += outcome.rows
         now = time.perf_counter()
         print(f'[{number}/{len(left)}] {planned.name}: {outcome.error or "done"}; {now - started:.0f} s, '
               f'{duration(now - began)} elapsed, about {duration((now - began) / number * (len(left) - number))} left',
@@ -105,7 +105,9 @@ def write(config, name: str, lines: Sequence[str], outcomes: Sequence[Outcome] =
 
 
 def raise_failures(outcomes: Sequence[Outcome]):
-    """Failed, one line, where runs failed."""
+    """Failed, one line, where runs failed, or where none has its data."""
+    if outcomes and all(outcome.status == 'no data' for outcome in outcomes):
+        raise Failed(f'none of the {len(outcomes)} runs has its data: {outcomes[0].error}')
     bad = [outcome.planned.name for outcome in outcomes if outcome.status == 'failed']
     if bad:
         raise Failed(f'{len(bad)} of {len(outcomes)} runs failed: {", ".join(bad)}')
@@ -156,12 +158,18 @@ def _found(planned, key, rows):
 
 
 def _complete(planned, found):
-    if planned.keep and not all(workdir.Run(pathlib.Path(row['run']), {}).checkpoints.is_dir() for row in found):
+    """Whether every metric of every evaluation is there, with the predictions that intervals are made of, and the
+    checkpoint where it is wanted."""
+    if planned.keep and not all(workdir.Run(pathlib.Path(row['run']), {}).steps() for row in found):
         return False
-    if planned.kind == 'zero_shot':
-        return set(planned.steps) <= {row['step'] for row in found}
-    scored = {(row['split'], row['selection']) for row in found}
-    return scored >= {(split, selection) for split in planned.splits for selection in planned.selections}
+    evaluations = (planned.steps if planned.kind == 'zero_shot' else
+                   [(split, selection) for split in planned.splits for selection in planned.selections])
+    return {(one, metric) for one in evaluations for metric in tasks.get(planned.task).metrics} <= {
+        (_evaluation(planned, row), row['metric']) for row in found if pathlib.Path(row['predictions']).exists()}
+
+
+def _evaluation(planned, row):
+    return row['step'] if planned.kind == 'zero_shot' else (row['split'], row['selection'])
 
 
 def _of_another_version(planned, rows):
@@ -183,8 +191,8 @@ def _do(planned, path, directory, keep_checkpoints, found):
     directory.parent.mkdir(parents=True, exist_ok=True)
     try:
         if planned.kind == 'zero_shot':
-            known = {row['step'] for row in found}
-            rows = [*found, *zero_shot.run(config, [step for step in planned.steps if step not in known])]
+            lacking = [step for step in planned.steps if not _complete(dataclasses.replace(planned, steps=(step,)), found)]
+            rows = [*(row for row in found if row['step'] not in lacking), *zero_shot.run(config, lacking)]
         else:
             rows = finetune.run(config, directory)
             if not (planned.keep or keep_checkpoints):

@@ -16,26 +16,29 @@ import traceback
 from absl import flags
 from ml_collections import config_flags
 
+from experiments import planned
 from experiments import run as runs
 from experiments.report import table
 from gpt1_jax import cli, pretrain, results
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.progress import duration
 
-# Figure 2 comes first: its runs score the training rows too, and serve the tables. The claims are read off all others.
-STAGES = ('figure2_zero_shot', 'figure2_layers', 'table5_ablations', 'table2_nli', 'table3_qa',
-          'table4_similarity_classification', 'claims')
-WRITTEN = ('claims.md', 'table2.md', 'table3.md', 'table4.md', 'table5.md', 'figure2_layers.md',
-           'figure2_zero_shot.md')  # in the order of the report
+# Each script and what it writes, in the order of the report.
+SCRIPTS = {'claims': 'claims.md', 'table2_nli': 'table2.md', 'table3_qa': 'table3.md',
+           'table4_similarity_classification': 'table4.md', 'table5_ablations': 'table5.md',
+           'figure2_layers': 'figure2_layers.md', 'figure2_zero_shot': 'figure2_zero_shot.md'}
+STAGES = tuple(reversed(SCRIPTS))  # the claims are read off all the others
 HELD_OUT = '0.02'  # of a corpus without validation books
 
 
 def run(config, books, data, out):
     """Pretrain both models, make every table and figure, write OUT/report.md; returns the stages' failures, {name:
-    line}. UserError where the text is missing or pretraining the Transformer fails."""
+    line}. UserError where the text or the data is missing or pretraining the Transformer fails."""
     config, out = config.copy_and_resolve_references(), pathlib.Path(out)
-    config.out, config.data, seconds, failures = str(out), str(data), {}, {}
-    started = time.perf_counter()
+    config.out, config.data, failures, started = str(out), str(data), {}, time.perf_counter()
+    planned.check(config, pretrained=False)
+    config.pretrain.data.corpus, config.pretrain.data.valid = corpus(books, config.books, config.valid_books)
+    out.mkdir(parents=True, exist_ok=True)
 
     def stage(name, function, *arguments):
         print(f'\n=== {name} ({duration(time.perf_counter() - started)})', flush=True)
@@ -50,20 +53,27 @@ def run(config, books, data, out):
             if not isinstance(error, UserError):
                 traceback.print_exc()
         finally:
-            seconds[name] = time.perf_counter() - began
+            results.append(out / 'stages.jsonl', {'stage': name, 'seconds': time.perf_counter() - began})
 
-    config.pretrain.data.corpus, config.pretrain.data.valid = corpus(books, config.books, config.valid_books)
     pretrained = stage('pretraining the Transformer', pretrain.run, config.pretrain, out / 'pretrain')
     if pretrained is None:
         raise UserError(f'pretraining: {failures["pretraining the Transformer"]}')
     config.pretrained = str(pretrained.path)
-    config.pretrain_lstm.data.corpus, config.pretrain_lstm.data.tokens = '', str(out / 'pretrain' / 'tokens')
-    lstm = stage('pretraining the LSTM', pretrain.run, config.pretrain_lstm, out / 'pretrain_lstm')
+    lstm = stage('pretraining the LSTM', pretrain.run, lstm_config(config, out / 'pretrain' / 'tokens'),
+                 out / 'pretrain_lstm')
     config.lstm = None if lstm is None else str(lstm.path)
     for name in STAGES:
         stage(name, lambda: importlib.import_module(f'experiments.{name}').run(config))
-    write(out, config, seconds, failures)
+    write(out, config, failures)
     return failures
+
+
+def lstm_config(config, tokens):
+    """config.pretrain with the differences of config.lstm_differs, on the Transformer's tokens."""
+    lstm = config.pretrain.copy_and_resolve_references()
+    lstm.update(config.lstm_differs)
+    lstm.data.corpus, lstm.data.valid, lstm.data.tokens = '', HELD_OUT, str(tokens)
+    return lstm
 
 
 def corpus(books, limit, valid_limit):
@@ -82,7 +92,7 @@ def spaced(names, limit):
     return [names[i * len(names) // limit] for i in range(limit)] if len(names) > limit else names
 
 
-def write(out, config, seconds, failures):
+def write(out, config, failures):
     """OUT/report.md: what was run, then every table and figure that is there."""
     facts = [['command', ' '.join(['python -m experiments.small_cpu', *sys.argv[1:]])]]
     for title, directory in (('Transformer', config.pretrained), ('LSTM', config.lstm)):
@@ -91,29 +101,38 @@ def write(out, config, seconds, failures):
         if valid:
             facts.append([f'{title}: validation perplexity', f'{valid[-1]["valid_perplexity"]:.2f} a token after '
                           f'{valid[-1]["step"]:,} updates'])
-    model = config.pretrain.model
+    model, tuned = config.pretrain.model, config.finetune
+    limits = {task: config.tasks[task].get('data', {}).get('train_rows', tuned.data.train_rows)
+              for task in sorted(config.tasks)}
     facts += [['Transformer', f'{model.n_layer} layers x {model.n_embd} wide, context {model.n_ctx}'],
-              ['LSTM', f'{config.pretrain_lstm.model.n_units} units'],
+              ['LSTM', f'{config.lstm_differs.model.n_units} units'],
               ['pretraining', f'{config.pretrain.train.steps:,} updates of {config.pretrain.batch.size} x '
                f'{model.n_ctx} tokens of {config.books} books at most'],
-              ['fine-tuning', f'{config.finetune.data.train_rows} rows at most, {config.finetune.train.epochs} epochs'],
-              ['fine-tuning runs', f'{len({row["key"] for row in rows_of(config) if row["kind"] == "finetune"}):,}'],
-              *([name, duration(spent)] for name, spent in seconds.items()),
-              ['in all', duration(sum(seconds.values()))]]
+              ['training rows at most', f'{tuned.data.train_rows:,}; '
+               + ', '.join(f'{task} {rows:,}' for task, rows in limits.items())],
+              ['evaluated rows at most', f'{tuned.data.eval_rows:,} a split'],
+              ['fine-tuning runs', f'{runs_done(config):,}']]
+    stages = results.read(out / 'stages.jsonl')  # of every start of this job
+    for name in dict.fromkeys(row['stage'] for row in stages):
+        facts.append([name, duration(sum(row['seconds'] for row in stages if row['stage'] == name))])
     versions = results.versions()
-    facts += [['commit', versions['commit']], ['code', versions['code']], ['jax', versions['versions']['jax']]]
+    facts += [['in all', duration(sum(row['seconds'] for row in stages))], ['commit', versions['commit']],
+              ['code', versions['code']], ['jax', versions['versions']['jax']]]
     lines = ['# The paper in small', '', *table(('', 'value'), facts)]
     lines += [f'**{name} failed:** {line}\n' for name, line in failures.items()]
-    for name in WRITTEN:
-        if (out / name).exists():
+    for name, written in SCRIPTS.items():
+        if (out / written).exists() and (name not in failures or 'runs failed' in failures[name]):
             lines += [line.replace('# ', '## ', 1) if line.startswith(('# ', '## ')) else line
-                      for line in (out / name).read_text(encoding='utf-8').splitlines()] + ['']
+                      for line in (out / written).read_text(encoding='utf-8').splitlines()] + ['']
     (out / 'report.md').write_text('\n'.join(lines).rstrip() + '\n', encoding='utf-8')
     print(f'report: {out / "report.md"}')
 
 
-def rows_of(config):
-    return results.read(runs.results_path(config))
+def runs_done(config):
+    """How many fine-tuning runs the tables stand on: those that this code made, or any where that is allowed."""
+    code = results.code_digest()
+    return len({row['key'] for row in results.read(runs.results_path(config))
+                if row['kind'] == 'finetune' and (config.any_version or row['code'] == code)})
 
 
 def _define_flags():

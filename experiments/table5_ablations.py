@@ -19,6 +19,7 @@ TASKS = tuple(dict.fromkeys(figure.task for figures in paper.COLUMNS.values() fo
 
 def run(config, dry_run=False):
     """Do the runs of every row and write OUT/table5.md; returns its lines, none in a dry run."""
+    runs.check(config)
     outcomes = runs.carry_out(config, plans(config), dry_run)
     if dry_run:
         runs.raise_failures(outcomes)

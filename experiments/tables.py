@@ -87,6 +87,7 @@ def script_table(config, dry_run: bool, name: str, title: str, figures: Sequence
 
     extra_tasks: run as well, for `more`: outcomes -> (row, what to say of it).
     """
+    run.check(config)
     names = dict.fromkeys([*(figure.task for figure in figures), *extra_tasks])
     outcomes = run.carry_out(config, [one for task in names for one in run.plans(config, task, 'full')], dry_run)
     if dry_run:
@@ -149,8 +150,3 @@ def interval(found: Estimate, sign: str = '') -> str:
 def bullets(lines: Sequence[str]) -> list[str]:
     return [f'* {one}' for one in lines] + ([''] if lines else [])
 
-
-def needs(config):
-    """UserError, one line, where the config names no pretrained run."""
-    if not config.pretrained:
-        raise UserError('give --config.pretrained=DIR, a pretrained run')

@@ -211,7 +211,8 @@ def _setting(config):
 def _key(config, setting, code=None):
     settings = {name: value for name, value in workdir.flatten(config.to_dict()).items()
                 if not workdir.listed(name, workdir.FREE + PLACES)}
-    return results.digest([settings, setting.sizes, setting.n_transfer, setting.origin and setting.origin[2],
+    origin = None if setting.origin is None or setting.n_transfer == transfer.NOTHING else setting.origin[2]
+    return results.digest([settings, setting.sizes, setting.n_transfer, origin,
                            setting.tokenizer.fingerprint, setting.hashes, code or results.code_digest()])
 
 

@@ -16,8 +16,9 @@ import numpy as np
 from gpt1_jax.errors import UserError
 
 
-def append(path, row):
-    """One line at the end of a JSON-lines file, flushed to the disk. A last line cut by a kill is removed first."""
+def append(path, *rows):
+    """Lines at the end of a JSON-lines file, in one write, flushed to the disk. A last line cut by a kill is removed
+    first."""
     with open(path, 'ab+') as file:
         end = file.seek(0, os.SEEK_END)
         while end:
@@ -29,7 +30,7 @@ def append(path, row):
                 break
             end = start
         file.truncate(end)
-        file.write(json.dumps(row, ensure_ascii=False).encode() + b'\n')
+        file.write(b''.join(json.dumps(row, ensure_ascii=False).encode() + b'\n' for row in rows))
         file.flush()
         os.fsync(file.fileno())
 
@@ -43,9 +44,9 @@ def append_new(path, rows):
         names = ('kind', 'task', 'split', 'group', 'selection', 'metric', 'value', 'run', 'digest', 'files', 'key')
         return json.dumps([row.get(name) for name in names])
     known = set(map(identity, read(path)))
-    for row in rows:
-        if identity(row) not in known:
-            append(path, row)
+    new = [row for row in rows if identity(row) not in known]
+    if new:
+        append(path, *new)
 
 
 def read(path):

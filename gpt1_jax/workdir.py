@@ -12,7 +12,8 @@ from gpt1_jax.errors import UserError
 # What may differ freely between a run and its continuation: how it is run, not what is computed.
 FREE = ('log_every', 'eval.every', 'eval.splits', 'eval.selections', 'eval.batch_size', 'checkpoint.', 'mesh.',
         'batch.microbatches', 'batch.eval_size', 'model.remat', 'model.unroll', 'data.corpus', 'data.valid', 'data.dir',
-        'data.tokens', 'data.processes', 'tokenizer.', 'tokenizer', 'results')
+        'data.tokens', 'data.processes', 'tokenizer.', 'tokenizer', 'results',
+        'init_from', 'init_step')  # the weights that they name are in fingerprint.origin
 # What makes it another run: only a new work directory will do.
 FIXED = ('kind', 'seed', 'batch.size', 'model.', 'fingerprint.', 'task')
 
@@ -78,7 +79,8 @@ def check(path):
     path = pathlib.Path(path)
     if path.exists() and not path.is_dir():
         raise UserError(f'{path}: is a file, not a directory')
-    if path.is_dir() and not (path / 'config.json').exists() and any(p.name != 'tokens' for p in path.iterdir()):
+    begun = ('tokens', 'tokenizer', 'tokenizer.partial', 'config.json.partial')  # what a kill in `start` leaves
+    if path.is_dir() and not (path / 'config.json').exists() and any(p.name not in begun for p in path.iterdir()):
         raise UserError(f'{path}: neither empty nor a run directory')
 
 
@@ -98,6 +100,8 @@ def start(path, config, tokenizer, allow_change=False):
         shutil.rmtree(partial, ignore_errors=True)
         tokenizer.save(partial)
         partial.rename(path / 'tokenizer')
+    elif Tokenizer.load(path / 'tokenizer').fingerprint != tokenizer.fingerprint:
+        raise UserError(f'{path / "tokenizer"}: is another tokenizer: use a new --workdir')
     partial = path / 'config.json.partial'
     partial.write_text(json.dumps(config, indent=1) + '\n', encoding='utf-8')
     partial.replace(path / 'config.json')

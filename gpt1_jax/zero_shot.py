@@ -47,12 +47,12 @@ def run(config, steps=None):
         model, params = scoring.restore(other, step, mesh)
         score = functools.partial(scoring.score, model, params, mesh, tokens_per_batch=config.tokens_per_batch)
         scores, details = heuristics.answer(heuristic, score, found, read.get('train'))
-        subset = '' if config.data.rows is None else f'_{config.data.rows}_rows'
-        predictions = other.predictions(f'zero_shot_{task.name}_{config.data.split}{subset}_{step}')
+        this = key(config, step)  # in the name: other rows, files or code never replace what a row points to
+        predictions = other.predictions(f'zero_shot_{task.name}_{config.data.split}_{step}_{this[:8]}')
         results.write_predictions(predictions, [row.id for row in found], gold.tolist(), scores)
         origin = {
             **details, 'step': step, 'run': str(other.path), 'digest': _digest(other, step), 'files': hashes,
-            'key': key(config, step), 'skipped': len(skipped or ()),
+            'key': this, 'skipped': len(skipped or ()),
             'predictions': str(predictions), 'seconds': round(time.perf_counter() - started, 1),
             'config': config.to_dict(), 'device': jax.devices()[0].device_kind, **results.versions()}
         new = []

@@ -80,7 +80,10 @@ def test_the_whole_job_goes_on_after_a_failing_stage_and_reports_it(staged):
     out, books, done = staged
     config = small_config.get_config()
     config.books = 3
-    failures = small_cpu.run(config, books, 'data', out)
+    with pytest.raises(UserError, match='no such directory'):
+        small_cpu.run(config, books, out / 'data', out)
+    assert done == []
+    failures = small_cpu.run(config, books, books, out)
     assert done == [('gpt', 3, None), ('lstm', 1, str(out / 'pretrain' / 'tokens')), *small_cpu.STAGES]
     assert failures == {'table2_nli': 'no luck', 'table3_qa': "ZeroDivisionError('none')"}
     report = (out / 'report.md').read_text()

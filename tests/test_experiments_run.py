@@ -35,13 +35,14 @@ class Trainer:
         if config.seed in self.broken:
             raise self.broken[config.seed]
         self.ran.append(pathlib.Path(directory).name)
-        (directory / 'checkpoints' / '5').mkdir(parents=True)
-        rows = [{'kind': 'finetune', 'task': config.task, 'split': split, 'group': None, 'n': 8, 'metric': 'matthews',
+        (directory / 'checkpoints' / '5' / 'params').mkdir(parents=True, exist_ok=True)
+        (directory / 'predictions.jsonl').touch()
+        rows = [{'kind': 'finetune', 'task': config.task, 'split': split, 'group': None, 'n': 8, 'metric': metric,
                  'value': 1 / (config.seed + 2), 'selection': selection, 'seed': config.seed, 'key': self.key(config),
-                 'code': self.code, 'run': str(directory)}
-                for split in config.eval.splits for selection in config.eval.selections]
-        for row in rows:
-            results.append(config.results, row)
+                 'code': self.code, 'run': str(directory), 'predictions': str(directory / 'predictions.jsonl')}
+                for split in config.eval.splits for selection in config.eval.selections
+                for metric in ('matthews', 'accuracy')]
+        results.append(config.results, *rows)
         return rows
 
 
@@ -89,11 +90,18 @@ def test_a_second_time_nothing_runs_and_the_rows_are_those_found(config, trainer
     assert {row['selection'] for row in second[0].rows} == {'final', 'best'}
 
 
-def test_rows_that_lack_a_selection_do_not_count_as_done(config, trainer, tmp_path):
+@pytest.mark.parametrize('field, value', [('selection', 'best'), ('metric', 'accuracy')])
+def test_a_run_that_lacks_a_row_is_not_done(config, trainer, field, value):
     wanted = runs.plans(config, 'cola', 'full')
     runs.carry_out(config, wanted)
     path = runs.results_path(config)
-    results.write(path, [row for row in results.read(path) if (row['seed'], row['selection']) != (1, 'best')])
+    results.write(path, [row for row in results.read(path) if (row['seed'], row[field]) != (1, value)])
+    assert statuses(runs.carry_out(config, wanted)) == ['done', 'ran']
+
+
+def test_a_run_whose_predictions_are_gone_is_done_again(config, trainer):
+    wanted = runs.plans(config, 'cola', 'full')
+    pathlib.Path(runs.carry_out(config, wanted)[1].rows[0]['predictions']).unlink()
     assert statuses(runs.carry_out(config, wanted)) == ['done', 'ran']
 
 
@@ -144,9 +152,35 @@ def test_an_interrupt_stops_all(config, trainer, error):
 
 
 def test_missing_files_are_no_failure(config, trainer, capsys):
-    outcomes = runs.carry_out(config, runs.plans(config, 'rte', 'full'))
-    assert statuses(outcomes) == ['no data', 'no data'] and 'RTE lacks files of dev, train' in outcomes[0].error
+    outcomes = runs.carry_out(config, runs.plans(config, 'rte', 'full', seeds=[0])
+                              + runs.plans(config, 'cola', 'full', seeds=[0]))
+    assert statuses(outcomes) == ['no data', 'ran'] and 'RTE lacks files of dev, train' in outcomes[0].error
     runs.raise_failures(outcomes)
+
+
+def test_a_list_that_has_no_data_at_all_fails(config, trainer):
+    outcomes = runs.carry_out(config, runs.plans(config, 'rte', 'full'))
+    with pytest.raises(runs.Failed, match='none of the 2 runs has its data: .*RTE lacks files of dev, train'):
+        runs.raise_failures(outcomes)
+    config.data = 'nowhere'
+    with pytest.raises(UserError, match='nowhere: no such directory'):
+        runs.check(config, pretrained=False)
+
+
+@pytest.mark.parametrize('field, value, message', [
+    ('layer_tasks', ('colaa',), "config.layer_tasks: there is no task 'colaa'"),
+    ('layer_tasks', ('stsb',), 'config.layer_tasks: stsb has no accuracy'),
+    ('zero_shot_tasks', ('mnli',), 'mnli'),
+    ('pretrained', '', 'give --config.pretrained'), ('pretrained', 'nowhere', 'nowhere: not a run directory')])
+def test_what_is_wrong_with_a_list_is_said_before_it_runs(config, field, value, message):
+    config[field] = value
+    with pytest.raises(UserError, match=message):
+        runs.check(config, pretrained=field == 'pretrained')
+
+
+def test_tfds_may_stand_for_the_data_of_all_sets(config):
+    config.data = 'tfds:/prepared'
+    assert runs.plans(config, 'sst2', 'full')[0].config.data.dir == 'tfds:/prepared'
 
 
 def test_a_dry_run_lists_tokens_and_what_is_done_and_runs_nothing(config, trainer, capsys):
@@ -174,14 +208,14 @@ def test_zero_shot_scores_only_the_updates_that_are_missing(config, monkeypatch)
 
     def run(one, steps):
         scored.append(list(steps))
-        rows = [{'kind': 'zero_shot', 'task': 'cola', 'split': 'dev', 'step': step, 'key': f'k{step}', 'metric': 'm'}
-                for step in steps]
-        for row in rows:
-            results.append(one.results, row)
+        rows = [{'kind': 'zero_shot', 'task': 'cola', 'split': 'dev', 'step': step, 'key': f'k{step}', 'metric': metric,
+                 'predictions': __file__} for step in steps for metric in ('matthews', 'accuracy')]
+        results.append(one.results, *rows)
         return rows
     monkeypatch.setattr(zero_shot, 'run', run)
     monkeypatch.setattr(zero_shot, 'key', lambda one, step, code=None: f'k{step}')
     runs.carry_out(config, runs.zero_shot_plan(config, 'cola', steps=(10, 20)))
     outcomes = runs.carry_out(config, runs.zero_shot_plan(config, 'cola', steps=(10, 20, 30)))
-    assert scored == [[10, 20], [30]] and [row['step'] for row in outcomes[0].rows] == [10, 20, 30]
+    assert scored == [[10, 20], [30]]
+    assert [row['step'] for row in outcomes[0].rows] == [10, 10, 20, 20, 30, 30]
     assert statuses(runs.carry_out(config, runs.zero_shot_plan(config, 'cola', steps=(10, 30)))) == ['done']

@@ -190,9 +190,13 @@ def test_the_last_update_is_compared_with_the_first_and_the_models_with_each_oth
 def test_without_an_lstm_or_data_what_is_there_is_shown(config, tmp_path):
     alone = config.copy_and_resolve_references()
     alone.lstm, alone.out, alone.data = None, str(tmp_path / 'out'), str(tmp_path / 'nothing')
-    text = '\n'.join(figure2_zero_shot.run(alone))
+    pathlib.Path(alone.data).mkdir()
+    for script in (figure2_zero_shot, figure2_layers):
+        with pytest.raises(runs.Failed, match='none of the .* has its data'):
+            script.run(alone)
+    text = (tmp_path / 'out' / 'figure2_zero_shot.md').read_text()
     assert text.count('n/a, no data') == 5 and 'LSTM: n/a' in text and '.png' not in text
-    text = '\n'.join(figure2_layers.run(alone))
+    text = (tmp_path / 'out' / 'figure2_layers.md').read_text()
     assert text.count('| n/a |') == 16 and 'n/a, no data: race' in text and '.png' not in text
 
 

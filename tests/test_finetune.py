@@ -4,6 +4,7 @@ import shutil
 
 import jax
 import numpy as np
+import official
 import pytest
 from tiny import cola, command, corpus, finetune_config, load_config, pretrain_config
 
@@ -183,6 +184,67 @@ def test_each_kind_of_task_trains_and_is_scored(pretrained, tmp_path, task, make
     assert rows[0]['metric'] == metric and 0 <= rows[0]['value'] <= 1
     n = rows[0]['n']
     assert len(results.read(tmp_path / 'run' / 'predictions_dev.jsonl')) == n == (374 if task == 'story_cloze' else 5)
+
+
+def test_scitail_is_selected_on_dev_and_reported_on_test(pretrained, tmp_path):
+    rows = [(p, h, 'entails' if label == 'entailment' else 'neutral') for p, h, label, *_ in official.PAIRS]
+    for split in ('train', 'dev', 'test'):
+        official.tsv(tmp_path / 'data' / f'scitail_1.0_{split}.tsv', rows)
+    config = finetune_config('scitail', tmp_path / 'data', init_from=str(pretrained), eval__splits=('test',),
+                             eval__selections=('final', 'best'))
+    found = finetune.run(config, tmp_path / 'run')
+    assert [(row['split'], row['selection'], row['n']) for row in found] == [
+        ('test', 'final', 21), ('test', 'best', 21)]
+    assert {row['key'] for row in found} == {finetune.key(config)} and found[0]['step'] == 4
+    assert finetune.plan(config)['steps'] == 4 and finetune.plan(config)['rows'] == 21
+    config.seed = 1
+    assert finetune.key(config) != found[0]['key'] != finetune.key(config, code='other')
+
+
+def test_mnli_is_scored_on_both_of_its_dev_sets(pretrained, tmp_path):
+    for name in ('train', 'dev_matched', 'dev_mismatched'):
+        pairs = official.PAIRS[:16] if name == 'dev_mismatched' else official.PAIRS
+        official.tsv(tmp_path / 'data' / f'{name}.tsv', [(i, *pair[:3]) for i, pair in enumerate(pairs)],
+                     ('index', 'sentence1', 'sentence2', 'gold_label'))
+    config = finetune_config('mnli', tmp_path / 'data', init_from=str(pretrained), train__epochs=1,
+                             eval__splits=('dev', 'dev_mismatched'))
+    assert [(row['split'], row['n']) for row in finetune.run(config, tmp_path / 'run')] == [
+        ('dev', 21), ('dev_mismatched', 16)]
+
+
+def test_sts_b_predicts_the_expected_score(pretrained, tmp_path):
+    for split in ('train', 'dev'):
+        official.tsv(tmp_path / 'data' / f'{split}.tsv', [(i, *p[:2], p[3]) for i, p in enumerate(official.PAIRS)],
+                     ('index', 'sentence1', 'sentence2', 'score'))
+    config = finetune_config('stsb', tmp_path / 'data', init_from=str(pretrained))
+    rows = finetune.run(config, tmp_path / 'run')
+    predictions = results.read(tmp_path / 'run' / 'predictions_dev.jsonl')
+    assert [row['metric'] for row in rows] == ['pearson', 'spearman'] and len(predictions) == 21
+    assert all(0 <= p['scores'][0] <= 5 and len(p['scores']) == 1 for p in predictions)
+    assert [p['gold'] for p in predictions[:3]] == [4.2, 0.6, 1.8]
+    _, gold, scores = metrics.read_predictions(tmp_path / 'run' / 'predictions_dev.jsonl')
+    assert metrics.compute(('pearson',), gold, scores)['pearson'] == pytest.approx(rows[0]['value'], abs=1e-6)
+
+
+def test_race_is_reported_by_school_too_and_rows_may_be_limited(pretrained, tmp_path):
+    for split in ('train', 'dev'):
+        official.race(tmp_path / 'RACE', split)
+    config = finetune_config('race', tmp_path / 'RACE', init_from=str(pretrained), train__epochs=1,
+                             data__train_rows=16, data__eval_rows=10)
+    rows = finetune.run(config, tmp_path / 'run')
+    assert [row['group'] for row in rows] == [None, 'middle', 'high'] and rows[0]['n'] == 10
+    assert rows[1]['n'] + rows[2]['n'] == 10 and rows[0]['value'] == pytest.approx(
+        (rows[1]['n'] * rows[1]['value'] + rows[2]['n'] * rows[2]['value']) / 10)
+
+
+def test_the_lstm_is_fine_tuned_by_the_same_command(tmp_path, data):
+    config = pretrain_config(corpus(tmp_path / 'text'), model__kind='lstm', model__n_units=16, model__n_ctx=64,
+                             train__steps=2, checkpoint__every=2)
+    lstm = pretrain.run(config, tmp_path / 'lstm').path
+    rows = finetune.run(finetune_config('cola', data, init_from=str(lstm), train__epochs=1), tmp_path / 'run')
+    assert rows[0]['config']['model']['kind'] == 'lstm' and rows[0]['config']['n_transfer'] == 1
+    with pytest.raises(UserError, match='config.model.kind = gpt, but the checkpoint of .* has lstm'):
+        finetune.run(finetune_config('cola', data, init_from=str(lstm), model__kind='gpt'), tmp_path / 'other')
 
 
 @pytest.mark.parametrize('overrides, message', [
