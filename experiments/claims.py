@@ -3,26 +3,25 @@
 python -m experiments.claims --config=configs/experiments.py --config.pretrained=runs/gpt1 --config.lstm=runs/lstm \\
     --config.data=DATA --config.out=runs/paper [--dry_run]
 
-A claim holds where the 95% interval of its difference lies above 0, does not hold where it lies below, and is undecided
-otherwise. A claim about every one of several differences holds where all their intervals lie above 0, and does not hold
-where one lies below it at Bonferroni's level for so many.
+A claim holds where the 95% interval of its difference lies above 0 and every seed's difference does too, does not hold
+where all lie below it, and is undecided otherwise. A claim about every one of several differences holds where that is
+so of all of them and none is missing, and does not hold where one lies below 0 at Bonferroni's level for so many.
 """
 import dataclasses
 import itertools
 
 import numpy as np
 
-from experiments import estimates, figure2_layers, paper, tables
+from experiments import estimates, figure2_layers, figure2_zero_shot, paper, tables
 from experiments import run as runs
 from experiments.estimates import Estimate
 from experiments.report import table
 
 HOLDS, FAILS, UNDECIDED = 'holds', 'does not hold', 'undecided'
-RACE = paper.Figure('RACE', 'race', 'accuracy', 59.0)
-LAYERS = {'mnli': paper.MNLI, 'race': RACE}
 # NLI sets and QQP: where the paper sees the auxiliary objective help. Table 5 has no run without it on SNLI.
 HELPED = ('MNLI (acc)', 'QNLI (acc)', 'RTE (acc)', 'QQP (F1)')
-SCORED = {'cola': 'matthews', 'sst2': 'accuracy', 'race': 'accuracy', 'dpr': 'accuracy'}
+HEADER = ('claim', 'paper (test)', 'measured', 'difference, points', '95% interval', 'range of seeds', 'seeds', 'n',
+          'split', 'parameters', 'verdict')
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -30,22 +29,45 @@ class Claim:
     """A claim and its evidence.
 
     text: in our words. paper: its figure for the difference, as text. measured: {what: difference}, each above 0 if the
-    claim is true; empty where a run or its data is missing. about: which differences these are.
+    claim is true; empty where a run or its data is missing. about: which differences these are. wanted: how many the
+    claim is about. split, parameters: what was evaluated. described: too weak a measure for a verdict.
     """
     text: str
     paper: str
     measured: dict[str, Estimate]
     about: str
+    wanted: int = 1
+    split: str = 'dev'
+    parameters: str = 'final'
+    described: bool = False
 
 
-def verdict(measured) -> str:
-    """HOLDS, FAILS or UNDECIDED of {what: difference}; n/a without any."""
-    found = list(measured.values())
+def verdict(claim: Claim) -> str:
+    """HOLDS, FAILS or UNDECIDED, with what limits it in brackets; n/a without any difference."""
+    found = list(claim.measured.values())
     if not found:
         return tables.NA
-    if all(one.interval()[0] > 0 for one in found):
-        return HOLDS
-    return FAILS if any(one.interval(len(found))[1] < 0 for one in found) else UNDECIDED
+    limits = [f'{len(found)} of {claim.wanted} there'] if len(found) < claim.wanted else []
+    said = UNDECIDED
+    if claim.described:
+        limits.append('described only')
+    elif all(above(one, one.interval()) for one in found):
+        said = UNDECIDED if limits else HOLDS
+    elif any(above(negative(one), negative(one).interval(len(found))) for one in found):
+        said = FAILS
+    if min(len(one.seeds) for one in found) < 2 and not claim.described:
+        limits.append('1 seed')
+    return f'{said} ({", ".join(limits)})' if limits else said
+
+
+def above(one, interval):
+    """Whether a difference is above 0 in its interval and for every seed."""
+    return interval[0] > 0 and one.range[0] > 0
+
+
+def negative(one):
+    return Estimate(-one.value, -one.draws, one.n, {seed: (-value, -draws) for seed, (value, draws) in
+                                                    one.by_seed.items()}, one.items)
 
 
 def run(config, dry_run=False):
@@ -55,8 +77,9 @@ def run(config, dry_run=False):
     if dry_run:
         runs.raise_failures(outcomes)
         return []
-    layers = {n: figure2_layers.condition(config, n) for n in figure2_layers.layers(config)}
-    return runs.write(config, 'claims.md', lines(outcomes, layers), outcomes)
+    absent = [] if config.lstm else ['LSTM: n/a, no --config.lstm=DIR was given.']
+    text = lines(outcomes, figure2_layers.conditions(config), [*absent, *tables.settings(config, outcomes)])
+    return runs.write(config, 'claims.md', text, outcomes)
 
 
 def plans(config):
@@ -69,83 +92,87 @@ def plans(config):
     return figure2_layers.plans(config) + ablations + scored
 
 
-def lines(outcomes, layers) -> list[str]:
+def lines(outcomes, layers, notes=()) -> list[str]:
     """The Markdown of the claims from the outcomes of `plans`. layers: {number transferred: its condition}."""
-    body = []
-    for claim in (*of_layers(outcomes, layers), *of_zero_shot(outcomes), *of_ablations(outcomes)):
-        body.append([claim.text, claim.paper, claim.about, *weakest(claim.measured), verdict(claim.measured)])
-    return ['# Claims of Section 5', '', *table(
-        ('claim', 'paper (test)', 'measured', 'difference, points', '95% interval', 'n', 'verdict'), body),
-        'A difference is stated so that it is above 0 if the claim is true; of several, the smallest is shown. ' +
-        ' '.join(__doc__.split('\n\n')[2].split()) + ' Verdicts are on the sign of a difference, not its size.', '',
-        tables.READING, '', *tables.bullets(tables.state(outcomes))]
+    body = [[claim.text, claim.paper, claim.about, *weakest(claim), verdict(claim)]
+            for claim in (*of_layers(outcomes, layers), *of_zero_shot(outcomes), *of_ablations(outcomes))]
+    return ['# Claims of Section 5', '', *table(HEADER, body),
+            'A difference is stated so that it is above 0 if the claim is true; of several, the smallest is shown. ' +
+            ' '.join(__doc__.split('\n\n')[2].split()) + ' "1 seed": the spread between runs is not known. Verdicts '
+            'are on the sign of a difference, not its size.', '',
+            tables.READING, '', *tables.bullets([*tables.state(outcomes), *notes])]
 
 
-def weakest(measured) -> list[str]:
-    """Cells of the smallest difference: value, interval, n."""
-    if not measured:
-        return [tables.NA, '', '']
-    name, one = min(measured.items(), key=lambda item: item[1].value)
-    return [tables.percent(one.value, '+') + (f' ({name})' if len(measured) > 1 else ''), tables.interval(one, '+'),
-            f'{one.n:,}']
+def weakest(claim) -> list[str]:
+    """Cells of the smallest difference: value, interval, range of seeds, seeds, n, split, parameters."""
+    if not claim.measured:
+        return [tables.NA, *[''] * 6]
+    name, one = min(claim.measured.items(), key=lambda item: item[1].value)
+    low, high = one.range
+    return [tables.percent(one.value, '+') + (f' ({name})' if len(claim.measured) > 1 else ''),
+            tables.interval(one, '+'), f'{tables.percent(low, "+")} to {tables.percent(high, "+")}'
+            if len(one.seeds) > 1 else '', str(len(one.seeds) or ''), f'{one.n:,}', claim.split, claim.parameters]
 
 
 def of_layers(outcomes, layers) -> list[Claim]:
-    """Figure 2, left."""
-    claims = []
-    for task, figure in LAYERS.items():
-        measured = {n: tables.shown(outcomes, figure, condition)[0] for n, condition in layers.items()}
-        depths = [n for n in sorted(measured) if measured[n] is not None]
-        claims.append(Claim(f'Transferring the embeddings alone is better than transferring nothing ({figure.label}).',
+    """Figure 2, left: from the points that its table shows."""
+    claims, depth = [], max(layers, default=0)
+    for task, name in figure2_layers.NAMES.items():
+        measured = figure2_layers.points(outcomes, task, 'dev', layers)
+        steps = list(itertools.pairwise(range(depth + 1)))
+        claims.append(Claim(f'Transferring the embeddings alone is better than transferring nothing ({name}).',
                             'higher (plot)', between(measured, [(-1, 0)]), 'embeddings − nothing'))
-        steps = [pair for pair in itertools.pairwise(depths) if pair[0] >= 0]
-        claims.append(Claim(f'Each further layer that is transferred adds something ({figure.label}).', 'each higher '
-                            '(plot)', between(measured, steps), 'n layers − one step fewer, every n'))
-        claims.append(Claim(f'All layers together bring much more than the embeddings alone ({figure.label}).',
+        claims.append(Claim(f'Each further layer that is transferred adds something ({name}).', 'each higher (plot)',
+                            between(measured, steps), 'n layers − one fewer, every n', len(steps)))
+        claims.append(Claim(f'All layers together bring much more than the embeddings alone ({name}).',
                             'up to 9' if task == 'mnli' else 'higher (plot)',
-                            between(measured, [(0, depths[-1])] if depths and depths[-1] > 0 else []),
-                            'all layers − embeddings'))
+                            between(measured, [(0, depth)] if depth else []), f'all {depth} layers − embeddings'))
     return claims
 
 
 def between(measured, pairs):
     """{'3 − 2': difference} of depths (lower, higher) that are both there."""
-    return {f'{b} − {a}': estimates.minus(measured[b], measured[a]) for a, b in pairs
-            if measured.get(a) is not None and measured.get(b) is not None}
+    return {f'{b} − {a}': estimates.minus(measured[b], measured[a]) for a, b in pairs if {a, b} <= measured.keys()}
 
 
 def of_zero_shot(outcomes) -> list[Claim]:
-    """Figure 2, right."""
-    claims, wobbles = [], []
-    for task, metric in SCORED.items():
-        curves = {condition: curve(outcomes, task, metric, condition) for condition in ('full', 'lstm')}
-        first_last = curves['full'][:1] + curves['full'][-1:] if len(curves['full']) > 1 else []
+    """Figure 2, right: from the points that its table shows."""
+    claims, changes = [], []
+    for task in figure2_zero_shot.SCALES:
+        curves = {condition: figure2_zero_shot.points(outcomes, condition, task) for condition in ('full', 'lstm')}
+        split = next((row['split'] for points in curves.values() for _, row in points.values()), '')
+        figures = {condition: {step: one for step, (one, _) in points.items() if step > 0}
+                   for condition, points in curves.items()}
         claims.append(Claim(
-            f'The longer the pretraining, the better without fine-tuning ({task}, {metric}).', 'higher (plot)',
-            {'last − first': estimates.minus(first_last[1], first_last[0])} if first_last else {},
-            'last − first saved update'))
-        if all(len(points) > 2 for points in curves.values()) and len(curves['full']) == len(curves['lstm']):
-            wobbles.append(estimates.minus(wobble(curves['lstm']), wobble(curves['full'])))
+            f'The longer the pretraining, the better without fine-tuning ({figure2_zero_shot.NAMES[task][1]}, '
+            f'{figure2_zero_shot.metric_of(task)}).', 'higher (plot)',
+            {'slope': slope(figures['full'])} if len(figures['full']) > 2 else {},
+            'slope over the logarithm of the updates, points for ten times as many', split=split, parameters='each '
+            'saved update'))
+        if len(figures['full']) > 2 and figures['full'].keys() == figures['lstm'].keys():
+            changes.append([spread(figures[condition]) for condition in ('lstm', 'full')])
+    several = [Estimate(lstm - gpt, np.full(1, np.nan), 0, {}, '') for lstm, gpt in changes]
     claims.append(Claim("The LSTM's figures without fine-tuning vary more.", 'more (plot)',
-                        {'LSTM − Transformer': estimates.mean(wobbles)} if wobbles else {},
-                        f'standard deviation of the changes between saved updates, mean of {len(wobbles)} tasks: '
-                        'LSTM − Transformer'))
+                        {'LSTM − Transformer': estimates.mean(several)} if several else {},
+                        'standard deviation of the changes between saved updates, mean of '
+                        f'{len(several)} tasks: LSTM − Transformer', parameters='each saved update', described=True))
     return claims
 
 
-def curve(outcomes, task, metric, condition) -> list[Estimate]:
-    """The figures of the saved updates, in order."""
-    rows = {row['step']: row for o in outcomes if o.planned.kind == 'zero_shot'
-            and (o.planned.task, o.planned.condition) == (task, condition) for row in o.rows
-            if row['metric'] == metric and row.get('group') is None}
-    return [estimates.of_rows([rows[step]]) for step in sorted(rows)]
+def slope(points) -> Estimate:
+    """Of the least-squares line of a figure over log10(updates), draw by draw. points: {updates: Estimate}."""
+    steps = sorted(points)
+    x = np.log10(steps) - np.mean(np.log10(steps))
+    weights = x / np.sum(x * x)
+    draws = weights @ np.stack([points[step].draws for step in steps])
+    value = float(weights @ [points[step].value for step in steps])
+    one = points[steps[0]]
+    return Estimate(value, draws, one.n, {seed: (value, draws) for seed in one.by_seed}, one.items)
 
 
-def wobble(points) -> Estimate:
-    """The standard deviation of the changes from one point to the next."""
-    values = np.diff([point.value for point in points])
-    draws = np.diff(np.stack([point.draws for point in points]), axis=0)
-    return Estimate(float(values.std()), draws.std(axis=0), points[0].n, {}, points[0].items)
+def spread(points) -> float:
+    """The standard deviation of the changes from one saved update to the next."""
+    return float(np.std(np.diff([points[step].value for step in sorted(points)])))
 
 
 def of_ablations(outcomes) -> list[Claim]:
@@ -154,42 +181,33 @@ def of_ablations(outcomes) -> list[Claim]:
         found = {name: tables.difference(outcomes, paper.COLUMNS[name], a, b) for name in names}
         return {name: one for name, one in found.items() if one is not None}
 
-    def average(a, b, names):
+    def every(text, a, b, names, about):
+        smallest = min(paper.difference(a, b, name) for name in names)
+        return Claim(text, f'{smallest:+.1f}', differences(a, b, names), f'{about}, every column' if len(names) > 1 else
+                     about, len(names))
+
+    def mean(text, a, b, names, about):
+        """The paper's side and ours over the same columns, and which these are."""
         found = differences(a, b, names)
-        where = 'Avg' if len(found) == len(paper.COLUMNS) else ', '.join(found)
-        return {where: estimates.mean(list(found.values()))} if found else {}
+        shared = [name for name in names if name in found] or names
+        theirs = np.mean([paper.difference(a, b, name) for name in shared])
+        if len(shared) == len(paper.COLUMNS) and a == 'full':
+            theirs = paper.TABLE5_AVERAGE[a] - paper.TABLE5_AVERAGE[b]  # as printed
+        return Claim(text, f'{theirs:+.1f}', {'mean': estimates.mean(list(found.values()))} if found else {},
+                     f'{about}, mean of {", ".join(shared)}')
 
-    def points(a, b, names, kind):
-        found = [paper.difference(a, b, name) for name in names]
-        return f'{kind(found):+.1f}'
-
-    def mean(values):
-        return sum(values) / len(values)
-
-    def printed(condition):
-        return f'{paper.TABLE5_AVERAGE["full"] - paper.TABLE5_AVERAGE[condition]:+.1f}'
-
-    every, but_mrpc = list(paper.COLUMNS), [name for name in paper.COLUMNS if not name.startswith('MRPC')]
-    aux, scratch, lstm = differences('full', 'no_aux', HELPED), differences('full', 'no_pretraining', every), \
-        differences('full', 'lstm', but_mrpc)
-    over = ' over the columns that are there'
+    columns, but_mrpc = list(paper.COLUMNS), [name for name in paper.COLUMNS if not name.startswith('MRPC')]
+    aux, lstm, scratch = 'full − no auxiliary LM', 'full − LSTM', 'full − no pretraining'
     return [
-        *(Claim(f'The auxiliary objective helps on {name}.', points('full', 'no_aux', [name], min),
-                {name: aux[name]} if name in aux else {}, 'full − no auxiliary LM') for name in HELPED),
-        Claim('Larger sets gain from the auxiliary objective.', points('full', 'no_aux', paper.LARGE, mean),
-              average('full', 'no_aux', paper.LARGE), f'full − no auxiliary LM, mean of {", ".join(paper.LARGE)}'),
-        Claim('Smaller sets do not.', points('no_aux', 'full', paper.SMALL, mean),
-              average('no_aux', 'full', paper.SMALL), f'no auxiliary LM − full, mean of {", ".join(paper.SMALL)}'),
-        Claim('An LSTM in place of the Transformer is worse on average.', printed('lstm'),
-              average('full', 'lstm', every), f'full − LSTM, mean{over}'),
-        Claim('The LSTM is ahead on MRPC.', points('lstm', 'full', ['MRPC (F1)'], min),
-              differences('lstm', 'full', ['MRPC (F1)']), 'LSTM − full'),
-        Claim('... and nowhere else.', points('full', 'lstm', but_mrpc, min), lstm,
-              'full − LSTM, every column but MRPC'),
-        Claim('Without pretraining every task is worse.', points('full', 'no_pretraining', every, min), scratch,
-              'full − no pretraining, every column'),
-        Claim('... and on average.', printed('no_pretraining'),
-              average('full', 'no_pretraining', every), f'full − no pretraining, mean{over}')]
+        *(every(f'The auxiliary objective helps on {name}.', 'full', 'no_aux', [name], aux) for name in HELPED),
+        mean('Larger sets gain from the auxiliary objective.', 'full', 'no_aux', paper.LARGE, aux),
+        mean('Smaller sets do not: without it they are better.', 'no_aux', 'full', paper.SMALL,
+             'no auxiliary LM − full'),
+        mean('An LSTM in place of the Transformer is worse on average.', 'full', 'lstm', columns, lstm),
+        every('The LSTM is ahead on MRPC.', 'lstm', 'full', ['MRPC (F1)'], 'LSTM − full'),
+        every('... and nowhere else.', 'full', 'lstm', but_mrpc, f'{lstm} but on MRPC'),
+        every('Without pretraining every task is worse.', 'full', 'no_pretraining', columns, scratch),
+        mean('... and on average.', 'full', 'no_pretraining', columns, scratch)]
 
 
 if __name__ == '__main__':

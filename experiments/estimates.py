@@ -16,6 +16,8 @@ from gpt1_jax import metrics
 from gpt1_jax.errors import UserError
 
 RESAMPLES = 2000
+INTERVALS = (f'Intervals are 95% percentile intervals over {RESAMPLES:,} resamples of the evaluated rows, the same '
+             'rows for all seeds; they do not cover the spread between runs.')
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -23,7 +25,8 @@ class Estimate:
     """A figure, or a difference or mean of figures, as a fraction.
 
     value: the median over seeds. draws: float[RESAMPLES], the same of each resample. n: items. by_seed: {seed: (value,
-    draws)}. items: a digest of the items and their labels; '' where there are several sets.
+    draws)}; of a mean over sets, the seeds that all of them have. items: a digest of the items and their labels; ''
+    where there are several sets.
     """
     value: float
     draws: np.ndarray
@@ -102,14 +105,14 @@ def minus(a: Estimate, b: Estimate) -> Estimate:
     """
     if a.items and b.items and a.items != b.items:
         raise UserError('a difference of figures that are not about the same items')
-    if not a.by_seed and not b.by_seed:  # means over several sets
-        return Estimate(a.value - b.value, a.draws - b.draws, a.n, {}, '')
     common = sorted(a.by_seed.keys() & b.by_seed.keys())
+    by_seed = {seed: (a.by_seed[seed][0] - b.by_seed[seed][0], a.by_seed[seed][1] - b.by_seed[seed][1])
+               for seed in common}
+    if not a.items and not b.items:  # means over several sets
+        return Estimate(a.value - b.value, a.draws - b.draws, a.n, by_seed, '')
     if not common:
         raise UserError(f'a difference of figures without a common seed ({a.seeds} and {b.seeds})')
     first, second = (_median({seed: one.by_seed[seed] for seed in common}, one.n, one.items) for one in (a, b))
-    by_seed = {seed: (a.by_seed[seed][0] - b.by_seed[seed][0], a.by_seed[seed][1] - b.by_seed[seed][1])
-               for seed in common}
     return Estimate(first.value - second.value, first.draws - second.draws, a.n, by_seed, a.items)
 
 
@@ -118,5 +121,8 @@ def mean(several: Sequence[Estimate]) -> Estimate:
     several = list(several)
     if len(several) == 1:
         return several[0]
+    common = set.intersection(*(set(one.by_seed) for one in several))
+    by_seed = {seed: tuple(np.mean(part, axis=0) for part in zip(*(one.by_seed[seed] for one in several)))
+               for seed in sorted(common)}
     return Estimate(float(np.mean([one.value for one in several])), np.mean([one.draws for one in several], axis=0),
-                    sum(one.n for one in several), {}, '')
+                    sum(one.n for one in several), by_seed, '')

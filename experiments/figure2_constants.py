@@ -25,7 +25,7 @@ SCALES = {
     # Table 3's 53.3, BiAttention-MRU, is an ensemble of nine ("9x" there). Of a single model 50.4 was seen for
     # Co-Matching, in a listing of the results of arXiv 1806.04068. That a single BiAttention-MRU (arXiv 1803.09074)
     # has the same 50.4 is from our notes: its table could not be read.
-    'race': Scale('accuracy', 25, 50.4, 'Co-Matching, Wang et al. 2018; BiAttention-MRU, Tay et al. 2018', True),
+    'race': Scale('accuracy', 25, 50.4, 'Co-Matching, Wang et al. 2018', True),
     # Found: the paper, NAACL 2015, arXiv 1907.05524, which claims the state of the art on such pronouns. Not verified:
     # the figure, which is from our notes (76.4; its table could not be read).
     'dpr': Scale('accuracy', 50, 76.4, 'Peng, Khashabi and Roth 2015, Solving Hard Coreference Problems', False),

@@ -18,9 +18,6 @@ NAMES = {'mnli': 'MultiNLI', 'race': 'RACE'}  # as in the paper's legend
 ABOUT = ('Accuracy in percent after fine-tuning with the first layers of the pretrained model, the rest drawn afresh: '
          '"none" transfers nothing, 0 the embeddings alone. Parameters "final": the last step of the fixed schedule. '
          'Dev of MultiNLI is the matched set. "gain" is dev against the row above, by a paired bootstrap.')
-READING = ('Intervals are 95% percentile intervals over {n:,} resamples of the rows, the same rows for all seeds; they '
-           'do not cover the spread between seeds. With several seeds a figure is the median.').format(
-               n=estimates.RESAMPLES)
 
 
 def run(config, dry_run=False):
@@ -30,41 +27,39 @@ def run(config, dry_run=False):
     if dry_run:
         runs.raise_failures(outcomes)
         return []
-    found = {(task, split): points(config, outcomes, task, split) for task in config.layer_tasks
+    found = {(task, split): points(outcomes, task, split, conditions(config)) for task in config.layer_tasks
              for split in ('dev', 'train')}
     curves = [{'task': task, 'name': name_of(task), 'split': split, 'points': [
         {'layers': n, 'value': one.value, **dict(zip(('low', 'high'), one.interval()))} for n, one in several.items()]}
         for (task, split), several in found.items() if several]
-    pathlib.Path(config.out).mkdir(parents=True, exist_ok=True)
+    text = runs.write(config, 'figure2_layers.md', lines(config, outcomes, found))
     if curves:
         plots.layers_transferred(pathlib.Path(config.out) / PNG, curves)
-    return runs.write(config, 'figure2_layers.md', lines(config, outcomes, found), outcomes)
+    runs.raise_failures(outcomes)
+    return text
 
 
 def plans(config):
     """A run a task, number of layers and seed; dev and train are scored."""
     found = []
     for task in config.layer_tasks:
-        for n in layers(config):
-            settings = None if condition(config, n) in ('full', 'no_pretraining') else {'n_transfer': n}
-            found += runs.plans(config, task, condition(config, n), settings)
+        for n, condition in conditions(config).items():
+            settings = None if condition in ('full', 'no_pretraining') else {'n_transfer': n}
+            found += runs.plans(config, task, condition, settings)
     return found
 
 
-def layers(config):
-    """Those of config.layers that the pretrained model has."""
-    depth = _depth(config)
-    return [n for n in sorted(set(config.layers)) if n <= depth]
+def conditions(config):
+    """{n: condition} of those numbers in config.layers that the pretrained model has: the two ends are called as in
+    the tables, whose runs they are."""
+    depth = backbone.backbone(workdir.load(config.pretrained).config['model']).config.n_layer
+    ends = {transfer.NOTHING: 'no_pretraining', depth: 'full'}
+    return {n: ends.get(n, f'layers_{n}') for n in sorted(set(config.layers)) if n <= depth}
 
 
-def condition(config, n):
-    """What n layers are called: the two ends as in the tables, whose runs they are."""
-    return {transfer.NOTHING: 'no_pretraining', _depth(config): 'full'}.get(n, f'layers_{n}')
-
-
-def points(config, outcomes, task, split):
+def points(outcomes, task, split, conditions):
     """{layers: Estimate of accuracy} of what is there."""
-    found = {n: tables.find(outcomes, task, condition(config, n), 'accuracy', split, 'final') for n in layers(config)}
+    found = {n: tables.find(outcomes, task, name, 'accuracy', split, 'final') for n, name in conditions.items()}
     return {n: one for n, one in found.items() if one is not None}
 
 
@@ -76,8 +71,8 @@ def lines(config, outcomes, found):
         dev, train = found[task, 'dev'], found[task, 'train']
         text += [f'## {name_of(task)}', '', *table(
             ('layers', 'dev', '95% interval', 'gain', '95% interval', 'seeds', 'n', 'train', '95% interval', 'n'),
-            [row(n, dev, train) for n in layers(config)])]
-    return [*text, READING, '', *tables.bullets([*tables.state(outcomes), *tables.settings(config)])]
+            [row(n, dev, train) for n in conditions(config)])]
+    return [*text, tables.READING, '', *tables.bullets([*tables.state(outcomes), *tables.settings(config, outcomes)])]
 
 
 def row(n, dev, train):
@@ -97,10 +92,6 @@ def row(n, dev, train):
 
 def name_of(task):
     return NAMES.get(task, task)
-
-
-def _depth(config):
-    return backbone.backbone(workdir.load(config.pretrained).config['model']).config.n_layer
 
 
 if __name__ == '__main__':

@@ -22,8 +22,6 @@ BEYOND = {'wsc273': 'accuracy'}  # the paper has no constants for it
 ABOUT = ('A task\'s metric in percent (Matthews correlation times 100), and "relative": where it lies between a random '
          'guess (0) and the state of the art (1), not clipped. No fine-tuning; the prompts and scores are those of '
          'gpt1_jax/heuristics.py.')
-READING = ('Intervals are 95% percentile intervals over {n:,} resamples of the rows. They do not cover the spread '
-           'between pretraining runs, of which there is one a model.').format(n=estimates.RESAMPLES)
 
 
 def run(config, dry_run=False):
@@ -38,10 +36,11 @@ def run(config, dry_run=False):
         {'step': step, **{name: normalised(task, 100 * value) for name, value in zip(
             ('value', 'low', 'high'), (one.value, *one.interval()))}} for step, (one, _) in several.items()]}
         for (condition, task), several in found.items() if several and task in SCALES]
-    pathlib.Path(config.out).mkdir(parents=True, exist_ok=True)
+    text = runs.write(config, 'figure2_zero_shot.md', lines(config, outcomes, found, bool(curves)))
     if curves:
         plots.zero_shot_tasks(pathlib.Path(config.out) / PNG, curves)
-    return runs.write(config, 'figure2_zero_shot.md', lines(config, outcomes, found, bool(curves)), outcomes)
+    runs.raise_failures(outcomes)
+    return text
 
 
 def plans(config):
@@ -55,9 +54,13 @@ def names(config):
     return [task for task in NAMES if task in config.zero_shot_tasks or task in BEYOND]
 
 
+def metric_of(task):
+    return SCALES[task].metric if task in SCALES else BEYOND[task]
+
+
 def points(outcomes, condition, task):
     """{update: (Estimate, row of results.jsonl)} of what is there."""
-    metric = SCALES[task].metric if task in SCALES else BEYOND[task]
+    metric = metric_of(task)
     found = {row['step']: row for outcome in outcomes for row in outcome.rows
              if (outcome.planned.task, outcome.planned.condition) == (task, condition)
              and row['metric'] == metric and row.get('group') is None}
@@ -76,7 +79,8 @@ def lines(config, outcomes, found, drawn):
         ('task', 'metric', 'random guess', 'state of the art', 'source', 'verified'),
         [[NAMES[task][1], scale.metric, f'{scale.chance:g}', f'{scale.sota:g}', scale.source,
           'yes' if scale.verified else 'no: from notes'] for task, scale in SCALES.items()]),
-        'The state of the art is that of a single model in June 2018; the paper prints neither constant.', '', READING,
+        'The state of the art is that of a single model in June 2018; the paper prints neither constant.', '',
+        f'{estimates.INTERVALS} There is one pretraining run a model.',
         '', *tables.bullets([*absent, *tables.state(outcomes), f'Pretrained: {config.pretrained}'
                              + (f'; LSTM: {config.lstm}' if config.lstm else '') + '.'])]
 
@@ -86,6 +90,8 @@ def section(task, models):
     steps = sorted({step for several in models.values() for step in several})
     if not steps:
         return [tables.NA, '']
+    (split,) = {row['split'] for several in models.values() for _, row in several.values()}
+    about = f'Split {split}, {metric_of(task)}' + ('; the threshold is chosen on train.' if task == 'cola' else '.')
     details = ['threshold'] if task == 'cola' else []
     header = ['updates', 'n', *(f'{MODELS[condition]}{column}' for condition in models for column in (
         '', ': 95% interval', *([': relative'] if task in SCALES else []), *(f': {name}' for name in details)))]
@@ -97,7 +103,7 @@ def section(task, models):
             cells += measured(task, *several[step], details) if step in several else [tables.NA, *[''] * (
                 len(details) + (2 if task in SCALES else 1))]
         body.append(cells)
-    return [*table(header, body), *tables.bullets(contrasts(models))]
+    return [about, '', *table(header, body), *tables.bullets(contrasts(models))]
 
 
 def measured(task, one, row, details):

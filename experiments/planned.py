@@ -11,7 +11,7 @@ from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
 
 # The sets whose figures in the paper are medians of several runs, or ought to be: few rows, a wide spread over seeds.
-SMALL = ('cola', 'mrpc', 'stsb', 'rte', 'story_cloze', 'wnli')
+SEVERAL_SEEDS = ('cola', 'mrpc', 'stsb', 'rte', 'story_cloze', 'wnli')
 # Where the labels of the paper's own test split are public; GLUE keeps its own, so `dev` stands in.
 LABELLED_TEST = ('snli', 'scitail', 'race', 'story_cloze')
 # The rows of Table 5: what each one changes. The auxiliary objective stays on without pretraining (the paper leaves it
@@ -115,7 +115,7 @@ def check(config, pretrained: bool = True):
 
 
 def seeds_of(config, task: str) -> tuple[int, ...]:
-    return tuple(config.seeds_small if task in SMALL else config.seeds)
+    return tuple(config.seeds_small if task in SEVERAL_SEEDS else config.seeds)
 
 
 def directory(config, task: str) -> str:

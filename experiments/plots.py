@@ -14,6 +14,7 @@ COLOURS = {'pretrained': '#0072B2', 'scratch': '#D55E00', 'baseline': '#7F7F7F',
            'chance': '#B0B0B0', 'race': '#009E73', 'mnli': '#332288', 'sst2': '#CC79A7', 'dpr': '#E69F00',
            'cola': '#000000'}
 MARKERS = {'race': 'o', 'mnli': 's', 'sst2': '^', 'dpr': 'D', 'cola': 'v'}  # for those who see no colours
+OTHER = ('#7F7F7F', 'X')  # a task that the paper's figures do not have
 STYLE = {'figure.dpi': 150, 'font.size': 10, 'axes.spines.top': False, 'axes.spines.right': False, 'axes.grid': True,
          'grid.color': '#E6E6E6', 'axes.axisbelow': True, 'legend.frameon': False}
 PERCENT = FuncFormatter(lambda value, _: f'{100 * value:.0f}')
@@ -133,10 +134,10 @@ def layers_transferred(path, curves: Sequence[dict], title: str = 'Figure 2 (lef
         for curve in curves:
             points = sorted(curve['points'], key=lambda point: point['layers'])
             x, values, lows, highs = ([point[name] for point in points] for name in ('layers', 'value', 'low', 'high'))
-            colour = COLOURS[curve['task']]
+            colour = COLOURS.get(curve['task'], OTHER[0])
             if curve['split'] == 'dev':
                 axes.fill_between(x, lows, highs, color=colour, alpha=0.15, linewidth=0)
-            axes.plot(x, values, color=colour, marker=MARKERS[curve['task']], markersize=5, linewidth=1.6,
+            axes.plot(x, values, color=colour, marker=MARKERS.get(curve['task'], OTHER[1]), markersize=5, linewidth=1.6,
                       linestyle='-' if curve['split'] == 'dev' else '--',
                       markerfacecolor=colour if curve['split'] == 'dev' else 'white',
                       label=f'{curve["name"]} {curve["split"].capitalize()}')
@@ -164,8 +165,8 @@ def zero_shot_tasks(path, curves: Sequence[dict], title: str = 'Figure 2 (right)
         for number, curve in enumerate(curves):
             points = sorted(curve['points'], key=lambda point: point['step'])
             x, values = ([point[name] for point in points] for name in ('step', 'value'))
-            solid, colour = curve['model'] == 'Transformer', COLOURS[curve['task']]
-            axes.plot(x, values, color=colour, marker=MARKERS[curve['task']], markersize=4, linewidth=1.5,
+            solid, colour = curve['model'] == 'Transformer', COLOURS.get(curve['task'], OTHER[0])
+            axes.plot(x, values, color=colour, marker=MARKERS.get(curve['task'], OTHER[1]), markersize=4, linewidth=1.5,
                       linestyle='-' if solid else '--', markerfacecolor=colour if solid else 'white')
             # One interval a curve, side by side: bands would hide each other and the curves.
             beside = axes.transData + ScaledTranslation((8 + 5 * number) / 72, 0, figure.dpi_scale_trans)
@@ -187,7 +188,8 @@ def zero_shot_tasks(path, curves: Sequence[dict], title: str = 'Figure 2 (right)
         axes.set(title=title, xlabel='# of pre-training updates (log scale)',
                  ylabel='relative task performance\n(0: random guess, 1: state of the art)')
         named = {curve['task']: curve['name'] for curve in curves}
-        handles = [Line2D([], [], color=COLOURS[task], marker=MARKERS[task], markersize=5, label=name)
+        handles = [Line2D([], [], color=COLOURS.get(task, OTHER[0]), marker=MARKERS.get(task, OTHER[1]), markersize=5,
+                          label=name)
                    for task, name in named.items()]
         models = dict.fromkeys(curve['model'] for curve in curves)
         handles += [Line2D([], [], color='#404040', label=model, linestyle='-' if model == 'Transformer' else '--')

@@ -191,7 +191,8 @@ def _do(planned, path, directory, keep_checkpoints, found):
     directory.parent.mkdir(parents=True, exist_ok=True)
     try:
         if planned.kind == 'zero_shot':
-            lacking = [step for step in planned.steps if not _complete(dataclasses.replace(planned, steps=(step,)), found)]
+            lacking = [step for step in planned.steps
+                       if not _complete(dataclasses.replace(planned, steps=(step,)), found)]
             rows = [*(row for row in found if row['step'] not in lacking), *zero_shot.run(config, lacking)]
         else:
             rows = finetune.run(config, directory)

@@ -150,7 +150,7 @@ def notes(config, outcomes, columns, absent, best):
         found.append('The grid, the same with and without pretraining: ' + '; '.join(settings) + '. The best is the '
                      f'one setting with the highest Avg on dev: {chosen}. As dev chose it, it is optimistic.')
     found.append('Without pretraining the auxiliary objective stays on; the paper does not say.')
-    return found + tables.settings(config)
+    return found + tables.settings(config, outcomes)
 
 
 if __name__ == '__main__':

@@ -6,21 +6,20 @@ were best on dev, which is optimistic, as the same rows chose them.
 """
 from collections.abc import Mapping, Sequence
 
+from configs import finetune as finetune_config
 from experiments import estimates, glue_score, paper, run
 from experiments.estimates import Estimate
 from experiments.planned import LABELLED_TEST
 from experiments.report import table
 from gpt1_jax import workdir
-from gpt1_jax.errors import UserError
 
 NA = 'n/a'
 FINAL = ('dev', 'final')
 HEADER = ('task', 'metric', 'paper (test)', 'ours', '95% interval', 'range of seeds', 'seeds', 'n', 'split',
           'parameters', 'best on dev (optimistic)')
-READING = ('All figures are in percent (correlations times 100). With several seeds a figure is the median. Intervals '
-           'are 95% percentile intervals over {n:,} resamples of the evaluated rows, the same rows for all seeds; '
-           'they do not cover the spread between seeds, which the range shows. "final": the parameters of the last '
-           'step of the fixed schedule; "best": those that were best on dev.').format(n=estimates.RESAMPLES)
+READING = ('All figures are in percent (correlations times 100). With several seeds a figure is the median, and the '
+           'range is that of the seeds. "final": the parameters of the last step of the fixed schedule; "best": those '
+           f'that were best on dev. {estimates.INTERVALS}')
 
 
 def find(outcomes: Sequence[run.Outcome], task: str, condition: str, metric: str, split: str, selection: str,
@@ -97,16 +96,21 @@ def script_table(config, dry_run: bool, name: str, title: str, figures: Sequence
     rows = [line(outcomes, figure) for figure in figures] + ([row] if row else [])
     notes = [f'{figure.label}: {figure.about}.' for figure in figures if figure.about] + ([about] if about else [])
     return run.write(config, name, [f'# {title}', '', *table(HEADER, rows), READING, '',
-                                    *bullets([*notes, *state(outcomes), *settings(config)])], outcomes)
+                                    *bullets([*notes, *state(outcomes), *settings(config, outcomes)])], outcomes)
 
 
-def settings(config) -> list[str]:
-    """What the figures of a list were made with, where it is not the paper's."""
-    tuned = config.finetune
-    return [f'Settings: rate {tuned.optimizer.peak_rate:g}, batches of {tuned.batch.size}, {tuned.train.epochs} '
-            f'epochs, lambda {tuned.lm_weight:g}'
+def settings(config, outcomes) -> list[str]:
+    """What the figures of a list were made with: all that is not the paper's, and the models."""
+    ours, theirs = (workdir.flatten(one.to_dict()) for one in (config.finetune, finetune_config.get_config('')))
+    differs = ', '.join(f'{name} {value}' for name, value in ours.items() if value != theirs.get(name))
+    models = {row['config']['model']['kind']: row['config']['model'] for outcome in outcomes for row in outcome.rows[:1]
+              if 'model' in row.get('config', {})}
+    return ["Settings of fine-tuning: the paper's" + (f' but for {differs}' if differs else '')
             + ''.join(f'; {task}: {changed(config.tasks[task])}' for task in config.tasks) + '.',
-            f'Pretrained: {config.pretrained}' + (f'; LSTM: {config.lstm}' if config.lstm else '') + '.']
+            f'Pretrained: {config.pretrained}' + (f'; LSTM: {config.lstm}' if config.lstm else '') + '.',
+            *(f'Model {kind}: ' + ', '.join(f'{name} {value}' for name, value in sorted(model.items())
+                                            if name not in ('kind', 'unroll', 'remat')) + '.'
+              for kind, model in sorted(models.items()))]
 
 
 def changed(nested: Mapping) -> str:
