@@ -39,6 +39,7 @@ def get_config():
     config.grid = ConfigDict({             # {field of config.finetune: values}
         'optimizer': {'peak_rate': (6.25e-5, 1.25e-4, 2.5e-4)},
         'train': {'epochs': (3, 10)}})
+    config.grid_seeds = config_dict.placeholder(tuple)  # seeds of the grid's runs; default those of the other runs
     config.layers = (-1, *range(13))       # Figure 2, left: -1 nothing, 0 embeddings alone, n the first n blocks too
     config.layer_tasks = ('mnli', 'race')  # Figure 2, left
 

@@ -31,7 +31,7 @@ def plans(config):
     """The rows of the table, then the grid."""
     first = [one for condition in ROWS for task in TASKS for one in runs.plans(config, task, condition)]
     return first + [one for setting, values in grid(config).items() for condition in GRID for task in TASKS
-                    for one in runs.plans(config, task, f'{condition}@{setting}', values)]
+                    for one in runs.plans(config, task, f'{condition}@{setting}', values, config.grid_seeds)]
 
 
 def grid(config):
@@ -148,7 +148,8 @@ def notes(config, outcomes, columns, absent, best):
     if settings:
         chosen = ', '.join(f'{paper.NAMES[row]} at {best[row] or tables.NA}' for row in GRID)
         found.append('The grid, the same with and without pretraining: ' + '; '.join(settings) + '. The best is the '
-                     f'one setting with the highest Avg on dev: {chosen}. As dev chose it, it is optimistic.')
+                     f'one setting with the highest Avg on dev: {chosen}. As dev chose it, it is optimistic.'
+                     + (f' Seeds of its runs: {", ".join(map(str, config.grid_seeds))}.' if config.grid_seeds else ''))
     found.append('Without pretraining the auxiliary objective stays on; the paper does not say.')
     return found + tables.settings(config, outcomes)
 
