@@ -109,9 +109,10 @@ def weakest(claim) -> list[str]:
         return [tables.NA, *[''] * 6]
     name, one = min(claim.measured.items(), key=lambda item: item[1].value)
     low, high = one.range
+    spread = f'{tables.percent(low, "+")} to {tables.percent(high, "+")}' if len(one.seeds) > 1 else ''
     return [tables.percent(one.value, '+') + (f' ({name})' if len(claim.measured) > 1 else ''),
-            tables.interval(one, '+'), f'{tables.percent(low, "+")} to {tables.percent(high, "+")}'
-            if len(one.seeds) > 1 else '', str(len(one.seeds) or ''), f'{one.n:,}', claim.split, claim.parameters]
+            tables.interval(one, '+'), spread, str(len(one.seeds) or ''), f'{one.n:,}' if one.n else '', claim.split,
+            claim.parameters]
 
 
 def of_layers(outcomes, layers) -> list[Claim]:

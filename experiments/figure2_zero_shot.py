@@ -61,8 +61,9 @@ def metric_of(task):
 def points(outcomes, condition, task):
     """{update: (Estimate, row of results.jsonl)} of what is there."""
     metric = metric_of(task)
+    wanted = ('zero_shot', task, condition)
     found = {row['step']: row for outcome in outcomes for row in outcome.rows
-             if (outcome.planned.task, outcome.planned.condition) == (task, condition)
+             if (outcome.planned.kind, outcome.planned.task, outcome.planned.condition) == wanted
              and row['metric'] == metric and row.get('group') is None}
     return {step: (estimates.of_rows([found[step]]), found[step]) for step in sorted(found)}
 
