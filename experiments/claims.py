@@ -164,10 +164,10 @@ def slope(points) -> Estimate:
     """Of the least-squares line of a figure over log10(updates), draw by draw. points: {updates: Estimate}."""
     steps = sorted(points)
     x = np.log10(steps) - np.mean(np.log10(steps))
-    weights = x / np.sum(x * x)
-    draws = weights @ np.stack([points[step].draws for step in steps])
-    value = float(weights @ [points[step].value for step in steps])
-    one = points[steps[0]]
+    weights, one = x / np.sum(x * x), points[steps[0]]
+    # Over the first point, so that a curve which never moves has a slope of 0 to the bit.
+    draws = weights @ np.stack([points[step].draws - one.draws for step in steps])
+    value = float(weights @ [points[step].value - one.value for step in steps])
     return Estimate(value, draws, one.n, {seed: (value, draws) for seed in one.by_seed}, one.items)
 
 

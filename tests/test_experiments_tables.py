@@ -256,6 +256,8 @@ def test_a_slope_is_over_the_logarithm_of_the_updates():
     points = {10: estimate(.5, .5, .5), 100: estimate(.6, .6, .6), 1000: estimate(.7, .7, .7)}
     one = claims.slope(points)
     assert one.value == pytest.approx(.1) and one.interval() == pytest.approx((.1, .1))
+    flat = claims.slope({step: estimate(.516, .4, .6) for step in (50, 100, 200, 400, 800, 1600, 3000)})
+    assert flat.value == 0 and claims.verdict(claim(flat)) == claims.UNDECIDED
 
 
 def test_many_differences_need_bonferronis_level_to_fail():
