@@ -48,7 +48,7 @@ def get_config():
         config.tasks[task] = ConfigDict({'data': {'train_rows': rows}})  # see ROWS
     config.tasks.race.train = ConfigDict({'epochs': 2})  # 512 tokens a row
     config.grid = ConfigDict({'optimizer': {'peak_rate': (5e-4, 1.5e-3)}})  # the first is the setting above
-    config.grid_seeds = (0,)
+    config.grid_seeds = (0,)               # one run a setting
     config.layers = (-1, *range(p.model.n_layer + 1))  # all there are
 
     for task in config.zero_shot_tasks:
