@@ -1,4 +1,4 @@
-"""Every table and figure of the paper in small, from books to report.md, in about an hour on two CPU cores.
+"""Every table and figure of the paper in small, from books to report.md, in one to two hours on two CPU cores.
 
 python -m experiments.small_cpu --books=DIR_OR_GLOB --data=DATA --out=runs/small_cpu
 
