@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from ml_collections import ConfigDict
 
 from configs import zero_shot as zero_shot_config
-from gpt1_jax import heuristics, transfer, workdir
+from gpt1_jax import finetune, heuristics, rules, transfer, workdir
 from gpt1_jax.data import tasks
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, about
 
 # The sets whose figures in the paper are medians of several runs, or ought to be: few rows, a wide spread over seeds.
 SEVERAL_SEEDS = ('cola', 'mrpc', 'stsb', 'rte', 'story_cloze', 'wnli')
@@ -17,6 +17,27 @@ LABELLED_TEST = ('snli', 'scitail', 'race', 'story_cloze')
 # The rows of Table 5: what each one changes. The auxiliary objective stays on without pretraining (the paper leaves it
 # open); the LSTM's weights are another pretrained run.
 CONDITIONS = {'full': {}, 'no_pretraining': {'n_transfer': transfer.NOTHING}, 'no_aux': {'lm_weight': 0.0}, 'lstm': {}}
+
+
+def _groups(rule):
+    """Rule: fields of a config, each of which another rule accepts."""
+    accepts, wanted = rule
+    return lambda x: all(map(accepts, workdir.flatten(x.to_dict()).values())), f'a group of fields, each of it {wanted}'
+
+
+SEEDS = (lambda x: x and rules.several(rules.TRAINING['seed'])[0](x), 'a tuple of seeds')
+RULES = {
+    'pretrained': rules.optional(rules.text()), 'lstm': rules.optional(rules.text()), 'out': rules.text(),
+    'data': rules.text(),
+    'results': rules.optional(rules.text()), 'keep_checkpoints': rules.flag(), 'any_version': rules.flag(),
+    'directories': _groups(rules.text()), 'seeds': SEEDS, 'seeds_small': SEEDS,
+    'grid_seeds': rules.optional(SEEDS),
+    'layers': rules.several(rules.whole(transfer.NOTHING)), 'layer_tasks': rules.several(rules.text()),
+    'zero_shot_tasks': rules.several(rules.text()), 'submission': _groups(rules.optional(rules.text())),
+    'grid': _groups((lambda x: x and all(map(rules.is_number, x)), 'a tuple of numbers')),
+    **{name: (lambda x: all(map(rules.group()[0], x.values())), 'a group of fields for each task that it names')
+       for name in ('tasks', 'zero_shot')},
+    **{f'finetune.{name}': rule for name, rule in finetune.RULES.items()}}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -60,7 +81,7 @@ def plans(config, task: str, condition: str, settings: Mapping | None = None, se
         try:
             tuned.update(config.tasks.get(task, ConfigDict()))
             tuned.update_from_flattened_dict(CONDITIONS.get(condition.split('@')[0], {}) | dict(settings or {}))
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise UserError(f'config.tasks.{task} or the settings of {condition} do not fit configs/finetune.py: '
                             f'{" ".join(str(error).split())}') from None
         tuned.task, tuned.seed, tuned.data.dir = task, seed, directory(config, task)
@@ -84,7 +105,7 @@ def zero_shot_plan(config, task: str, condition: str = 'full', steps: Sequence[i
     scored.data.dir, scored.init_from = directory(config, task), str(origin)
     try:
         scored.update(config.zero_shot.get(task, ConfigDict()))
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UserError(f'config.zero_shot.{task} does not fit configs/zero_shot.py: '
                         f'{" ".join(str(error).split())}') from None
     return [Planned(f'{task}-zero_shot-{condition}', task, condition, 0, 'zero_shot', scored, (scored.data.split,),
@@ -94,6 +115,7 @@ def zero_shot_plan(config, task: str, condition: str = 'full', steps: Sequence[i
 def check(config, pretrained: bool = True):
     """UserError, one line, for what would only show after hours: a pretrained run or data that is nowhere, a name that
     is no task."""
+    rules.validate(config, RULES)
     if pretrained and not config.pretrained:
         raise UserError('give --config.pretrained=DIR, a pretrained run')
     for origin in (config.pretrained, config.lstm) if pretrained else ():
@@ -101,8 +123,9 @@ def check(config, pretrained: bool = True):
             workdir.load(origin)
     if not config.data:
         raise UserError('give --config.data=DIR, the directory that holds the data sets')
-    if not config.data.startswith('tfds:') and not pathlib.Path(config.data).is_dir():
-        raise UserError(f'{config.data}: no such directory (the data sets)')
+    with about(config.data):
+        if not config.data.startswith('tfds:') and not pathlib.Path(config.data).is_dir():
+            raise UserError(f'{config.data}: no such directory (the data sets)')
     for field, metric in (('layer_tasks', 'accuracy'), ('zero_shot_tasks', None), ('tasks', None), ('zero_shot', None)):
         for name in config[field]:
             if name not in config.directories:
@@ -120,6 +143,8 @@ def seeds_of(config, task: str) -> tuple[int, ...]:
 
 def directory(config, task: str) -> str:
     """Where a task's files are: config.data and config.directories.TASK; 'tfds:...' in either stands for itself."""
+    if task not in config.directories:
+        raise UserError(f'config.directories.{task} is missing')
     name = config.directories[task]
     return next((one for one in (name, config.data) if one.startswith('tfds:')), str(pathlib.Path(config.data) / name))
 

@@ -153,7 +153,7 @@ def _key(planned, **code):
 def _found(planned, key, rows):
     """The rows of this very run: same settings, files, pretrained parameters and code."""
     keys = set(key.split('+'))
-    return [row for row in rows if row.get('key') in keys and row['split'] in planned.splits
+    return [row for row in rows if str(row.get('key')) in keys and row['split'] in planned.splits
             and (planned.kind == 'zero_shot' or row['selection'] in planned.selections)]
 
 
@@ -174,7 +174,7 @@ def _evaluation(planned, row):
 
 def _of_another_version(planned, rows):
     """The rows of this run made by other code, the newest complete ones; [] without any."""
-    codes = dict.fromkeys(row['code'] for row in reversed(rows) if row.get('code'))
+    codes = dict.fromkeys(row['code'] for row in reversed(rows) if row.get('code') and isinstance(row['code'], str))
     for code in codes:
         found = _found(planned, _key(planned, code=code), rows)
         if _complete(planned, found):

@@ -2,7 +2,7 @@
 import dataclasses
 import difflib
 
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, shown
 from gpt1_jax.lstm import LSTM, LSTMConfig
 from gpt1_jax.model import GPT, GPTConfig
 
@@ -26,8 +26,9 @@ def backbone(fields):
 def own_fields(fields):
     """The fields that the kind reads, and the kind: what a run's config.json stores. UserErrors as above."""
     kind = fields.get('kind', 'gpt')
-    if kind not in KINDS:
-        raise UserError(f'model.kind is {kind!r}, must be one of {", ".join(map(repr, KINDS))}{_near(kind, KINDS)}')
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise UserError(f'model.kind is {shown(kind)}, must be one of {", ".join(map(repr, KINDS))}'
+                        f'{_near(kind, KINDS) if isinstance(kind, str) else ""}')
     known = {name: {f.name for f in dataclasses.fields(config)} for name, (_, config) in KINDS.items()}
     anywhere = set.union(*known.values())
     for name in fields:

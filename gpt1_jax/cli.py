@@ -2,31 +2,45 @@
 
 A user's mistake is one line and a non-zero exit; a traceback is a bug of ours.
 """
+import errno
 import os
 import sys
 
 from absl import app, flags, logging
 
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import Interrupted, UserError
 
 
 def run(main, define_flags):
-    """Define and parse flags, call main() and exit: 0, 1 with `error: ...` for a UserError, 2 for a flag that cannot
-    be, 130 for an interrupt.
+    """Define and parse flags, call main() and exit: 0, 1 with `error: ...` for a UserError or a full disk, 2 for a flag
+    that cannot be, 130 for an interrupt.
 
     define_flags: called first, as defining a config's flag already reads its file and overrides.
     """
-    logging.set_verbosity(logging.ERROR)  # Orbax tells about every file at INFO
+    logging.set_verbosity(logging.FATAL)  # Orbax tells about every file at INFO, and at ERROR what it raises as well
+
+    sys.unraisablehook = _unraisable
 
     def guarded(argv):
         if len(argv) > 1:
             _fail(f'unexpected argument {argv[1]!r}: options are written --name=value', 2)
         try:
             main()
+        except Interrupted as error:
+            _fail(str(error), flags.FLAGS.exit_code_when_stopped if 'exit_code_when_stopped' in flags.FLAGS else 1)
         except UserError as error:
             _fail(str(error), 1)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            _fail(f'{error.filename or "writing"}: {error.strerror}', 1)
         except KeyboardInterrupt:
             _fail('interrupted', 130)
+        except Exception as error:
+            distributed = sys.modules.get('gpt1_jax.distributed')
+            if distributed is None or not distributed.lost(error):
+                raise
+            _fail('no process was named: see the logs of the others', 1)
 
     def parse(argv):
         left = flags.FLAGS(argv)
@@ -44,8 +58,16 @@ def run(main, define_flags):
                 raise
             _fail(_folded(error), 2)  # so it reports an unknown field, or a value of the wrong type
 
+    if hasattr(sys.stdout, 'reconfigure'):  # a file's name may hold what the terminal's encoding does not
+        sys.stdout.reconfigure(errors='backslashreplace')
     one_line(define_flags)
     app.run(guarded, flags_parser=lambda argv: one_line(parse, argv))
+
+
+def _unraisable(found):
+    """TensorStore still calls the event loop that Orbax closed at an error, which is told as one line by then."""
+    if str(found.exc_value) != 'Event loop is closed':
+        sys.__unraisablehook__(found)
 
 
 def _folded(error):
@@ -62,66 +84,18 @@ def _origin(error):
     return trace.tb_frame.f_code.co_filename
 
 
-def validate(config, rules):
-    """UserError listing every field of a ConfigDict that its rule refuses.
-
-    rules: {'batch.size': (predicate, 'a whole number of at least 1')}.
-    """
-    problems = []
-    for name, (accepts, wanted) in rules.items():
-        value = config
-        try:
-            for part in name.split('.'):
-                value = value[part]
-            good = accepts(value)
-        except KeyError:
-            problems.append(f'config.{name} is missing')
-            continue
-        except (TypeError, ValueError):
-            good = False
-        if not good:
-            problems.append(f'config.{name} is {value!r}, must be {wanted}')
-    if problems:
-        raise UserError('; '.join(problems))
-
-
-def whole(low):
-    """Rule: an int of at least `low`."""
-    return lambda x: isinstance(x, int) and not isinstance(x, bool) and x >= low, f'a whole number of at least {low}'
-
-
-def between(low, high):
-    """Rule: a number from `low` to below `high`."""
-    return lambda x: low <= x < high, f'at least {low} and below {high}'
-
-
-def positive():
-    """Rule: a number above 0."""
-    return lambda x: 0 < x < float('inf'), 'above 0'
-
-
-def optional(rule):
-    """Rule: as another one, or None."""
-    accepts, wanted = rule
-    return lambda x: x is None or accepts(x), f'{wanted}, or None'
-
-
-def one_of(*values):
-    """Rule: one of the values."""
-    return lambda x: x in values, 'one of ' + ', '.join(map(repr, values))
-
-
-# What both trainings' configs have in common.
-TRAINING_RULES = {
-    'seed': (lambda x: type(x) is int and 0 <= x < 2 ** 32, 'a whole number from 0 to 2^32 - 1'),
-    'log_every': whole(1), 'batch.size': whole(1), 'batch.microbatches': whole(1),
-    'checkpoint.keep_latest': whole(1), 'checkpoint.keep_best': whole(1), 'optimizer.peak_rate': positive(),
-    'optimizer.b1': between(0, 1), 'optimizer.b2': between(0, 1), 'optimizer.eps': positive(),
-    'optimizer.weight_decay': between(0, 1), 'optimizer.clip': between(0, float('inf')),
-}
+def define_process_flags():
+    """The flags of entry points that run in several processes."""
+    flags.DEFINE_string('coordinator', None, 'Several processes: HOST:PORT of process 0, where nothing else tells.')
+    flags.DEFINE_integer('processes', None, 'Several processes: how many.')
+    flags.DEFINE_integer('process', None, 'Several processes: the number of this one, from 0.')
+    flags.DEFINE_bool('deterministic', False, 'On a GPU: only algorithms whose results are the same to the bit.')
+    flags.DEFINE_integer('exit_code_when_stopped', 75, 'Exit status after SIGTERM or SIGINT, once the state is saved.')
 
 
 def _fail(message, status):
     print(f'error: {message}', file=sys.stderr, flush=True)
     sys.stdout.flush()
-    os._exit(status) if status == 130 else sys.exit(status)
+    # At once where others wait for this process: jax's own ending would first wait for them.
+    several = 'gpt1_jax.distributed' in sys.modules and sys.modules['gpt1_jax.distributed'].joined()
+    os._exit(status) if status == 130 or several else sys.exit(status)

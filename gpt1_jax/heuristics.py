@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpt1_jax import metrics, scoring
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, one_line
 
 
 class Heuristic(NamedTuple):
@@ -131,7 +131,7 @@ def encode_all(heuristic, examples, tokenizer, n_ctx, what, skipped=None):
                 raise UserError(f'label {example.label} is none of 0..{answers - 1}')
             found.append(Row(example.id, example.label, sequences))
         except UserError as error:
-            message = f'{what}: row {example.id}: {error}'
+            message = one_line(f'{what}: row {example.id}: {error}')
             if skipped is None:
                 raise UserError(message) from None
             skipped.append(message)

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from gpt1_jax import dropout
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, shown
 from gpt1_jax.model import WEIGHTS, Embedding
 from gpt1_jax.sharding import constrain
 
@@ -44,16 +44,20 @@ class LSTMConfig:
 
     def __post_init__(self):
         least = {'vocab_size': 1, 'n_special': 0, 'n_ctx': 1, 'n_units': 1, 'unroll': 1}
-        problems = [f'model.{name} is {getattr(self, name)!r}, must be a whole number of at least {low}'
+        problems = [f'model.{name} is {shown(getattr(self, name))}, must be a whole number of at least {low}'
                     for name, low in least.items() if type(getattr(self, name)) is not int or getattr(self, name) < low]
-        problems += [f'model.{name} is {getattr(self, name)!r}, must be a number of at least 0 and below 1'
+        problems += [f'model.{name} is {shown(getattr(self, name))}, more than there can be: 2,147,483,647'
+                     for name in least if type(getattr(self, name)) is int and getattr(self, name) > 2 ** 31 - 1]
+        problems += [f'model.{name} is {shown(getattr(self, name))}, must be a number of at least 0 and below 1'
                      for name in ('embd_dropout', 'resid_dropout')
                      if not isinstance(getattr(self, name), (int, float)) or not 0 <= getattr(self, name) < 1]
         if not problems and max(self.vocab_size + self.n_special, self.n_ctx, self.n_units) > 1 << 16:
             problems.append('model.vocab_size and specials, model.n_ctx and model.n_units must be at most 65,536 each, '
                             'which dropout can number')
         if self.dtype not in ('float32', 'bfloat16'):
-            problems.append(f"model.dtype is {self.dtype!r}, must be 'float32' or 'bfloat16'")
+            problems.append(f"model.dtype is {shown(self.dtype)}, must be 'float32' or 'bfloat16'")
+        if type(self.remat) is not bool:
+            problems.append(f'model.remat is {shown(self.remat)}, must be True or False')
         if problems:
             raise UserError('; '.join(problems))
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, shown
 
 ABSENT = -1e9      # the score of a choice that a row does not have
 CHUNK = 2_000_000  # resampled items held in memory at a time
@@ -230,6 +230,8 @@ def read_predictions(path) -> tuple[list[str], list, np.ndarray]:
             row = json.loads(line)
         except json.JSONDecodeError as error:
             raise UserError(f'{path}: line {number}: not JSON ({error.msg} at column {error.colno})') from None
+        except (ValueError, RecursionError) as error:  # of a number or a nesting beyond what Python reads
+            raise UserError(f'{path}: line {number}: not JSON ({error})') from None
         cause = wrong_with(row)
         if cause is None and width and (len(row['scores']) == 1) != (width == 1):
             cause = f'{len(row["scores"])} score(s), the line before has {width}'
@@ -253,7 +255,7 @@ def read_predictions(path) -> tuple[list[str], list, np.ndarray]:
 def wrong_with(row) -> str | None:
     """What is wrong with a row of predictions.jsonl, or None."""
     def is_number(value):
-        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
     if not isinstance(row, dict):
         return f'{type(row).__name__}, expected an object'
@@ -261,10 +263,12 @@ def wrong_with(row) -> str | None:
         if name not in row:
             return f'no field {name!r}'
     scores, gold = row['scores'], row['gold']
+    if not isinstance(row['id'], (str, int)):
+        return f'id {shown(row["id"])} is neither text nor a whole number'
     if not isinstance(scores, list) or not scores or not all(map(is_number, scores)):
         return 'scores is not a list of finite numbers'
     if gold is not None and not is_number(gold):
-        return f'gold {gold!r} is neither a number nor null'
+        return f'gold {shown(gold)} is neither a number nor null'
     if isinstance(gold, int) and len(scores) > 1 and not 0 <= gold < len(scores):
         return f'gold {gold} is out of range 0..{len(scores) - 1}'
     return None

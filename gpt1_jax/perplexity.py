@@ -39,6 +39,7 @@ def evaluate(init_from, text=None, tokens=None, split='valid', step=None, stride
     """
     if bool(text) == bool(tokens):
         raise UserError('give either --text=FILES or --tokens=DIR')
+    results.check(path)
     run, started = scoring.open_pretrained(init_from), time.perf_counter()
     step, tokenizer, mesh, n_ctx = run.step(step), run.tokenizer(), sharding.make_mesh(), run.config['model']['n_ctx']
     stride = n_ctx if stride is None else stride

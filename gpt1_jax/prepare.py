@@ -11,18 +11,17 @@ import dataclasses
 import hashlib
 import json
 import os
-import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 
 from absl import flags
 
-from gpt1_jax import cli
+from gpt1_jax import cli, storage
 from gpt1_jax.data import corpus as corpus_lib
 from gpt1_jax.data import encode, published, tokens
 from gpt1_jax.data import tokenizer as tokenizer_lib
 from gpt1_jax.data.corpus import Document
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, about
 
 INPUTS = 'inputs.json'
 _WORTH_A_PROCESS = 10_000_000  # characters; for less, starting one (it imports spaCy) costs more than it brings
@@ -42,22 +41,28 @@ def prepare(out_dir: str | os.PathLike, corpus: Source, valid: Source | float, t
                 a directory that holds a saved one, or a Tokenizer.
     merges, vocab_size: for 'train', see `tokenizer.train`.
     processes:  at most so many (default: one a core); a small corpus takes fewer. The result doesn't depend on it.
+    A directory in an object store is written on this host (storage.cache), then uploaded.
     UserError for whatever is wrong with these, and when out_dir was begun with other inputs.
     """
-    out = pathlib.Path(out_dir)
+    target = storage.path(out_dir)
+    with about(target):  # a name that can be none
+        target.exists()
     splits, inputs = _splits(corpus, valid, text_field)
     made, inputs['tokenizer'] = _tokenizer(tokenizer, encoder, bpe, merges, vocab_size)
     inputs['shards'] = f'{shard_tokens} tokens'
-    _compare(out, inputs)
-    if (out / tokens.MANIFEST).exists():
-        manifest = tokens.read_manifest(out)
+    out = storage.cache(target) if storage.remote(target) else target
+    for directory in {target, out}:
+        _compare(directory, inputs)
+    if (target / tokens.MANIFEST).exists():
+        manifest = tokens.read_manifest(target)
         for split in manifest['splits']:
-            tokens.open_split(out, split)
+            tokens.open_split(target, split)
         return manifest
 
     found = {split: _survey(split, documents()) for split, documents in splits.items()}
     at_most = {split: _processes(processes, survey.characters) for split, survey in found.items()}
-    out.mkdir(parents=True, exist_ok=True)
+    with about(out):
+        out.mkdir(parents=True, exist_ok=True)
     if (out / 'tokenizer' / tokenizer_lib.SETTINGS_FILE).exists():  # an interrupted run of the same inputs
         made = Tokenizer.load(out / 'tokenizer')
     else:
@@ -71,7 +76,10 @@ def prepare(out_dir: str | os.PathLike, corpus: Source, valid: Source | float, t
     manifest = {
         'format': tokens.FORMAT, 'inputs': inputs, 'tokenizer': made.fingerprint, 'vocab_size': made.vocab_size,
         'newline_id': made.newline_id, 'splits': entries, 'fingerprint': _fingerprint(made, entries)}
+    manifest['digest'] = tokens.digest(manifest)
     encode.write_json(out / tokens.MANIFEST, manifest)
+    if storage.remote(target):
+        storage.upload(out, target, last=tokens.MANIFEST)
     return manifest
 
 
@@ -214,8 +222,8 @@ def _compare(out, inputs):
             raise UserError(f'{out}: holds something else (no {INPUTS} in it): choose another directory')
         return
     try:
-        before = dict(json.loads(file.read_bytes()))
-    except (OSError, ValueError, TypeError) as error:
+        before = dict(json.loads(storage.read(file)))
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise UserError(f'{file}: damaged ({error}): delete {out} or choose another directory') from None
     differing = [f'{name} was {before.get(name)}, now {inputs[name]}' for name in inputs
                  if before.get(name) != inputs[name]]

@@ -2,6 +2,7 @@
 
 JSON lines, nothing else.
 """
+import contextlib
 import functools
 import hashlib
 import importlib.metadata
@@ -13,13 +14,33 @@ import subprocess
 
 import numpy as np
 
-from gpt1_jax.errors import UserError
+from gpt1_jax import storage
+from gpt1_jax.errors import UserError, about, shown
+
+
+def check(path):
+    """UserError where rows could not be appended to a file: better told before they are computed. None is nowhere."""
+    if path is None:
+        return
+    path = storage.path(path)
+    with about(path):
+        if storage.remote(path):
+            return
+        if path.is_dir():
+            raise UserError(f'{path}: is a directory, not a file')
+        if not path.parent.is_dir():
+            raise UserError(f'{path}: there is no directory {path.parent}')
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise UserError(f'{path}: may not be written')
 
 
 def append(path, *rows):
     """Lines at the end of a JSON-lines file, in one write, flushed to the disk. A last line cut by a kill is removed
-    first."""
-    with open(path, 'ab+') as file:
+    first. UserError where the disk is full or the like."""
+    if storage.remote(path):
+        _write(path, b''.join([*(line + b'\n' for _, line in _read(path)), *map(_line, rows)]))
+        return
+    with _named(path), open(path, 'ab+') as file:
         end = file.seek(0, os.SEEK_END)
         while end:
             start = max(end - 4096, 0)
@@ -30,7 +51,7 @@ def append(path, *rows):
                 break
             end = start
         file.truncate(end)
-        file.write(b''.join(json.dumps(row, ensure_ascii=False).encode() + b'\n' for row in rows))
+        file.write(b''.join(map(_line, rows)))
         file.flush()
         os.fsync(file.fileno())
 
@@ -43,40 +64,98 @@ def append_new(path, rows):
     def identity(row):
         names = ('kind', 'task', 'split', 'group', 'selection', 'metric', 'value', 'run', 'digest', 'files', 'key')
         return json.dumps([row.get(name) for name in names])
-    known = set(map(identity, read(path)))
+    try:
+        known = set(map(identity, read(path)))
+    except RecursionError:
+        raise UserError(f'{path}: a row is nested too deep') from None
     new = [row for row in rows if identity(row) not in known]
     if new:
         append(path, *new)
 
 
 def read(path):
-    """The rows of a JSON-lines file, none if it is missing; a last line cut by a kill is left out."""
-    path = pathlib.Path(path)
+    """The rows of a JSON-lines file, none if it is missing; a last line cut by a kill is left out. UserError naming the
+    line that is no JSON object."""
+    return [row for row, _ in _read(path)]
+
+
+def _read(path):
+    """[(row, its line as bytes)] of a JSON-lines file."""
+    path = storage.path(path)
     if not path.exists():
         return []
-    *lines, _ = path.read_text(encoding='utf-8').split('\n')  # not splitlines: strings may hold U+2028
+    try:
+        *lines, _ = storage.read(path).split(b'\n')  # what the kill cut may be no UTF-8
+    except OSError as error:
+        raise UserError(f'{path}: cannot be read ({error.strerror})') from None
     rows = []
     for number, line in enumerate(lines, 1):
         try:
-            rows.append(json.loads(line))
-        except ValueError as error:
+            rows.append((json.loads(line.decode()), line))
+        except UnicodeDecodeError as error:
+            raise UserError(f'{path}: line {number}: not UTF-8 at its byte {error.start}') from None
+        except (ValueError, RecursionError) as error:
             raise UserError(f'{path}: line {number}: not JSON ({error})') from None
+        if not isinstance(rows[-1][0], dict):
+            raise UserError(f'{path}: line {number}: {type(rows[-1][0]).__name__}, expected an object')
     return rows
 
 
 def write(path, rows):
     """Replace a JSON-lines file in one step."""
-    partial = pathlib.Path(f'{path}.partial')
-    lines = ''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows)
-    partial.write_text(lines, encoding='utf-8', newline='')
-    partial.replace(path)
+    _write(path, b''.join(map(_line, rows)))
 
 
-def rewind(path, step):
-    """Drop the rows after a step: a run that goes on from there writes them again."""
-    rows = read(path)
-    if rows or pathlib.Path(path).exists():
-        write(path, [row for row in rows if row.get('step', 0) <= step])
+def _write(path, lines):
+    with _named(path):
+        storage.write(path, lines)
+
+
+def _line(row):
+    """A row as JSON. Half a character, as a file's name may hold, is written as JSON escapes it: UTF-8 has none."""
+    return json.dumps(row, ensure_ascii=False).encode('utf-8', 'backslashreplace') + b'\n'
+
+
+@contextlib.contextmanager
+def _named(path):
+    """OSError of a write does not say which file: UserError does."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f'{path}: cannot be written ({error.strerror})') from None
+
+
+class Log:
+    """metrics.jsonl of a run that goes on from `step`: the rows after it are dropped, as they are written again.
+
+    writes: whether this process does; of several only one. Rows for an object store, where a file cannot grow, are
+    kept on this host until `upload`.
+    """
+
+    def __init__(self, path, step, writes=True):
+        self.path, self.writes = storage.path(path), writes
+        self._file = storage.cache(path) if storage.remote(path) else self.path
+        if not writes:
+            return
+        if storage.remote(path):
+            with about(self._file):
+                self._file.parent.mkdir(parents=True, exist_ok=True)
+                self._file.unlink(missing_ok=True)
+        if self.path.exists():
+            rows = _read(self.path)
+            for number, (row, _) in enumerate(rows, 1):
+                if not isinstance(row.get('step', 0), (int, float)):
+                    raise UserError(f'{path}: line {number}: step {shown(row["step"])} is not a number')
+            _write(self._file, b''.join(line + b'\n' for row, line in rows if row.get('step', 0) <= step))
+
+    def append(self, row):
+        if self.writes:
+            append(self._file, row)
+
+    def upload(self):
+        """Put what was appended where it belongs. Called before each checkpoint: none is without the rows up to it."""
+        if self.writes and storage.remote(self.path) and self._file.exists():
+            _write(self.path, self._file.read_bytes())
 
 
 def write_predictions(path, ids, gold, scores):

@@ -3,16 +3,16 @@ predictions."""
 import dataclasses
 import json
 import pathlib
-import shutil
 
-from gpt1_jax import checkpoint
-from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError
+from gpt1_jax import backbone, checkpoint, storage
+from gpt1_jax.data.tokenizer import SETTINGS_FILE, Tokenizer
+from gpt1_jax.errors import UserError, about, shown
 
 # What may differ freely between a run and its continuation: how it is run, not what is computed.
 FREE = ('log_every', 'eval.every', 'eval.splits', 'eval.selections', 'eval.batch_size', 'checkpoint.', 'mesh.',
         'batch.microbatches', 'batch.eval_size', 'model.remat', 'model.unroll', 'data.corpus', 'data.valid', 'data.dir',
-        'data.tokens', 'data.processes', 'tokenizer.', 'tokenizer', 'results',
+        'data.tokens', 'data.verify', 'data.processes', 'tokenizer.', 'tokenizer', 'results', 'train.skip_nonfinite',
+        'profile',
         'init_from', 'init_step')  # the weights that they name are in fingerprint.origin
 # What makes it another run: only a new work directory will do.
 FIXED = ('kind', 'seed', 'batch.size', 'model.', 'fingerprint.', 'task')
@@ -60,51 +60,66 @@ class Run:
 
 def load(path):
     """The Run in a directory. UserError when there is none."""
-    path = pathlib.Path(path)
+    path = storage.path(path)
     file = path / 'config.json'
-    if not file.is_file():
-        raise UserError(f'{path}: not a run directory (no config.json in it)')
+    with about(file):
+        if not file.is_file():
+            raise UserError(f'{path}: not a run directory (no config.json in it)')
+        content = storage.read(file)
     try:
-        config = json.loads(file.read_text(encoding='utf-8'))
-    except ValueError as error:
+        config = json.loads(content.decode())
+        json.dumps(flatten(config) if isinstance(config, dict) else None)  # as `_compare` will do
+    except (ValueError, RecursionError) as error:
         raise UserError(f'{file}: not JSON ({error})') from None
     if not isinstance(config, dict) or not {'kind', 'model', 'fingerprint'} <= config.keys():
         raise UserError(f"{file}: not a run's config: it has no kind, model and fingerprint")
+    if config['kind'] not in ('pretrain', 'finetune'):
+        raise UserError(f"{file}: kind is {shown(config['kind'])}, must be 'pretrain' or 'finetune'")
+    if not isinstance(config['model'], dict):
+        raise UserError(f"{file}: model is {shown(config['model'])}, must be an object")
     config['model'].setdefault('kind', 'gpt')  # runs from before there was a choice
+    try:
+        missing = {'vocab_size', *backbone.SIZES[backbone.own_fields(config['model'])['kind']]} - config['model'].keys()
+        if missing:
+            raise UserError(f'model.{min(missing)} is missing')
+        backbone.backbone(config['model'])
+    except UserError as error:
+        raise UserError(f'{file}: {error}') from None
     return Run(path, config)
 
 
 def check(path):
     """UserError when a directory holds something that is no run."""
-    path = pathlib.Path(path)
-    if path.exists() and not path.is_dir():
-        raise UserError(f'{path}: is a file, not a directory')
-    begun = ('tokens', 'tokenizer', 'tokenizer.partial', 'config.json.partial')  # what a kill in `start` leaves
-    if path.is_dir() and not (path / 'config.json').exists() and any(p.name not in begun for p in path.iterdir()):
-        raise UserError(f'{path}: neither empty nor a run directory')
+    path = storage.path(path)
+    begun = ('tokens', 'tokenizer', 'config.json.partial')  # what a kill in `start` leaves
+    with about(path):
+        if path.exists() and not path.is_dir():
+            raise UserError(f'{path}: is a file, not a directory')
+        if path.is_dir() and not (path / 'config.json').exists() and any(p.name not in begun for p in path.iterdir()):
+            raise UserError(f'{path}: neither empty nor a run directory')
 
 
-def start(path, config, tokenizer, allow_change=False):
+def start(path, config, tokenizer, allow_change=False, writes=True):
     """Create a run directory, or open the one there to go on; returns the Run.
 
     config: plain nested dict, the effective one, with 'kind' and 'fingerprint'. UserError where the directory holds a
-    run that this one cannot continue; a changed length, rate or the like is shown and wants `allow_change`.
+    run that this one cannot continue; a changed length, rate or the like is shown and wants `allow_change`. writes:
+    whether this process does; of several only one.
     """
-    path = pathlib.Path(path)
+    path = storage.path(path)
+    if not writes:
+        return Run(path, config)
     if (path / 'config.json').exists():
         _compare(path, load(path).config, config, allow_change)
     check(path)
-    path.mkdir(parents=True, exist_ok=True)
-    if not (path / 'tokenizer').exists():
-        partial = path / 'tokenizer.partial'
-        shutil.rmtree(partial, ignore_errors=True)
-        tokenizer.save(partial)
-        partial.rename(path / 'tokenizer')
+    with about(path):
+        storage.mkdir(path)
+    if not (path / 'tokenizer' / SETTINGS_FILE).exists():
+        tokenizer.save(path / 'tokenizer')
     elif Tokenizer.load(path / 'tokenizer').fingerprint != tokenizer.fingerprint:
         raise UserError(f'{path / "tokenizer"}: is another tokenizer: use a new --workdir')
-    partial = path / 'config.json.partial'
-    partial.write_text(json.dumps(config, indent=1) + '\n', encoding='utf-8')
-    partial.replace(path / 'config.json')
+    with about(path):
+        storage.write(path / 'config.json', json.dumps(config, indent=1).encode() + b'\n')
     return Run(path, config)
 
 
@@ -119,7 +134,7 @@ def flatten(config, prefix=''):
 def _compare(path, old, new, allow_change):
     old, new = json.loads(json.dumps(flatten(old))), json.loads(json.dumps(flatten(new)))
     changed = sorted(k for k in old.keys() | new.keys() if old.get(k) != new.get(k))
-    lines = {k: f'{k}: {old.get(k)!r} -> {new.get(k)!r}' for k in changed if not listed(k, FREE)}
+    lines = {k: f'{k}: {shown(old.get(k))} -> {shown(new.get(k))}' for k in changed if not listed(k, FREE)}
     fixed = [line for k, line in lines.items() if listed(k, FIXED)]
     if fixed:
         raise UserError(f'{path} holds another run ({"; ".join(fixed)}): use a new --workdir')

@@ -12,13 +12,17 @@ import numpy as np
 from absl import flags
 from ml_collections import config_flags
 
-from gpt1_jax import checkpoint, cli, heuristics, metrics, results, scoring, sharding
+from gpt1_jax import checkpoint, cli, heuristics, metrics, results, rules, scoring, sharding
 from gpt1_jax.data import rows as rows_lib
 from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
 
 SAMPLE = 200  # rows that an estimate encodes
-RULES = {'tokens_per_batch': cli.whole(1), 'step': cli.optional(cli.whole(0)), 'data.rows': cli.optional(cli.whole(1))}
+RULES = {
+    'tokens_per_batch': rules.whole(1, 2 ** 24), 'step': rules.optional(rules.whole(0)),
+    'data.rows': rules.optional(rules.whole(1)), 'data.dir': rules.text(), 'data.split': rules.text(),
+    'data.skip_bad': rules.flag(), 'task': rules.text(), 'init_from': rules.optional(rules.text()),
+    'results': rules.optional(rules.text())}
 
 
 def run(config, steps=None):
@@ -28,6 +32,7 @@ def run(config, steps=None):
     the config, the data or the pretrained run.
     """
     task, heuristic, other = _open(config)
+    results.check(config.results)
     tokenizer, mesh = other.tokenizer(), sharding.make_mesh()
     saved = checkpoint.steps(other.checkpoints) if config.step is None else [config.step]
     if not saved:
@@ -95,7 +100,7 @@ def tokens(config):
 
 def _open(config):
     """(Task, Heuristic, Run) of a config. UserError for a mistake in it."""
-    cli.validate(config, RULES)
+    rules.validate(config, RULES)
     heuristic = heuristics.get(config.task)
     if not config.init_from:
         raise UserError('give --config.init_from=DIR, a pretrained run')

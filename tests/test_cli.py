@@ -1,8 +1,8 @@
 """A user's mistake is one line and a non-zero exit."""
 import pytest
-from tiny import cola, command, corpus, load_config, override
+from tiny import cola, command, corpus, load_config, override, pretrain_config
 
-from gpt1_jax import cli, pretrain
+from gpt1_jax import pretrain
 from gpt1_jax.errors import UserError
 
 
@@ -58,9 +58,10 @@ def test_all_bad_fields_are_listed_at_once(tmp_path):
     config = override(load_config('pretrain'), {'batch__size': -4, 'optimizer__b1': 1.5, 'log_every': 0})
     with pytest.raises(UserError) as caught:
         pretrain.run(config, tmp_path)
-    assert str(caught.value) == ('config.log_every is 0, must be a whole number of at least 1; '
-                                 'config.batch.size is -4, must be a whole number of at least 1; '
-                                 'config.optimizer.b1 is 1.5, must be at least 0 and below 1')
+    assert str(caught.value) == (
+        'config.log_every is 0, must be a whole number from 1 to 2,147,483,647; '
+        'config.batch.size is -4, must be a whole number from 1 to 2,147,483,647; '
+        'config.optimizer.b1 is 1.5, must be a number of at least 0 and below 1')
 
 
 def test_a_batch_that_the_devices_do_not_divide_names_both(tmp_path):
@@ -84,8 +85,31 @@ def test_fine_tuning_without_an_origin_says_what_to_give(tmp_path):
     assert 'give --config.init_from=DIR' in line
 
 
-def test_rules_refuse_what_they_say():
-    for (accepts, _), good, bad in ((cli.whole(1), 1, 0), (cli.between(0, 1), 0, 1), (cli.positive(), 0.1, 0),
-                                    (cli.one_of('a', 'b'), 'a', 'c')):
-        assert accepts(good) and not accepts(bad)
-    assert not cli.whole(0)[0](True) and not cli.whole(0)[0](1.0)
+@pytest.mark.parametrize('field, value', [
+    ('batch.size', 2 ** 31), ('train.steps', 10 ** 40), ('checkpoint.keep_steps', (10 ** 5000,)),
+    ('optimizer.clip', 1e300), ('optimizer.peak_rate', float('nan')), ('optimizer.b1', (0.5,)), ('mesh.data', 'all'),
+    ('mesh.data', 8.0), ('mesh.data', 0), ('mesh', 7), ('model', ('gpt',)), ('data.corpus', 1.5),
+    ('data.tokens', ('x',)), ('tokenizer.merges', (1,)), ('checkpoint.keep_steps', (None,)), ('init_from', 'a\0b'),
+    ('seed', 2 ** 32)])
+def test_a_field_of_another_kind_is_named(tmp_path, field, value):
+    config = load_config('pretrain')
+    *parents, name = field.split('.')
+    with config.ignore_type():
+        target = config
+        for parent in parents:
+            target = target[parent]
+        target[name] = value
+    with pytest.raises(UserError, match=f'^config.{field}[.a-z]* is .*, must be '):
+        pretrain.run(config, tmp_path)
+
+
+def test_more_updates_than_can_be_counted_are_refused(tmp_path):
+    text = corpus(tmp_path / 'text')
+    with pytest.raises(UserError, match='updates are more than are counted: give fewer config.train.epochs'):
+        pretrain.run(pretrain_config(text, train__steps=None, train__epochs=10 ** 30), tmp_path / 'run')
+
+
+def test_text_of_less_than_a_window_is_refused_whatever_the_steps(tmp_path):
+    text = corpus(tmp_path / 'text', documents=8, sentences=2)
+    with pytest.raises(UserError, match='training tokens are less than one batch .8 x 4000.: give more text'):
+        pretrain.run(pretrain_config(text, train__steps=3, model__n_ctx=4000), tmp_path / 'run')

@@ -2,6 +2,7 @@
 import pathlib
 
 import pytest
+from ml_collections import ConfigDict
 from tiny import cola
 
 from configs import experiments as experiments_config
@@ -169,13 +170,27 @@ def test_a_list_that_has_no_data_at_all_fails(config, trainer):
 
 @pytest.mark.parametrize('field, value, message', [
     ('layer_tasks', ('colaa',), "config.layer_tasks: there is no task 'colaa'"),
-    ('layer_tasks', ('stsb',), 'config.layer_tasks: stsb has no accuracy'),
-    ('zero_shot_tasks', ('mnli',), 'mnli'),
-    ('pretrained', '', 'give --config.pretrained'), ('pretrained', 'nowhere', 'nowhere: not a run directory')])
+    ('layer_tasks', ('stsb',), 'config.layer_tasks: stsb has no accuracy'), ('zero_shot_tasks', ('mnli',), 'mnli'),
+    ('pretrained', '', 'give --config.pretrained'), ('pretrained', 'nowhere', 'nowhere: not a run directory'),
+    ('data', 1.5, 'config.data is 1.5, must be a text'), ('layers', 'all', "config.layers is 'all', must be"),
+    ('seeds', (), r'config.seeds is \(\), must be a tuple of seeds'), ('zero_shot', None, 'config.zero_shot is None'),
+    ('directories', {'cola': 3}, 'config.directories is .*, must be'),
+    ('grid', {'train': {'epochs': 3}}, 'config.grid'),
+    ('grid', {'train': {'epochs': ('x',)}}, 'config.grid is .*, must be'), ('tasks', {'cola': 3}, 'config.tasks is'),
+    ('finetune', {}, 'config.finetune.seed is missing')])
 def test_what_is_wrong_with_a_list_is_said_before_it_runs(config, field, value, message):
-    config[field] = value
+    with config.ignore_type():
+        config[field] = ConfigDict(value) if isinstance(value, dict) else value
     with pytest.raises(UserError, match=message):
         runs.check(config, pretrained=field == 'pretrained')
+
+
+def test_rows_of_results_with_an_odd_key_are_no_run_s(config, trainer):
+    results.append(pathlib.Path(config.out).parent / 'results.jsonl', {'key': ['x']}, {'key': {}, 'code': [1]})
+    config.results = str(pathlib.Path(config.out).parent / 'results.jsonl')
+    assert statuses(runs.carry_out(config, runs.plans(config, 'cola', 'full'))) == ['ran', 'ran']
+    config.any_version = True
+    assert statuses(runs.carry_out(config, runs.plans(config, 'cola', 'full'))) == ['done', 'done']
 
 
 def test_tfds_may_stand_for_the_data_of_all_sets(config):

@@ -23,7 +23,7 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, about
 
 EXTENSIONS = ('.txt', '.txt.gz', '.jsonl', '.jsonl.gz')
 DOCUMENTATION = 'documentation'
@@ -83,7 +83,9 @@ def _expand(spec):
     if not is_file(spec):
         return [spec]
     path = pathlib.Path(spec)
-    if path.is_dir():
+    with about(path):  # a name that can be none
+        is_dir = path.is_dir()
+    if is_dir:
         everything = sorted(p for p in path.rglob('*') if p.is_file())
         files = [str(p) for p in everything if p.name.endswith(EXTENSIONS)]
         if not files:

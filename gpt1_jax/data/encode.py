@@ -26,11 +26,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
+from gpt1_jax import storage
 from gpt1_jax.data import text as text_lib
 from gpt1_jax.data.corpus import Document
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.data.tokens import DTYPE, sha256
-from gpt1_jax.errors import UserError
+from gpt1_jax.data.tokens import DTYPE
+from gpt1_jax.errors import UserError, about
 
 SHARD_TOKENS = 2 ** 23  # 16 MiB; what a kill can cost
 UNIT_CHARACTERS = 250_000  # what one process is given at a time
@@ -87,15 +88,17 @@ def encode(documents: Iterable[Document], directory: str | os.PathLike, tokenize
     shard, a document and a few units a process. UserError when there is no token at all or a process dies.
     """
     directory = pathlib.Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
+    with about(directory):
+        directory.mkdir(parents=True, exist_ok=True)
     key = f'{tokenizer.fingerprint} {shard_tokens} {UNIT_CHARACTERS}'
     report = reporter(label, 'tokens', characters)
-    shards, rest = _kept(directory, units(documents), key, shard_tokens, report)
+    shards, rest = _kept(directory, units(documents), key, shard_tokens, tokenizer.unk_id, report)
     documents_read = sum(shard['documents'] for shard in shards)
     arrays, made_from = [], []
 
     def close():
-        shards.append(_write_shard(directory, len(shards), arrays, made_from, key))
+        with about(directory):
+            shards.append(_write_shard(directory, len(shards), arrays, made_from, key))
         arrays.clear()
         made_from.clear()
 
@@ -114,7 +117,8 @@ def encode(documents: Iterable[Document], directory: str | os.PathLike, tokenize
     for file in directory.iterdir():  # of an earlier run with more text, or half-written
         if re.fullmatch(r'\d{5}\.(bin|json)(\.partial)?', file.name) and (
                 file.suffix == '.partial' or int(file.stem) >= len(shards)):
-            file.unlink()
+            with about(file):
+                file.unlink()
     totals = {name: sum(shard[name] for shard in shards) for name in ('documents', 'tokens', 'unknown')}
     fields = ('file', 'documents', 'tokens', 'unknown', 'sha256')
     return {**totals, 'shards': [{name: shard[name] for name in fields} for shard in shards]}
@@ -179,10 +183,10 @@ def reporter(label: str, noun: str, characters: int | None = None) -> Callable[[
 
 def write_json(file: pathlib.Path, value) -> None:
     """Writes a JSON file that appears complete or not at all."""
-    _write(file, json.dumps(value, indent=1, ensure_ascii=False).encode() + b'\n')
+    storage.write(file, json.dumps(value, indent=1, ensure_ascii=False).encode('utf-8', 'backslashreplace') + b'\n')
 
 
-def _kept(directory, stream, key, shard_tokens, report):
+def _kept(directory, stream, key, shard_tokens, unk_id, report):
     """The shards of an earlier run that the stream of units still begins with, and the rest of that stream."""
     shards, documents = [], 0
     while True:
@@ -190,16 +194,20 @@ def _kept(directory, stream, key, shard_tokens, report):
         taken = []
         try:
             shard = json.loads(file.with_suffix('.json').read_bytes())
-            fits = (shard['key'] == key and file.stat().st_size == shard['tokens'] * DTYPE.itemsize
-                    and sha256(file) == shard['sha256'])
+            counts = [shard[name] for name in ('units', 'documents', 'tokens', 'unknown')]
+            fits = (all(type(n) is int for n in counts) and shard['key'] == key
+                    and file.stat().st_size == shard['tokens'] * DTYPE.itemsize
+                    and storage.sha256(file) == shard['sha256'])
             if fits:
                 taken = list(itertools.islice(stream, shard['units']))
-                fits = _digests(map(_digest, taken)) == shard['made_from']
+                fits = (_digests(map(_digest, taken)) == shard['made_from'] and shard['file'] == file.name
+                        and shard['documents'] == sum(unit.documents for unit in taken)
+                        and shard['unknown'] == int(np.count_nonzero(np.fromfile(file, DTYPE) == unk_id)))
             if fits and shard['tokens'] < shard_tokens:  # closed by the end of the text: it must still end there
                 following = list(itertools.islice(stream, 1))
                 taken += following
                 fits = not following
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             fits = False
         if not fits:
             return shards, itertools.chain(taken, stream)
@@ -215,22 +223,13 @@ def _write_shard(directory, number, arrays, made_from, key):
     file = directory / f'{number:05d}.bin'
     # First, or a kill between the two writes below could leave an old .json beside a new shard.
     file.with_suffix('.json').unlink(missing_ok=True)
-    _write(file, data)
+    storage.write(file, data)
     shard = {'file': file.name, 'documents': sum(documents for documents, _, _ in made_from),
              'tokens': len(data) // DTYPE.itemsize, 'unknown': sum(unknown for _, unknown, _ in made_from),
              'sha256': hashlib.sha256(data).hexdigest(), 'key': key, 'units': len(made_from),
              'made_from': _digests(digest for _, _, digest in made_from)}
     write_json(file.with_suffix('.json'), shard)
     return shard
-
-
-def _write(file, data):
-    partial = file.with_name(f'{file.name}.partial')
-    with open(partial, 'wb') as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(partial, file)
 
 
 def _digest(unit):

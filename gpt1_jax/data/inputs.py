@@ -3,7 +3,7 @@ import math
 from typing import NamedTuple
 
 from gpt1_jax.data.tasks.example import Example, Task
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, one_line
 
 
 class Encoded(NamedTuple):
@@ -101,7 +101,7 @@ def encode_all(examples, task: Task, tokenizer, n_ctx, skipped=None):
         except UserError as error:
             if skipped is None:
                 raise UserError(f'{task.name}: {error}') from None
-            skipped.append(f'{task.name}: {error}')
+            skipped.append(one_line(f'{task.name}: {error}'))
     if not found:
         raise UserError(f'{task.name}: no examples left, {len(skipped)} were skipped, the first: {skipped[0]}')
     return found

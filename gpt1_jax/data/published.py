@@ -55,6 +55,8 @@ def _read_published(encoder_file, merges_file):
         raise UserError(f'{encoder_file}, {merges_file}: the published vocabulary is not UTF-8 text') from None
     except json.JSONDecodeError as error:
         raise UserError(f'{encoder_file}: not JSON, line {error.lineno} ({error.msg})') from None
+    except (ValueError, RecursionError) as error:  # of a number or a nesting beyond what Python reads
+        raise UserError(f'{encoder_file}: not JSON ({error})') from None
     ids = list(encoder.values()) if isinstance(encoder, dict) else [None]
     if not all(type(i) is int for i in ids) or sorted(ids) != list(range(len(ids))):
         raise UserError(f'{encoder_file}: must map each piece to its id, 0 to the number of pieces')
@@ -69,6 +71,7 @@ def _read_published(encoder_file, merges_file):
     known = set(pieces[1:1 + 2 * characters])
     if pieces[0] != '<unk>' or pieces[-1] != '\n</w>' or any(
             len(piece) != 1 or pieces[row + characters] != piece + '</w>' or piece in RESERVED
+            or '\ud800' <= piece <= '\udfff'  # half a character, which JSON can hold
             for row, piece in enumerate(pieces[1:1 + characters], 1)):
         raise UserError(f'{encoder_file}: not in the released order (<unk>, characters, characters with </w>, merges, '
                         'line break)')
@@ -78,4 +81,6 @@ def _read_published(encoder_file, merges_file):
             raise UserError(f'{merges_file}: line {number + 2} {" ".join(merge)!r} does not make piece '
                             f'{1 + 2 * characters + number} {expected!r} of {encoder_file} from earlier ones')
         known.add(expected)
+    if '</w>' in known:
+        raise UserError(f"{encoder_file}: piece '</w>' marks the end of nothing")
     return pieces, characters

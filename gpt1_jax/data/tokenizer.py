@@ -17,15 +17,15 @@ import io
 import itertools
 import json
 import os
-import pathlib
 import re
 import sys
 from collections.abc import Iterable, Mapping
 
 import sentencepiece
 
+from gpt1_jax import storage
 from gpt1_jax.data import text as text_lib
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, about, shown
 
 MERGES = 40_000
 LARGEST_VOCABULARY = 65_535  # shards hold uint16
@@ -178,33 +178,44 @@ class Tokenizer:
 
     def save(self, directory: str | os.PathLike) -> None:
         """Writes tokenizer.model and, last, tokenizer.json. Each appears complete or not at all."""
-        directory = pathlib.Path(directory)
-        directory.mkdir(parents=True, exist_ok=True)
+        directory = storage.path(directory)
         settings = {'format': FORMAT, 'vocab_size': self.vocab_size, 'newline_id': self.newline_id,
                     'unk_id': self.unk_id, 'fingerprint': self.fingerprint}
-        for name, data in ((MODEL_FILE, self.model), (SETTINGS_FILE, json.dumps(settings, indent=2).encode() + b'\n')):
-            partial = directory / f'{name}.partial'
-            partial.write_bytes(data)
-            os.replace(partial, directory / name)
+        settings = json.dumps(settings, indent=2).encode() + b'\n'
+        with about(directory):
+            storage.mkdir(directory)
+            storage.write(directory / MODEL_FILE, self.model)
+            storage.write(directory / SETTINGS_FILE, settings)
 
     @classmethod
     def load(cls, directory: str | os.PathLike) -> 'Tokenizer':
         """Reads what `save` wrote. UserError when a file is missing, broken, or not the other's."""
-        directory = pathlib.Path(directory)
+        directory = storage.path(directory)
         file = directory / SETTINGS_FILE
         try:
-            model = (directory / MODEL_FILE).read_bytes()
-            settings = json.loads(file.read_bytes())
+            model = storage.read(directory / MODEL_FILE)
+            settings = json.loads(storage.read(file))
             if settings['format'] != FORMAT:
                 raise UserError(f'{file}: format {settings["format"]}, this version reads {FORMAT}')
             found = cls(model, *(settings[name] for name in ('vocab_size', 'newline_id', 'unk_id')))
             fingerprint = settings['fingerprint']
         except OSError as error:
             raise UserError(f'{directory}: no tokenizer ({error.strerror}: {error.filename})') from None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise UserError(f'{file}: not a tokenizer\'s settings ({type(error).__name__}: {error})') from None
+        ids = {'newline_id': found.newline_id, 'unk_id': found.unk_id}
+        for name, value in {'vocab_size': found.vocab_size, **ids}.items():
+            if type(value) is not int or not 0 <= value <= LARGEST_VOCABULARY:
+                raise UserError(f'{file}: {name} is {shown(value)}, must be from 0 to {LARGEST_VOCABULARY}')
         if fingerprint != found.fingerprint:
             raise UserError(f'{directory / MODEL_FILE}: damaged, or not the model that {file} was written for')
+        try:
+            found._texts, found._odd  # every piece can be read
+            rows = found._engine.vocab_size() - (not found._has_bytes)  # see published.py: a row that is no token
+            if rows != found.vocab_size or max(ids.values()) >= rows:
+                raise ValueError(f'it has {rows} rows; newline_id is {found.newline_id}, unk_id {found.unk_id}')
+        except (RuntimeError, ValueError, IndexError) as error:  # what SentencePiece makes of a model that is none
+            raise UserError(f'{directory / MODEL_FILE}: not the model of {file} ({error})') from None
         return found
 
     @functools.cached_property

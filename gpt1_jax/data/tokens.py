@@ -10,58 +10,106 @@ import functools
 import hashlib
 import json
 import os
-import pathlib
+import re
 
 import numpy as np
 
-from gpt1_jax.errors import UserError
+from gpt1_jax import storage
+from gpt1_jax.errors import UserError, shown
 
 MANIFEST = 'manifest.json'
-FORMAT = 1
+FORMAT = 2
 DTYPE = np.dtype('<u2')  # little-endian on every machine
 _GOLDEN = 0x9E3779B97F4A7C15
 
 
-def read_manifest(directory: str | os.PathLike) -> dict:
-    """manifest.json of a prepared directory. UserError when there is none, or not one this version reads."""
-    file = pathlib.Path(directory) / MANIFEST
+def read_manifest(directory: str | os.PathLike, tokenizer: str | None = None) -> dict:
+    """manifest.json of a prepared directory.
+
+    tokenizer: the fingerprint of the one that it must have been made with. UserError when there is no manifest, it is
+    not as `prepare` wrote it, or another tokenizer's.
+    """
+    file = storage.path(directory) / MANIFEST
     try:
-        manifest = json.loads(file.read_bytes())
+        manifest = json.loads(storage.read(file))
         found = manifest['format']
     except FileNotFoundError:
         raise UserError(f'{directory}: not a prepared corpus (no {MANIFEST} in it): '
                         'run python -m gpt1_jax.prepare') from None
     except OSError as error:
-        raise UserError(f'{file}: cannot be read ({error.strerror})') from None
-    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f'{file}: cannot be read ({error.strerror or error})') from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(f'{file}: damaged ({type(error).__name__}: {error})') from None
-    if found != FORMAT:
-        raise UserError(f'{file}: format {found}, this version reads {FORMAT}')
+    if found not in (FORMAT, 1):  # 1 had no digest
+        raise UserError(f'{file}: format {shown(found)}, this version reads {FORMAT}')
+    if found != 1 and manifest.get('digest') != digest(manifest):
+        raise UserError(f'{file}: edited or damaged, it does not match its own digest: prepare the text again')
+    try:
+        _check(manifest)
+    except ValueError as error:
+        raise UserError(f'{file}: damaged ({error})') from None
+    if tokenizer is not None and manifest['tokenizer'] != tokenizer:
+        raise UserError(f"{file}: tokens of another tokenizer ({shown(manifest['tokenizer'][:16])}) than this run's "
+                        f'({tokenizer[:16]!r}): prepare the text again')
     return manifest
+
+
+def digest(manifest: dict) -> str:
+    """SHA-256 of all that a manifest says but its own 'digest', in hexadecimal digits."""
+    said = {name: value for name, value in manifest.items() if name != 'digest'}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def _check(manifest):
+    """ValueError for a field of a manifest that is missing, of another kind, or does not fit the others."""
+    _fields('the manifest', manifest, tokenizer=str, fingerprint=str, splits=dict)
+    for split, entry in manifest['splits'].items():
+        if not re.fullmatch(r'[a-z]+', split):  # these and the shards' names become paths
+            raise ValueError(f'a split is called {shown(split)}')
+        _fields(f'split {split}', entry, documents=int, tokens=int, unknown=int, shards=list)
+        for shard in entry['shards']:
+            _fields(f'a shard of {split}', shard, file=str, tokens=int, sha256=str)
+            if not re.fullmatch(r'\d{5,}\.bin', shard['file']):
+                raise ValueError(f'a shard of {split} is called {shown(shard["file"])}')
+        if entry['tokens'] != sum(shard['tokens'] for shard in entry['shards']):
+            raise ValueError(f'split {split}: its shards do not add up to {entry["tokens"]} tokens')
+
+
+def _fields(where, entry, **kinds):
+    for name, kind in kinds.items():
+        value = entry.get(name) if isinstance(entry, dict) else None
+        if type(value) is not kind or kind is int and value < 0:
+            raise ValueError(f'{name} of {where} is {shown(value)}' if isinstance(entry, dict) else
+                             f'{where} is {shown(entry)}')
 
 
 def open_split(directory: str | os.PathLike, split: str, verify: bool = False) -> 'TokenStream':
     """Maps a split's shards ('train' or 'valid'); nothing is read yet unless `verify`, which compares their hashes too.
+    Of shards in an object store copies are mapped, made on this host where there are none, and always verified.
 
     UserError naming the shard that is missing, has another size, or has other contents than the manifest says.
     """
-    directory = pathlib.Path(directory)
+    directory = storage.path(directory)
     manifest = read_manifest(directory)
     if split not in manifest['splits']:
         raise UserError(f'{directory}: no split {split!r}, only {", ".join(manifest["splits"])}')
     shards = []
     for entry in manifest['splits'][split]['shards']:
         file = directory / split / entry['file']
+        if storage.remote(file):
+            file = storage.fetch(file, entry['sha256'])
         try:
             size = file.stat().st_size
+            if not file.is_file():
+                raise UserError(f'{file}: is no file')
         except OSError as error:
             raise UserError(f'{file}: shard cannot be read ({error.strerror})') from None
         if size != entry['tokens'] * DTYPE.itemsize:
             raise UserError(f'{file}: {size} bytes, the manifest says {entry["tokens"]} tokens '
                             f'of {DTYPE.itemsize} bytes')
-        if verify and sha256(file) != entry['sha256']:
+        if verify and storage.sha256(file) != entry['sha256']:
             raise UserError(f'{file}: damaged, its SHA-256 is not the one in the manifest')
-        shards.append(np.memmap(file, DTYPE, mode='r'))
+        shards.append(np.memmap(file, DTYPE, mode='r') if size else np.zeros(0, DTYPE))  # nothing cannot be mapped
     return TokenStream(tuple(shards), f'{directory} ({split})', manifest['fingerprint'])
 
 
@@ -95,12 +143,6 @@ def permutation(seed: int, epoch: int, n: int) -> np.ndarray:
     order = np.argsort(_mix(key + np.arange(n, dtype=np.uint64)), kind='stable')
     order.flags.writeable = False
     return order
-
-
-def sha256(file: str | os.PathLike) -> str:
-    """SHA-256 of a file, in hexadecimal digits."""
-    with open(file, 'rb') as stream:
-        return hashlib.file_digest(stream, 'sha256').hexdigest()
 
 
 def _mix(x):

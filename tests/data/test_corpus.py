@@ -84,6 +84,7 @@ def test_what_cannot_be_read_is_named(here, name, data, message):
     ('other', 'other: no .txt.* file in this directory, only .md'),
     ([], 'corpus: no file, directory or other source given'),
     ('', 'corpus: an empty name'),
+    ('x' * 300, 'xxx: File name too long'),
     ('tfds:imdb', 'tfds:imdb: must be tfds:NAME:SPLIT or tfds:NAME:SPLIT:FIELD'),
 ])
 def test_a_spec_that_leads_nowhere_is_named(here, spec, message):

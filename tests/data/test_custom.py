@@ -195,6 +195,21 @@ def test_a_missing_file_is_named(tmp_path):
             custom.task(fields).read(tmp_path, 'train')
 
 
+def test_an_answer_of_more_digits_than_python_reads_is_a_bad_row(tmp_path):
+    fields, answer = JSON_FIVE | {'answer': 'index1'}, '9' * 4301
+    assert complaint(fields, tmp_path, [RECORD | {'answer': answer}]).startswith('row 1: answer: \'999')
+    assert read(fields, tmp_path, [RECORD | {'answer': '0' * 4301 + '2'}])[0].label == 1
+
+
+def test_a_value_that_json_reads_but_does_not_write_is_a_bad_row(tmp_path):
+    good, depths = json.dumps(RECORD), range(800, 1000)  # of nesting: somewhere in there is Python's limit
+    for depth in depths:
+        skipped = []
+        deep = '{"id": "r", "passage": ' + '[' * depth + ']' * depth + '}'
+        assert len(read(JSON_FIVE, tmp_path, f'{good}\n{deep}\n', skipped=skipped)) == 1
+        assert len(skipped) == 1 and 'train.jsonl: row 2: ' in skipped[0]
+
+
 def test_bad_rows_are_left_out_and_told_where_a_list_is_given(tmp_path):
     skipped = []
     found = read(RATING, tmp_path, 'text,score\nA,1\n,2\nB,9\nC,3,4\nD,5\n', skipped=skipped)

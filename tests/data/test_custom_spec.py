@@ -86,7 +86,16 @@ SCORE = {'name': 'score', 'files': {'train': 't.csv', 'dev': 'd.csv'}, 'segments
     (SCORE, {'positive': 'yes'}, "positive is 'yes', must be one of labels (none)"),
     (PAIR, {'quoting': 1}, 'quoting is 1, must be True or False'),
     (PAIR, {'dev_seed': 0.5}, 'dev_seed is 0.5, must be a whole number'),
-    (PAIR, {'files': 'train.csv'}, "files is 'train.csv', must be a dictionary of file names")])
+    (PAIR, {'files': 'train.csv'}, "files is 'train.csv', must be a dictionary of file names"),
+    (PAIR, {'files': {'train': 'a\0', 'dev': 'b'}},
+     "files is {'train': 'a\\x00', 'dev': 'b'}, must be a dictionary of file names"),
+    (SCORE, {'score': [0, 10 ** 9]},
+     'score is (0, 1000000000), more than 1,000 whole numbers: the model has an output for each'),
+    (SCORE, {'score': [0, 10 ** 40]}, f'score is [0, 1{"0" * 40}], must be two numbers'),
+    (SCORE, {'score': [-1e308, 1e308], 'squared': True}, 'score is [-1e+308, 1e+308], must be two numbers'),
+    (CHOICE, {'choices': ['list'], 'max_choices': 10 ** 9}, 'max_choices is 1000000000, must be at most 1,000'),
+    (PAIR, {'dev_seed': 10 ** 5000}, 'dev_seed is a int too large to show, must be a whole number'),
+    (PAIR, {'labels': ['no', 10 ** 5000]}, 'labels is a list too large to show, must be a list of names')])
 def test_a_mistake_is_named_with_its_field(base, changes, cause):
     with pytest.raises(UserError) as caught:
         custom.task(base | changes)

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+from gpt1_jax import storage
 from gpt1_jax.data import encode, published, tokenizer
 from gpt1_jax.data.corpus import Document
 from gpt1_jax.errors import UserError
@@ -51,7 +52,7 @@ def test_shards_say_what_they_hold(own, tmp_path, small_units):
     assert len(split['shards']) > 3
     for shard in split['shards']:
         assert (tmp_path / shard['file']).stat().st_size == 2 * shard['tokens']
-        assert encode.sha256(tmp_path / shard['file']) == shard['sha256']
+        assert storage.sha256(tmp_path / shard['file']) == shard['sha256']
     for name in ('documents', 'tokens', 'unknown'):
         assert sum(shard[name] for shard in split['shards']) == split[name]
     assert split['documents'] == 30
@@ -131,6 +132,32 @@ def test_a_finished_run_encodes_nothing_again(own, tmp_path, small_units, encode
     encoded_units.clear()
     assert encode.encode(documents(), tmp_path, own, shard_tokens=50) == first
     assert not encoded_units
+
+
+@pytest.mark.parametrize('change', [
+    {'documents': 9}, {'documents': 'x'}, {'unknown': None}, {'unknown': 1}, {'file': '00001.bin'},
+    {'units': None}, {'tokens': [1]}])
+def test_what_is_kept_is_what_the_text_gives(own, tmp_path, small_units, change):
+    whole = encode.encode(documents(), tmp_path, own, shard_tokens=50)
+    file = tmp_path / '00000.json'
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    assert encode.encode(documents(), tmp_path, own, shard_tokens=50) == whole
+
+
+@pytest.mark.parametrize('name', ['units', 'documents', 'tokens', 'unknown'])
+def test_a_count_that_equals_one_is_not_a_whole_number_yet(own, tmp_path, small_units, name):
+    whole = encode.encode(documents(), tmp_path, own, shard_tokens=50)
+    file = tmp_path / '00000.json'
+    shard = json.loads(file.read_text())
+    file.write_text(json.dumps(shard | {name: float(shard[name])}))
+    assert json.dumps(encode.encode(documents(), tmp_path, own, shard_tokens=50)) == json.dumps(whole)
+
+
+@pytest.mark.parametrize('name', ['00000.bin', '00000.json', '00000.bin.partial', '00009.json'])
+def test_a_directory_in_place_of_a_shard_is_named(own, tmp_path, small_units, name):
+    (tmp_path / name).mkdir()
+    with pytest.raises(UserError, match=f'{tmp_path}/{name[:5]}.*: Is a directory'):
+        encode.encode(documents(), tmp_path, own, shard_tokens=50)
 
 
 def cut_file(directory):

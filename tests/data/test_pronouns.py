@@ -125,3 +125,10 @@ def test_a_collection_that_is_no_xml_is_named(tmp_path):
     (tmp_path / 'WSCollection.xml').write_text('<collection><schema></collection>')
     with pytest.raises(UserError, match='WSCollection.xml: not XML .mismatched tag: line 1'):
         WSC.read(tmp_path, 'test', [])
+
+
+@pytest.mark.parametrize('encoding', ['no-such', 'gb2312', 'utf-32', 'rot13'])
+def test_a_collection_in_an_encoding_that_is_none_or_not_read_is_named(tmp_path, encoding):
+    (tmp_path / 'WSCollection.xml').write_text(f'<?xml version="1.0" encoding="{encoding}"?><collection/>')
+    with pytest.raises(UserError, match='WSCollection.xml: not XML'):
+        WSC.read(tmp_path, 'test', [])

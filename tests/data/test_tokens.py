@@ -4,6 +4,7 @@ import json
 import numpy as np
 import pytest
 
+from gpt1_jax import storage
 from gpt1_jax.data import tokens
 from gpt1_jax.errors import UserError
 
@@ -11,14 +12,26 @@ from gpt1_jax.errors import UserError
 def write(directory, *shards):
     """A prepared directory whose train split has these shards."""
     entries = []
-    (directory / 'train').mkdir()
+    (directory / 'train').mkdir(parents=True)
     for number, ids in enumerate(shards):
         file = directory / 'train' / f'{number:05d}.bin'
         np.array(ids, '<u2').tofile(file)
-        entries.append({'file': file.name, 'tokens': len(ids), 'sha256': tokens.sha256(file)})
-    manifest = {'format': 1, 'fingerprint': 'f', 'splits': {'train': {'shards': entries}}}
-    (directory / 'manifest.json').write_text(json.dumps(manifest))
+        entries.append({'file': file.name, 'tokens': len(ids), 'sha256': storage.sha256(file)})
+    train = {'documents': 1, 'tokens': sum(map(len, shards)), 'unknown': 0, 'shards': entries}
+    edit(directory, {'format': 2, 'tokenizer': 't' * 64, 'fingerprint': 'f', 'splits': {'train': train}})
     return directory
+
+
+def edit(directory, manifest, seal=True, **changes):
+    """Write a manifest with some of its fields changed; with its digest made again unless not `seal`."""
+    manifest = manifest | changes
+    if seal:
+        manifest['digest'] = tokens.digest(manifest)
+    (directory / 'manifest.json').write_text(json.dumps(manifest))
+
+
+def read(directory):
+    return json.loads((directory / 'manifest.json').read_text())
 
 
 @pytest.fixture
@@ -92,9 +105,7 @@ def test_a_stream_shorter_than_a_window_is_refused(stream):
         tokens.batch(stream, 0, 0, 1, 23)
 
 
-def edit(directory, **changes):
-    file = directory / 'manifest.json'
-    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+EMPTY = {'documents': 0, 'tokens': 0, 'unknown': 0, 'shards': []}
 
 
 @pytest.mark.parametrize('damage, message', [
@@ -104,11 +115,84 @@ def edit(directory, **changes):
     (lambda d: (d / 'manifest.json').unlink(), 'not a prepared corpus .no manifest.json in it.: run python -m'),
     (lambda d: (d / 'manifest.json').write_text('{'), 'manifest.json: damaged'),
     (lambda d: (d / 'manifest.json').write_text('[]'), 'manifest.json: damaged'),
-    (lambda d: edit(d, format=2), 'manifest.json: format 2, this version reads 1'),
-    (lambda d: edit(d, splits={'valid': {}}), "no split 'train', only valid"),
+    (lambda d: edit(d, read(d), format=3), 'manifest.json: format 3, this version reads 2'),
+    (lambda d: edit(d, read(d), seal=False, vocab_size=7), 'manifest.json: edited or damaged, it does not match its '),
+    (lambda d: edit(d, {k: v for k, v in read(d).items() if k != 'digest'}, seal=False), 'edited or damaged'),
+    (lambda d: edit(d, read(d), splits={'valid': EMPTY}), "no split 'train', only valid"),
+    (lambda d: (d / 'manifest.json').write_text('[' * 100_000), 'manifest.json: damaged .RecursionError'),
+    (lambda d: edit(d, read(d), format=[1]), r'manifest.json: format \[1\], this version reads 2'),
+    (lambda d: edit(d, read(d), tokenizer=None), 'manifest.json: damaged .tokenizer of the manifest is None'),
+    (lambda d: edit(d, read(d), splits=[]), r'manifest.json: damaged .splits of the manifest is \[\]'),
+    (lambda d: edit(d, read(d), splits={'train': 1.5}), 'manifest.json: damaged .split train is 1.5'),
+    (lambda d: edit(d, read(d), splits={'train': EMPTY | {'tokens': '7'}}), "damaged .tokens of split train is '7'"),
+    (lambda d: edit(d, read(d), splits={'train': EMPTY | {'unknown': -1}}), 'damaged .unknown of split train is -1'),
+    (lambda d: edit(d, read(d), splits={'train': EMPTY | {'shards': [3]}}), 'damaged .a shard of train is 3'),
+    (lambda d: edit(d, read(d), splits={'train': EMPTY | {'tokens': 7}}),
+     'split train: its shards do not add up to 7 tokens'),
+    (lambda d: edit(d, read(d), splits={'train': EMPTY | {'shards': [{'file': '00000.bin', 'tokens': 2}]}}),
+     'damaged .sha256 of a shard of train is None'),
+    (lambda d: [(d / 'train' / '00001.bin').unlink(), (d / 'train' / '00001.bin').mkdir()], '00001.bin: is no file'),
 ])
 def test_what_is_missing_or_damaged_is_named(tmp_path, damage, message):
     write(tmp_path, [1, 2], [3, 4])
     damage(tmp_path)
     with pytest.raises(UserError, match=message):
         tokens.open_split(tmp_path, 'train', verify=True)
+
+
+@pytest.mark.parametrize('split, name', [
+    ('train', '../../secret'), ('train', '/etc/passwd'), ('..', '00000.bin'), ('train', '00000.bin\n'),
+    ('train', '00000.bin\0'), ('a/b', '00000.bin')])
+def test_a_shard_is_never_looked_for_outside_of_its_directory(tmp_path, split, name):
+    write(tmp_path / 'x', [1, 2])
+    (tmp_path / 'secret').write_bytes(b'1234')
+    shard = {'file': name, 'tokens': 2, 'sha256': storage.sha256(tmp_path / 'secret')}
+    edit(tmp_path / 'x', read(tmp_path / 'x'), splits={split: EMPTY | {'tokens': 2, 'shards': [shard]}})
+    with pytest.raises(UserError, match='manifest.json: damaged .a (shard of train|split) is called ') as caught:
+        tokens.open_split(tmp_path / 'x', split)
+    assert '\n' not in str(caught.value)
+
+
+@pytest.mark.parametrize('count', [-2, 2.0, True, '2', None])
+def test_a_shard_has_a_whole_number_of_tokens(tmp_path, count):
+    write(tmp_path, [1, 2])
+    shard = {'file': '00000.bin', 'tokens': count, 'sha256': ''}
+    edit(tmp_path, read(tmp_path), splits={'train': EMPTY | {'tokens': 2, 'shards': [shard]}})
+    with pytest.raises(UserError, match='damaged .tokens of a shard of train is '):
+        tokens.open_split(tmp_path, 'train')
+
+
+def test_a_manifest_of_another_tokenizer_is_named(tmp_path):
+    write(tmp_path, [1, 2])
+    assert tokens.read_manifest(tmp_path, 't' * 64)['tokenizer'] == 't' * 64
+    with pytest.raises(UserError, match=r"of another tokenizer \('t{16}'\) than this run's \('u{16}'\)"):
+        tokens.read_manifest(tmp_path, 'u' * 64)
+
+
+def test_no_flipped_bit_of_a_manifest_is_believed(tmp_path):
+    write(tmp_path, [1, 2], [3, 4])
+    file, sound = tmp_path / 'manifest.json', read(tmp_path)
+    whole = file.read_bytes()
+    for place in range(len(whole)):
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 7]) + whole[place + 1:])
+        try:
+            assert tokens.read_manifest(tmp_path) == sound  # white space
+        except UserError as error:
+            assert str(file) in str(error) and '\n' not in str(error)
+
+
+def test_a_manifest_from_before_the_digest_is_read(tmp_path):
+    write(tmp_path, [1, 2])
+    old = {k: v for k, v in read(tmp_path).items() if k != 'digest'}
+    edit(tmp_path, old, seal=False, format=1)
+    assert tokens.open_split(tmp_path, 'train', verify=True).n_tokens == 2
+
+
+def test_without_verify_sizes_alone_are_compared(tmp_path):
+    write(tmp_path, [1, 2])
+    (tmp_path / 'train' / '00000.bin').write_bytes(b'1234')
+    assert tokens.open_split(tmp_path, 'train').n_tokens == 2
+
+
+def test_a_shard_of_no_tokens_is_opened(tmp_path):
+    assert tokens.open_split(write(tmp_path, [1, 2], [], [3]), 'train').window(0, 2).tolist() == [1, 2, 3]

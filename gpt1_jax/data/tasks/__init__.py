@@ -28,4 +28,4 @@ def get(name):
 
 def of(config):
     """The Task that a run's config means: by its name, or of the user's own making ('custom')."""
-    return custom.task(config['custom']) if config['task'] == 'custom' else get(config['task'])
+    return custom.task(config.get('custom')) if config['task'] == 'custom' else get(config['task'])

@@ -93,7 +93,7 @@ def _example(spec, row_id, row, labelled):
         if column not in row:
             raise RowFault(f'no {column}')
         if isinstance(row[column], (list, dict)):
-            raise RowFault(f'{column}: {json.dumps(row[column])} is not a text')
+            raise RowFault(f'{column}: {_shown(row[column])} is not a text')
         return _text(row[column])
 
     def full(column):
@@ -124,6 +124,14 @@ def _text(value):
     if isinstance(value, str):
         return value.strip()
     return '' if value is None else json.dumps(value)
+
+
+def _shown(value):
+    """A list or an object as JSON writes it, if it does."""
+    try:
+        return json.dumps(value)
+    except RecursionError:
+        return f'a {type(value).__name__} in which too many others are nested'
 
 
 def _listed(row, column, most):
@@ -167,7 +175,7 @@ def _label(spec, value, choices):
     if spec.answer == 'letter':
         value = value.upper()
     elif re.fullmatch('[0-9]+', value):
-        value = str(int(value))  # '01' is 1
+        value = value.lstrip('0') or '0'  # '01' is 1
     if value not in names:
         raise RowFault(f"{spec.label}: {value!r} is none of the row's {len(choices)} choices, "
                        f'{names[0]} to {names[-1]}')

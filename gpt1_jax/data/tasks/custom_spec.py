@@ -4,13 +4,15 @@ import difflib
 import math
 import string
 
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, shown
 
 FILES = ('train', 'dev', 'test', 'unlabelled')
 FORMATS = {'csv': ',', 'tsv': '\t', '\\t': '\t'}  # a shell's '\t' is two characters
 ANSWERS = ('index0', 'index1', 'letter', 'text')
 METRICS = {'labels': ('accuracy', 'f1', 'matthews'), 'score': ('pearson', 'spearman'), 'choices': ('accuracy',)}
 LETTERS = string.ascii_uppercase
+MOST = 1000  # choices, or whole numbers of a score
+LARGEST = 1e15  # of a number: past it floats do not tell whole numbers apart
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Spec:
 def check(fields: dict) -> Spec:
     """A plain dict of Spec's fields (lists for tuples) -> Spec. UserError listing every mistake in one line."""
     if not isinstance(fields, dict):
-        raise UserError(f'config.custom is {fields!r}, must be a dictionary of fields')
+        raise UserError(f'config.custom is {shown(fields)}, must be a dictionary of fields')
     known, problems = [field.name for field in dataclasses.fields(Spec)], []
     values = {}
     for name, value in fields.items():
@@ -91,7 +93,7 @@ def check(fields: dict) -> Spec:
             try:
                 values[name] = convert(value)
             except (TypeError, ValueError):
-                problems.append(f'{name} is {value!r}, must be {wanted}')
+                problems.append(f'{name} is {shown(value)}, must be {wanted}')
     # Fields of the wrong kind are told of first: what else is said of them would be noise.
     spec = None if problems else Spec(**values)
     problems = problems or [*_about_files(spec), *_about_texts(spec), *_about_target(spec), *_about_scoring(spec)]
@@ -174,8 +176,12 @@ def _about_target(spec):
             yield f'score is {spec.score}, must be (low, high)'
         elif not spec.squared and not all(float(end).is_integer() for end in spec.score):
             yield f'score is {spec.score}, must be whole numbers unless squared is True'
+        elif not spec.squared and spec.score[1] - spec.score[0] > MOST:
+            yield f'score is {spec.score}, more than {MOST:,} whole numbers: the model has an output for each'
     if len(spec.choices) == 1 and spec.max_choices < 2:
         yield 'max_choices is missing: the most choices that a JSON list may hold, at least 2'
+    if spec.max_choices > MOST:
+        yield f'max_choices is {spec.max_choices}, must be at most {MOST:,}'
     if spec.max_choices and len(spec.choices) != 1 and spec.max_choices != len(spec.choices):
         yield f'max_choices is {spec.max_choices}, but there are {len(spec.choices)} columns of choices'
     if spec.answer == 'letter' and max(spec.max_choices, len(spec.choices)) > len(LETTERS):
@@ -223,16 +229,30 @@ def _tuple(convert):
     return all_of
 
 
+def _number(*kinds):
+    def convert(value):
+        if not -LARGEST < _of(*kinds)(value) < LARGEST:
+            raise ValueError
+        return value
+    return convert
+
+
 def _label(value):
     return str(_of(str, int)(value)).strip()
 
 
+def _path(value):
+    if '\0' in _of(str)(value):
+        raise ValueError
+    return value
+
+
 def _files(value):
-    return tuple((split, _of(str)(path)) for split, path in _of(dict)(value).items() if path is not None)
+    return tuple((_of(str)(split), _path(path)) for split, path in _of(dict)(value).items() if path is not None)
 
 
-_TEXT, _NAMES, _WHOLE = ('a string', _of(str)), ('a list of names', _tuple(_of(str))), ('a whole number', _of(int))
-_NUMBER, _FLAG = _of(int, float), ('True or False', _of(bool))
+_TEXT, _NAMES = ('a string', _of(str)), ('a list of names', _tuple(_of(str)))
+_WHOLE, _NUMBER, _FLAG = ('a whole number', _number(int)), _number(int, float), ('True or False', _of(bool))
 READ = {  # field: (what it must be, how a plain value becomes it)
     'name': _TEXT, 'files': ('a dictionary of file names', _files), 'format': _TEXT, 'columns': _NAMES,
     'quoting': _FLAG, 'segments': ('a list of lists of columns', _tuple(_tuple(_of(str)))), 'cut': _TEXT,

@@ -4,18 +4,17 @@ import json
 import pathlib
 from collections.abc import Iterable
 
+from gpt1_jax import storage
 from gpt1_jax.data.tasks import reading, tfds_source
 from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.data.tasks.reading import Row, RowFault
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, shown
 
 
 def write(path, examples: Iterable[Example]):
     """Examples -> a JSON-lines file of {"id", "texts", "choices", "label"}, made in one step."""
-    partial = pathlib.Path(f'{path}.partial')
-    partial.write_text(''.join(json.dumps(dataclasses.asdict(example), ensure_ascii=False) + '\n'
-                               for example in examples), encoding='utf-8')
-    partial.replace(path)
+    lines = ''.join(json.dumps(dataclasses.asdict(example), ensure_ascii=False) + '\n' for example in examples)
+    storage.write(path, lines.encode('utf-8', 'backslashreplace'))
 
 
 def read(path, n_texts: int, n_choices: int, n_labels: int, skipped: list[str] | None = None) -> list[Example]:
@@ -47,7 +46,7 @@ def wrong_with(row, n_texts: int, n_choices: int, n_labels: int) -> str | None:
     if missing:
         return f'no field {missing[0]!r}'
     if not isinstance(row['id'], str):
-        return f'id {row["id"]!r} is not a string'
+        return f'id {shown(row["id"])} is not a string'
     for name, wanted in (('texts', n_texts), ('choices', n_choices)):
         value = row[name]
         if not isinstance(value, list) or not all(isinstance(text, str) and text.strip() for text in value):
@@ -56,7 +55,7 @@ def wrong_with(row, n_texts: int, n_choices: int, n_labels: int) -> str | None:
             return f'{len(value)} {name}, expected {wanted}'
     label = row['label']
     if label is not None and (isinstance(label, bool) or not isinstance(label, int)):
-        return f'label {label!r} is not a whole number'
+        return f'label {shown(label)} is not a whole number'
     if label is not None and not 0 <= label < n_labels:
         return f'label {label} is out of range 0..{n_labels - 1}'
     return None

@@ -86,7 +86,7 @@ def _schemas(paths, split):
     (path,) = paths
     try:
         schemas = list(ElementTree.parse(path).iter('schema'))
-    except (ElementTree.ParseError, OSError) as error:
+    except (ElementTree.ParseError, LookupError, ValueError, OSError) as error:  # or it declares an odd encoding
         raise UserError(f'{path}: not XML ({error})') from None
     for position, schema in enumerate(schemas[:WSC_SCHEMAS]):
         before, pronoun, after = (_clean(schema.findtext(f'text/{tag}')) for tag in ('txt1', 'pron', 'txt2'))

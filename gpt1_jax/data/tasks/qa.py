@@ -7,7 +7,7 @@ import numpy as np
 from gpt1_jax.data.tasks import reading, tables, tfds_source
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.data.tasks.reading import Row, RowFault, Split
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, one_line
 
 STORIES, DEV = 1871, 374  # the published validation file, and the part of it that selects parameters
 SEED = 3535999445         # released code, datasets.py
@@ -47,8 +47,9 @@ def _official(paths, split):
 
 def _prepared(directory, split):
     if split.part:
-        warnings.warn(f'{directory}: TFDS keeps neither the ids nor the order of the stories, so its training and '
-                      'validation parts are others than those of the official file', stacklevel=2)
+        warnings.warn(one_line(f'{directory}: TFDS keeps neither the ids nor the order of the stories, so its '
+                               'training and validation parts are others than those of the official file'),
+                      stacklevel=2)
     for position, (where, record) in enumerate(tfds_source.records(
             directory, split.tfds[0], ('context', 'endings', 'label'))):
         fields = {'context': record['context'], RIGHT: str(record['label'])}

@@ -10,7 +10,7 @@ import re
 from gpt1_jax.data.tasks import reading, tfds_source
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.data.tasks.reading import Row, RowFault, Split
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, about
 
 LEVELS = ('middle', 'high')
 LETTERS = ('A', 'B', 'C', 'D')
@@ -19,7 +19,8 @@ LETTERS = ('A', 'B', 'C', 'D')
 def files(directory, split: Split) -> list[str]:
     """The passages of a split: {train,dev,test}/{middle,high}/*.txt under the folder RACE, or the one that holds it."""
     roots = [pathlib.Path(directory) / inner / split.files[0] for inner in ('', 'RACE')]
-    root = next((root for root in roots if root.is_dir()), None)
+    with about(roots[0]):  # a name that can be none
+        root = next((root for root in roots if root.is_dir()), None)
     if root is None:
         raise UserError(f'{roots[0]}: no such directory')
     found = [path for level in LEVELS

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gpt1_jax.data.tasks import tfds_source
 from gpt1_jax.data.tasks.example import Example, Task
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, about, one_line
 
 
 class RowFault(Exception):
@@ -53,11 +53,12 @@ def find(directory, split: Split) -> list[str]:
     """The one file of a split. UserError where none of its names is there, or a pattern matches several files."""
     for name in split.files:
         path = pathlib.Path(directory) / name
-        if not glob.has_magic(name):
-            if path.exists():
-                return [str(path)]
-            continue
-        found = sorted(pathlib.Path(directory).glob(name))
+        with about(path):  # a name that can be none
+            if not glob.has_magic(name):
+                if path.exists():
+                    return [str(path)]
+                continue
+            found = sorted(pathlib.Path(directory).glob(name))
         if len(found) > 1:
             raise UserError(f'{directory}: {len(found)} files match {name}, expected one')
         if found:
@@ -132,7 +133,7 @@ def collect(rows: Iterable[Row], make: Callable[[str, dict], Example | None], wh
             if example.id in ids:
                 raise RowFault(f'id {example.id!r} stands twice')
         except RowFault as fault:
-            message = f'{row.where}: {fault}'
+            message = one_line(f'{row.where}: {fault}')
             if skipped is None:
                 raise UserError(message) from None
             bad.append(message)
@@ -144,7 +145,8 @@ def collect(rows: Iterable[Row], make: Callable[[str, dict], Example | None], wh
     if skipped is not None:
         skipped.extend(bad)
     if published is not None and len(found) + len(bad) != published:
-        warnings.warn(f'{what}: {len(found) + len(bad):,} rows, the published set has {published:,}', stacklevel=3)
+        warnings.warn(one_line(f'{what}: {len(found) + len(bad):,} rows, the published set has {published:,}'),
+                      stacklevel=3)
     return found
 
 

@@ -1,0 +1,73 @@
+"""An object store on this machine: as much of Google's storage API as gcsfs and TensorStore ask for.
+
+gcp-storage-emulator, with what it leaves out and OCDBT needs: the generation of an object that is read, and writes that
+are refused where the object has another one by now. emulator.py PORT serves it.
+"""
+import atexit
+import functools
+import os
+import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
+
+
+@functools.cache
+def bucket():
+    """'gs://bucket', empty at first; the environment of this process and of those that it starts leads there."""
+    from experiments.launch.local import free_port
+    url = f'http://localhost:{(port := free_port())}'
+    server = subprocess.Popen([sys.executable, __file__, str(port)], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL)
+    atexit.register(server.kill)
+    os.environ.update(STORAGE_EMULATOR_HOST=url, TENSORSTORE_GCS_HTTP_URL=url, GOOGLE_AUTH_TOKEN_FOR_TESTING='x',
+                      NO_GCE_CHECK='true')
+    for _ in range(200):
+        try:
+            urllib.request.urlopen(f'{url}/storage/v1/b/bucket', timeout=1)
+            return 'gs://bucket'
+        except OSError:
+            time.sleep(0.1)
+    raise RuntimeError('the emulator did not start')
+
+
+def serve(port):
+    from gcp_storage_emulator import server
+    from gcp_storage_emulator.handlers import objects
+    from gcp_storage_emulator.storage import NotFound
+
+    def generation(storage, bucket_name, name):
+        try:
+            return storage.get_file_obj(bucket_name, name)['generation']
+        except NotFound:
+            return '0'
+
+    def download(request, response, storage):
+        real_download(request, response, storage)
+        response['x-goog-generation'] = generation(storage, request.params['bucket_name'], request.params['object_id'])
+
+    def post(handler):
+        url = urllib.parse.urlsplit(handler.path)
+        query = dict(urllib.parse.parse_qsl(url.query))
+        if '/moveTo/' in url.path:  # not implemented there: gcsfs copies and deletes, but retries for long after a 501
+            return refuse(handler, 400)
+        if 'ifGenerationMatch' in query and '/upload/' in url.path:
+            bucket_name = url.path.split('/b/')[1].split('/')[0]
+            if query['ifGenerationMatch'] != generation(handler.storage, bucket_name, query['name']):
+                return refuse(handler, 412)
+        real_post(handler)
+
+    def refuse(handler, status):
+        handler.rfile.read(int(handler.headers.get('content-length', 0)))
+        handler.send_response(status)
+        handler.send_header('Content-Length', '0')
+        handler.end_headers()
+
+    real_download, real_post = objects.download, server.RequestHandler.do_POST
+    objects.download, server.RequestHandler.do_POST = download, post
+    server.create_server('localhost', port, in_memory=True, default_bucket='bucket').run()
+
+
+if __name__ == '__main__':
+    serve(int(sys.argv[1]))

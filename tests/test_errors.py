@@ -1,0 +1,53 @@
+"""One line, whatever a file's name or contents are."""
+import pickle
+
+import pytest
+
+from gpt1_jax.errors import Interrupted, UserError, about, one_line, shown
+
+
+@pytest.mark.parametrize('text, expected', [
+    ('plain, café, 日本', 'plain, café, 日本'), ('a\nb\r\n', r'a\nb\r\n'),
+    ('tab\t, bell\x07, \x1b[2J', r'tab\t, bell\x07, \x1b[2J'),
+    ('a\u2028b\x85c', r'a\u2028b\x85c'), ('caf\udce9', r'caf\udce9'), ('\U000e0001', r'\U000e0001')])
+def test_what_is_not_printable_is_written_as_python_writes_it(text, expected):
+    assert str(UserError(text)) == str(Interrupted(text)) == one_line(text) == expected
+
+
+@pytest.mark.parametrize('middle', ['x', '\n'])
+def test_a_long_message_keeps_its_begin_and_its_end(middle):
+    message = str(UserError('books/a.txt: ' + middle * 100_000 + ': the end'))
+    assert message.startswith('books/a.txt: ') and message.endswith(': the end') and 1500 < len(message) <= 2000
+    assert str(UserError(message)) == message
+
+
+def test_an_error_survives_the_way_between_processes():
+    assert str(pickle.loads(pickle.dumps(UserError('a\nb')))) == r'a\nb'
+
+
+def nested(depth):
+    value = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize('value, expected', [
+    ('a\nb', r"'a\nb'"), (1.5, '1.5'), ([10 ** 5000], 'a list too large to show'),
+    (nested(100_000), 'a list too large to show')])
+def test_a_value_is_shown_as_python_writes_it_if_it_does(value, expected):
+    assert shown(value) == expected
+
+
+def test_a_number_that_python_does_not_write_is_shown_by_its_kind():
+    assert shown(10 ** 5000) == 'a int too large to show'
+
+
+def test_a_long_value_is_cut():
+    assert shown('x' * 1000).startswith("'xxx") and len(shown('x' * 1000)) <= 300
+
+
+def test_what_the_system_has_against_a_path_is_one_line(tmp_path):
+    with pytest.raises(UserError, match='^.*xxx: File name too long$'):
+        with about(tmp_path):
+            (tmp_path / ('x' * 300)).exists()

@@ -1,0 +1,48 @@
+"""What a config's fields may hold."""
+import sys
+
+import pytest
+from tiny import ROOT, load_config
+
+from gpt1_jax import finetune, pretrain, rules, workdir, zero_shot
+from gpt1_jax.errors import UserError
+
+sys.path.insert(0, str(ROOT))
+from experiments import planned  # noqa: E402
+
+
+@pytest.mark.parametrize('rule, good, bad', [
+    (rules.whole(1), 1, 0), (rules.whole(1, 5), 5, 6), (rules.whole(0), 0, True), (rules.whole(0), 1, 1.0),
+    (rules.between(0, 1), 0, 1), (rules.between(0, 1), 0.5, float('nan')), (rules.positive(), 0.1, 0),
+    (rules.one_of('a', 'b'), 'a', 'c'), (rules.text(), '', 'a\0'), (rules.flag(), False, 0),
+    (rules.several(rules.whole(1)), (1, 2), (1, 0)), (rules.optional(rules.whole(1)), None, 0)])
+def test_a_rule_refuses_what_it_says(rule, good, bad):
+    accepts, _ = rule
+    assert accepts(good) and not accepts(bad)
+
+
+def test_a_span_is_two_steps():
+    assert rules.span('3:5') == (3, 5) and rules.span('') is None
+    for bad in ('5:3', '3', 'a:b', '-1:2', '1:2:3'):
+        with pytest.raises(ValueError):
+            rules.span(bad)
+
+
+def test_what_is_nested_without_end_is_refused_like_any_other_value():
+    deep = {}
+    for _ in range(100_000):
+        deep = {'x': deep}
+
+    def depth(value):
+        return 1 + max(map(depth, value.values()), default=0)
+    with pytest.raises(UserError, match='^config.a is a dict too large to show, must be shallow$'):
+        rules.validate({'a': deep}, {'a': (lambda x: depth(x) < 5, 'shallow')})
+
+
+@pytest.mark.parametrize('name, arguments, module', [
+    ('pretrain', (), pretrain), ('finetune', ('cola',), finetune), ('zero_shot', ('cola',), zero_shot),
+    ('experiments', (), planned)])
+def test_every_field_of_a_config_has_a_rule(name, arguments, module):
+    fields = workdir.flatten(load_config(name, *arguments).to_dict())
+    assert not [field for field in fields
+                if not any(field == rule or field.startswith(f'{rule}.') for rule in module.RULES)]

@@ -1,0 +1,122 @@
+"""Files in a directory and in an object store: the same calls, the same results."""
+import hashlib
+import os
+import pathlib
+
+import emulator
+import pytest
+
+from gpt1_jax import storage
+from gpt1_jax.errors import UserError
+
+
+@pytest.fixture(params=['directory', 'object store'])
+def place(request, tmp_path, monkeypatch):
+    monkeypatch.setenv('GPT1_JAX_CACHE', str(tmp_path / 'cache'))
+    if request.param == 'directory':
+        return storage.path(tmp_path)
+    return storage.path(f'{emulator.bucket()}/{tmp_path.name}')
+
+
+def test_what_is_written_is_read(place):
+    storage.mkdir(place / 'a' / 'b')
+    for data in (b'', b'first', b'\0\xff' * 3_000_000, b'last'):
+        storage.write(place / 'a' / 'b' / 'c', data)
+        assert storage.read(place / 'a' / 'b' / 'c') == data
+        assert storage.size_and_sha256(place / 'a' / 'b' / 'c') == (len(data), hashlib.sha256(data).hexdigest())
+    storage.write(place / 'a' / 'd', b'd')
+    found = {name: storage.read(file) for name, file in storage.files(place / 'a').items()}
+    assert found == {'b/c': b'last', 'd': b'd'}
+
+
+def test_what_is_missing_is_an_os_error_of_that_kind(place):
+    with pytest.raises(FileNotFoundError):
+        storage.read(place / 'nothing')
+
+
+def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
+    storage.write(tmp_path / 'x', b'old')
+    monkeypatch.setattr(os, 'fsync', lambda number: (_ for _ in ()).throw(OSError(28, 'No space left on device')))
+    with pytest.raises(OSError, match='No space left'):
+        storage.write(tmp_path / 'x', b'new')
+    assert storage.read(tmp_path / 'x') == b'old'
+
+
+def test_a_plain_name_is_a_plain_path():
+    for name in ('runs/a', '/runs/a', 'C:/runs', 'a:b', pathlib.Path('x')):
+        assert storage.path(name) == pathlib.Path(name) and not storage.remote(name)
+    assert storage.absolute('a') == pathlib.Path('a').absolute()
+
+
+@pytest.mark.parametrize('name', ['s3://bucket/run', 'http://x/y', 'gs://', 'gs:///run'])
+def test_another_scheme_is_refused(name):
+    with pytest.raises(UserError, match=f'^{name}: neither a directory of this machine nor gs://BUCKET/...$'):
+        storage.path(name)
+
+
+def test_a_bucket_that_does_not_exist_is_named_when_it_is_written_to(tmp_path):
+    emulator.bucket()
+    with pytest.raises(OSError, match="no such bucket: 'gs://no-such-bucket/run/x'"):
+        storage.write('gs://no-such-bucket/run/x', b'')
+    (tmp_path / 'x').write_text('')
+    with pytest.raises(UserError, match='^gs://no-such-bucket/run: no such bucket$'):
+        storage.upload(tmp_path, storage.path('gs://no-such-bucket/run'))
+
+
+def test_a_bucket_that_may_not_be_listed_is_named(monkeypatch):
+    emulator.bucket()
+
+    class Refused:
+        def __init__(self, name):
+            pass
+
+        def iterdir(self):
+            raise PermissionError(13, 'Forbidden')
+    monkeypatch.setattr(storage, '_client', lambda: Refused)
+    with pytest.raises(UserError, match='^gs://closed-bucket/run: Forbidden$'):
+        storage.path('gs://closed-bucket/run')
+
+
+def test_without_the_extra_it_is_named(monkeypatch):
+    monkeypatch.setattr(storage.importlib.util, 'find_spec', lambda name: None)
+    monkeypatch.setattr(storage, '_client', storage._client.__wrapped__)
+    with pytest.raises(UserError, match=r"need the extra gcs: pip install 'gpt1_jax\[gcs\]'"):
+        storage.path('gs://another-bucket/run')
+
+
+@pytest.fixture
+def remote(tmp_path, monkeypatch):
+    monkeypatch.setenv('GPT1_JAX_CACHE', str(tmp_path / 'cache'))
+    return storage.path(f'{emulator.bucket()}/{tmp_path.name}')
+
+
+def test_an_object_is_copied_once_and_again_where_the_copy_is_another(remote, tmp_path):
+    storage.write(remote / 'a' / 'x.bin', b'tokens')
+    expected = hashlib.sha256(b'tokens').hexdigest()
+    copy = storage.fetch(remote / 'a' / 'x.bin', expected)
+    assert copy.read_bytes() == b'tokens' and copy.is_relative_to(tmp_path / 'cache')
+    time = os.stat(copy).st_mtime_ns
+    assert storage.fetch(remote / 'a' / 'x.bin', expected) == copy and os.stat(copy).st_mtime_ns == time
+    copy.write_bytes(b'tokenz')
+    assert storage.fetch(remote / 'a' / 'x.bin', expected).read_bytes() == b'tokens'
+    assert [p.name for p in copy.parent.iterdir()] == ['x.bin']
+
+
+def test_an_object_that_is_damaged_is_named_and_not_kept(remote):
+    storage.write(remote / 'x.bin', b'token')
+    with pytest.raises(UserError, match='^gs://bucket/.*/x.bin: damaged, its SHA-256 is not the one in the manifest$'):
+        storage.fetch(remote / 'x.bin', hashlib.sha256(b'tokens').hexdigest())
+    assert not list(storage.cache(remote).iterdir())
+    with pytest.raises(UserError, match='^[^\n]*y.bin: [^\n]*$'):
+        storage.fetch(remote / 'y.bin', '')
+
+
+def test_a_directory_is_uploaded_with_the_file_that_completes_it_last(remote, tmp_path, monkeypatch):
+    (tmp_path / 'here' / 'b').mkdir(parents=True)
+    for name in ('a', 'b/c', 'z'):
+        (tmp_path / 'here' / name).write_text(name)
+    order, opened = [], type(remote).open
+    monkeypatch.setattr(type(remote), 'open', lambda path, mode: order.append(path.name) or opened(path, mode))
+    storage.upload(tmp_path / 'here', remote, last='a')
+    assert order == ['c', 'z', 'a'] and {n: storage.read(p).decode() for n, p in storage.files(remote).items()} == {
+        'a': 'a', 'b/c': 'b/c', 'z': 'z'}
