@@ -1,52 +1,29 @@
 """Checkpoints: what is saved is what comes back, on any mesh, or a line that says why not."""
+import asyncio
+import errno
+import json
+import math
+import os
 import pathlib
+import shutil
+import threading
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
+from saved import advanced, flip, make, same, saved, spoil
 
-from gpt1_jax import checkpoint, optimizer, sharding, training
-from gpt1_jax.checkpoint import CheckpointError
-
-
-def make(data=1, width=8, scale=1.0):
-    mesh = sharding.make_mesh(data, 1, 1, devices=jax.devices()[:data])
-
-    def init(seed):
-        return {'mlp': {'fc': {'kernel': scale * jax.random.normal(jax.random.key(seed), (2, 4, width)),
-                               'bias': jnp.zeros((2, width))}}}
-
-    def loss(params, batch, key, hyper):
-        return jnp.mean(jnp.square(batch['x'] @ params['mlp']['fc']['kernel'][0] - 1)), {}
-    return training.make_program(init, loss, optimizer.adam(), optimizer.warmup_cosine, mesh)
-
-
-HYPER = {'seed': np.uint32(0), 'peak': np.float32(0.1), 'warmup': np.float32(1), 'total': np.float32(10)}
-
-
-def leaves(tree):
-    return [np.asarray(x) for x in jax.tree.leaves(tree)]
-
-
-def saved(directory, steps=3, **keep):
-    program = make()
-    state, writer = program.init(jnp.uint32(0)), checkpoint.Writer(directory, **keep)
-    history = {}
-    for step in range(1, steps + 1):
-        state, _ = program.step(state, program.place({'x': np.ones((8, 4), np.float32)}), HYPER)
-        history[step] = leaves((state.params, state.opt_state))
-        writer.save(state, {'config': {'a': 1}}, quality=-abs(step - 2.0))
-    writer.close()
-    return program, history
+from gpt1_jax import checkpoint, file_hashes
+from gpt1_jax.checkpoint import CheckpointError, DamagedError
 
 
 def test_asynchronous_saves_are_not_touched_by_the_updates_that_follow(tmp_path):
     program, history = saved(tmp_path, steps=6, keep_latest=6)
     for step in range(1, 7):
         state = checkpoint.restore(tmp_path, step, program.state)
-        assert int(state.step) == step
-        assert all(np.array_equal(a, b) for a, b in zip(leaves((state.params, state.opt_state)), history[step]))
+        assert int(state.step) == step and same(state, history[step])
 
 
 def test_the_latest_the_best_and_the_chosen_steps_are_kept(tmp_path):
@@ -56,22 +33,196 @@ def test_the_latest_the_best_and_the_chosen_steps_are_kept(tmp_path):
 
 
 def test_a_quality_that_is_not_finite_is_never_the_best(tmp_path):
-    program = make()
-    state, writer = program.init(jnp.uint32(0)), checkpoint.Writer(tmp_path, keep_latest=1, keep_best=1)
-    for quality in (0.5, float('nan'), 0.25):
-        state, _ = program.step(state, program.place({'x': np.ones((8, 4), np.float32)}), HYPER)
-        writer.save(state, {}, quality)
-    writer.close()
+    saved(tmp_path, 3, (0.5, float('nan'), 0.25), keep_latest=1, keep_best=1)
     assert checkpoint.steps(tmp_path) == [1, 3]
     assert checkpoint.best_step(tmp_path) == 1
 
 
-@pytest.mark.parametrize('devices', [2, 4, 8])
-def test_a_checkpoint_of_one_device_restores_bit_equal_on_more(tmp_path, devices):
-    _, history = saved(tmp_path)
-    state = checkpoint.restore(tmp_path, 3, make(devices).state)
-    assert all(np.array_equal(a, b) for a, b in zip(leaves((state.params, state.opt_state)), history[3]))
-    assert len(state.params['mlp']['fc']['kernel'].sharding.device_set) == devices
+@pytest.mark.parametrize('qualities, kept', [
+    ((math.nan, math.nan, math.nan, math.nan), {3, 4}),
+    ((math.nan, -3.0, math.inf, math.nan, -4.0), {2, 4, 5}),
+    ((None, 0.5, None, 0.5, None, None), {2, 5, 6}),   # of equals the earliest
+    ((0.1, 0.3, 0.2, -math.inf), {2, 3, 4}),
+])
+def test_retention_keeps_the_latest_two_and_the_best_finite_one(qualities, kept):
+    assert checkpoint.kept(dict(enumerate(qualities, 1)), 2, 1, ()) == kept
+
+
+def test_retention_goes_on_with_the_qualities_of_the_run_before(tmp_path):
+    program, _ = saved(tmp_path, 4, (0.1, 0.9, math.nan, 0.2))
+    writer, state = checkpoint.Writer(tmp_path), checkpoint.restore(tmp_path, 4, program.state)
+    for quality in (math.nan, 0.3):
+        state = advanced(program, state)
+        writer.save(state, {}, quality)
+    writer.close()
+    assert checkpoint.steps(tmp_path) == [2, 5, 6] and checkpoint.best_step(tmp_path) == 2
+
+
+def test_a_step_whose_meta_is_damaged_is_not_deleted_and_hinders_no_save(tmp_path):
+    program, _ = saved(tmp_path, 3)
+    flip(tmp_path / '2' / 'meta' / 'metadata')
+    writer, state = checkpoint.Writer(tmp_path, keep_latest=1), checkpoint.restore(tmp_path, 3, program.state)
+    for _ in range(2):
+        state = advanced(program, state)
+        writer.save(state, {})
+    writer.close()
+    assert checkpoint.steps(tmp_path) == [2, 3, 5]  # 3 is the best of those that can be judged
+
+
+def test_a_deletion_cut_short_leaves_no_step_and_is_finished_by_the_next_run(tmp_path):
+    saved(tmp_path, 2)
+    (tmp_path / '1').rename(tmp_path / '1.deleted')
+    (tmp_path / '1.deleted' / 'meta' / 'metadata').unlink()
+    assert checkpoint.steps(tmp_path) == [2] and checkpoint.best_step(tmp_path) == 2
+    checkpoint.Writer(tmp_path).close()
+    assert [p.name for p in tmp_path.iterdir()] == ['2']
+
+
+def test_every_step_gets_the_hashes_of_its_files(tmp_path):
+    saved(tmp_path, 3)
+    for step in checkpoint.steps(tmp_path):
+        assert (tmp_path / str(step) / 'files.json').exists()
+        assert file_hashes.differences(tmp_path / str(step)) == []
+
+
+def test_a_process_that_is_not_the_primary_hashes_and_deletes_nothing(tmp_path):
+    saved(tmp_path, 4, keep_latest=1, primary=False)
+    assert checkpoint.steps(tmp_path) == [1, 2, 3, 4] and not list(tmp_path.rglob('files.json'))
+
+
+def test_a_step_killed_before_its_hashes_is_as_good_and_says_less_when_damaged(tmp_path):
+    program, history = saved(tmp_path)
+    (tmp_path / '3' / 'files.json').unlink()
+    assert same(checkpoint.restore(tmp_path, 3, program.state), history[3])
+    spoil(tmp_path / '3')
+    with pytest.raises(DamagedError, match=r'3: .*; other steps there: 2$') as caught:
+        checkpoint.restore(tmp_path, 3, program.state)
+    assert 'other bytes' not in caught.value.cause
+
+
+def test_hashes_that_cannot_be_written_are_a_warning_and_no_failed_save(tmp_path, monkeypatch, capsys):
+    def full(directory):
+        raise OSError(errno.ENOSPC, 'No space left on device')
+    monkeypatch.setattr(file_hashes, 'write', full)
+    program, history = saved(tmp_path)
+    assert 'warning: ' in (shown := capsys.readouterr().err) and 'without its files.json (No space left' in shown
+    assert same(checkpoint.restore(tmp_path, 3, program.state), history[3])
+
+
+def test_training_does_not_wait_for_the_hashes(tmp_path, monkeypatch):
+    began, go_on = threading.Event(), threading.Event()
+
+    def slow(directory):
+        began.set()
+        assert go_on.wait(60)
+    monkeypatch.setattr(file_hashes, 'write', slow)
+    program = make()
+    writer, state = checkpoint.Writer(tmp_path), advanced(program, program.init(jnp.uint32(0)))
+    writer.save(state, {})  # returns although the hashes are not written until go_on
+    assert began.wait(60)
+    state = advanced(program, state)
+    writer.check()  # does not wait either
+    assert checkpoint.steps(tmp_path) == [1]
+    go_on.set()
+    writer.close()
+
+
+def test_a_damaged_file_is_named_with_its_step_and_the_others(tmp_path):
+    program, _ = saved(tmp_path)
+    file = tmp_path / '3' / 'opt_state' / 'manifest.ocdbt'
+    size = file.stat().st_size
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(DamagedError) as caught:
+        checkpoint.restore(tmp_path, 3, program.state)
+    message = str(caught.value)
+    assert message.startswith(f'{tmp_path / "3"}: file opt_state/manifest.ocdbt has {size - 1:,} bytes, not {size:,} (')
+    assert message.endswith('); other steps there: 2') and '\n' not in message
+
+
+@pytest.mark.parametrize('place', [b'"step": 3', b'"quality": -1.0', b'{"a": 1}', b'"digest": "', b'"shape": [2, 4',
+                                   b'environment"', b'digest": "', b'jax"'])
+@pytest.mark.parametrize('bit', [0, 2])
+def test_no_flipped_bit_of_meta_is_believed(tmp_path_factory, whole, place, bit):
+    """A wrong step, quality, config, shape or digest is never returned, nor taken for a step from before the digest."""
+    program, directory = whole
+    copy = tmp_path_factory.mktemp('meta')
+    shutil.copytree(directory / '3', copy / '3')
+    meta = copy / '3' / 'meta' / 'metadata'
+    assert place in meta.read_bytes()
+    flip(meta, meta.read_bytes().rindex(place) + len(place) - 1, bit)
+    for read in (lambda: checkpoint.read_meta(copy, 3), lambda: checkpoint.best_step(copy),
+                 lambda: checkpoint.restore(copy, 3, program.state)):
+        with pytest.raises(DamagedError, match='file meta/metadata holds other bytes than were written'):
+            read()
+
+
+@pytest.fixture(scope='module')
+def whole(tmp_path_factory):
+    directory = tmp_path_factory.mktemp('whole')
+    return saved(directory)[0], directory
+
+
+def test_meta_edited_where_its_hash_cannot_tell_is_still_refused(whole, tmp_path):
+    shutil.copytree(whole[1] / '3', tmp_path / '3')
+    meta = tmp_path / '3' / 'meta' / 'metadata'
+    meta.write_text(meta.read_text().replace('"quality": -1.0', '"quality": -0.0'))
+    file_hashes.write(tmp_path / '3')
+    with pytest.raises(DamagedError, match='meta does not match the digest made when it was saved'):
+        checkpoint.best_step(tmp_path)
+
+
+def test_a_step_under_another_number_is_refused(whole, tmp_path):
+    shutil.copytree(whole[1] / '3', tmp_path / '7')
+    with pytest.raises(DamagedError, match='7: holds step 3; there is no other step'):
+        checkpoint.restore(tmp_path, 7, whole[0].state)
+
+
+def test_a_step_from_before_meta_had_a_digest_is_read(whole, tmp_path):
+    shutil.copytree(whole[1] / '3', tmp_path / '3')
+    meta = tmp_path / '3' / 'meta' / 'metadata'
+    old = {k: v for k, v in json.loads(meta.read_text()).items() if k not in ('digest', 'environment')}
+    meta.write_text(json.dumps(old))
+    assert checkpoint.read_meta(tmp_path, 3) == old
+    assert int(checkpoint.restore(tmp_path, 3, whole[0].state).step) == 3
+
+
+def test_what_is_not_the_files_fault_is_no_damage(whole, monkeypatch):
+    """Reading fails though every file is as it was written: a fallback must not pass over the step."""
+    def fails(path, handler, args):
+        if pathlib.Path(path).name == 'params':
+            raise RuntimeError('no route to the disk')
+        return real(path, handler, args)
+    real = checkpoint._read
+    monkeypatch.setattr(checkpoint, '_read', fails)
+    with pytest.raises(CheckpointError, match='no route to the disk; every file is as it was written') as caught:
+        checkpoint.restore(whole[1], 3, whole[0].state)
+    assert not isinstance(caught.value, DamagedError)
+
+
+def test_a_write_that_fails_is_told_once_with_the_steps_that_are_complete(tmp_path, monkeypatch):
+    """Stands in for a full disk where none can be made; the next Writer goes on from the steps before."""
+    program = make()
+    writer, state = checkpoint.Writer(tmp_path, keep_latest=9), program.init(jnp.uint32(0))
+    real = ocp.JsonCheckpointHandler._save_fn
+    for step in range(1, 4):
+        if step == 3:
+            async def full(self, item, directory):
+                while len(list(directory.parent.glob('*/_METADATA'))) < 2:
+                    await asyncio.sleep(0.02)  # else the other items' threads would still write in the end
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            monkeypatch.setattr(ocp.JsonCheckpointHandler, '_save_fn', full)
+        state = advanced(program, state)
+        writer.save(state, {})
+    line = r'3: cannot be written \(No space left on device\); complete steps: 1, 2$'
+    with pytest.raises(CheckpointError, match=line):
+        writer.close()
+    writer.close()
+    monkeypatch.setattr(ocp.JsonCheckpointHandler, '_save_fn', real)
+    assert checkpoint.steps(tmp_path) == [1, 2]
+    writer, state = checkpoint.Writer(tmp_path, keep_latest=9), checkpoint.restore(tmp_path, 2, program.state)
+    writer.save(advanced(program, state), {})
+    writer.close()
+    assert checkpoint.steps(tmp_path) == [1, 2, 3] and len(list(tmp_path.iterdir())) == 3
 
 
 def test_parameters_restore_alone_with_the_same_digest_on_any_mesh(tmp_path):

@@ -1,0 +1,57 @@
+"""Where a run goes on: from its newest checkpoint, or with --fallback from the newest sound one."""
+import itertools
+
+import jax
+from jax.experimental import multihost_utils
+
+from gpt1_jax import checkpoint, provenance
+
+DAMAGED = '.damaged'  # what an unsound step is renamed to: no longer a step, and its number is free again
+
+
+def resume(directory, like, fallback=False):
+    """The TrainState of the newest step of a checkpoints directory, or None where there is no step.
+
+    like: TrainState of ShapeDtypeStructs with shardings. fallback: pass over damaged steps, say which and why, and once
+    a sound one is found rename them (30 -> 30.damaged), so that the run can save their numbers again; nothing is
+    deleted. Prints a line where the run was saved on other versions, flags or devices than it goes on with.
+    CheckpointError where no step is sound (without fallback: where the newest is not), or it is not the files' fault.
+    """
+    passed = []
+    for step in reversed(checkpoint.steps(directory)):
+        try:
+            state = checkpoint.restore(directory, step, like)
+        except checkpoint.DamagedError as error:
+            if not fallback:
+                hint = ': --fallback goes on from the newest sound one' if error.others else ''
+                raise checkpoint.CheckpointError(f'{error}{hint}') from error
+            passed.append(error)
+            continue
+        for error in passed:
+            _say(f'passed over step {error.step:,}, kept as {_set_aside(directory, error.step)}: {error.cause}')
+        before = checkpoint.read_meta(directory, step).get('environment')
+        differing = provenance.departures(before, provenance.environment(like.params)) if before else []
+        if differing:
+            _say(f'exactness is to tolerance only: {", ".join(differing)}')
+        return state
+    if passed:
+        raise checkpoint.CheckpointError(f'{directory}: none of its steps is sound: '
+                                         + '; '.join(f'{error.step}: {error.cause}' for error in passed))
+    return None
+
+
+def _set_aside(directory, step):
+    """Rename a step; returns its new name. One process does it, and all wait for that."""
+    path = checkpoint.step_path(directory, step)
+    names = itertools.chain([f'{step}{DAMAGED}'], (f'{step}{DAMAGED}{n}' for n in itertools.count(2)))
+    name = next(name for name in names if not path.with_name(name).exists())
+    if jax.process_index() == 0:
+        path.rename(path.with_name(name))
+    if jax.process_count() > 1:
+        multihost_utils.sync_global_devices(f'set aside {step}')
+    return name
+
+
+def _say(line):
+    if jax.process_index() == 0:
+        print(line, flush=True)
