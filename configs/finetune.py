@@ -63,6 +63,7 @@ def get_config(task='cola'):
 
     config.train = ConfigDict()
     config.train.epochs = 3                # 4.1, passes over the training rows
+    config.train.skip_nonfinite = 0        # batches to leave out when their loss or gradient is not finite; then stop
 
     config.eval = ConfigDict()
     config.eval.splits = ('dev',)          # scored at the end
@@ -78,5 +79,6 @@ def get_config(task='cola'):
     config.mesh.tensor = 1                 # devices that share attention heads and the feed-forward network
 
     config.log_every = 20                  # updates between progress lines and rows of metrics.jsonl
+    config.profile = ''                    # 'START:STOP': a trace of these updates in WORKDIR/profile, for TensorBoard
     config.results = config_dict.placeholder(str)     # results.jsonl to append to; default WORKDIR/results.jsonl
     return config

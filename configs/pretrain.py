@@ -31,6 +31,7 @@ def get_config():
     config.data.valid = '0.01'             # a corpus of its own, or the fraction of whole documents held out by hash
     config.data.text_field = 'text'        # of a .jsonl record
     config.data.tokens = config_dict.placeholder(str)  # directory of prepared shards; default WORKDIR/tokens
+    config.data.verify = False             # hash the shards at the start too; their sizes are always compared
     config.data.processes = 0              # that tokenise; 0 = one a core
 
     config.tokenizer = ConfigDict()
@@ -55,6 +56,7 @@ def get_config():
 
     config.train = ConfigDict()
     config.train.epochs = 100              # 4.1
+    config.train.skip_nonfinite = 0        # batches to leave out when their loss or gradient is not finite; then stop
     config.train.steps = config_dict.placeholder(int)  # instead of epochs: updates
 
     config.eval = ConfigDict()
@@ -74,6 +76,7 @@ def get_config():
     config.mesh.tensor = 1                 # devices that share attention heads and the feed-forward network
 
     config.log_every = 50                  # updates between progress lines and rows of metrics.jsonl
+    config.profile = ''                    # 'START:STOP': a trace of these updates in WORKDIR/profile, for TensorBoard
     config.init_from = config_dict.placeholder(str)   # another run's directory: its weights, with a fresh schedule
     config.init_step = config_dict.placeholder(int)   # which of its checkpoints; default the latest
     return config

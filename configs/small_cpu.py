@@ -1,4 +1,4 @@
-"""Every table and figure in small: what `python -m experiments.small_cpu` runs, in one to two hours on two CPU cores."""
+"""Every table and figure in small: what `python -m experiments.small_cpu` runs: one to two hours on two CPU cores."""
 from ml_collections import ConfigDict
 
 from configs import experiments, pretrain

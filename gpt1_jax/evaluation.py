@@ -5,13 +5,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gpt1_jax import checkpoint, metrics, results, sharding, training, workdir
+from gpt1_jax import checkpoint, distributed, metrics, results, rules, sharding, training, workdir
 from gpt1_jax.backbone import backbone
 from gpt1_jax.data import batches, rows, tasks
 from gpt1_jax.errors import UserError
 from gpt1_jax.heads import TaskModel
 
 SELECTIONS = ('best', 'final')
+NEEDED = {  # of a run's config.json
+    'seed': rules.whole(0, 2 ** 32 - 1), 'task': rules.text(), 'data.dir': rules.text(),
+    'data.n_ctx': rules.optional(rules.whole(0)), 'classifier_dropout': rules.between(0, 1),
+    'lengths': (lambda x: x and rules.several(rules.whole(1))[0](x), 'a list of lengths'),
+    'batch.eval_size': rules.whole(1, 65536), 'results': rules.optional(rules.text())}
+SINCE = {
+    'train_rows': rules.optional(rules.whole(1)), 'eval_rows': rules.optional(rules.whole(1)), 'skip_bad': rules.flag()}
 
 
 def evaluate_run(this: workdir.Run, split, data_dir=None, selection='best', scored=None, **details):
@@ -27,6 +34,11 @@ def evaluate_run(this: workdir.Run, split, data_dir=None, selection='best', scor
         raise UserError(f'{this.path}: not a fine-tuned run')
     if selection not in SELECTIONS:
         raise UserError(f'selection {selection!r} is none of {", ".join(SELECTIONS)}')
+    try:
+        given = config['data'] if isinstance(config.get('data'), dict) else {}
+        rules.validate(config, NEEDED | {f'data.{name}': rule for name, rule in SINCE.items() if name in given})
+    except UserError as error:
+        raise UserError(f'{this.path / "config.json"}: {error}') from None
     task, tokenizer, mesh = tasks.of(config), this.tokenizer(), sharding.make_mesh()
     rows.check_split(task, split)
     data, directory = config['data'], data_dir or config['data']['dir']
@@ -46,7 +58,8 @@ def evaluate_run(this: workdir.Run, split, data_dir=None, selection='best', scor
     scores = scored[split, step]
     gold = [row.label for row in found]
     path = this.predictions(split if selection == 'best' else f'{split}_{selection}')
-    results.write_predictions(path, [row.id for row in found], gold, scores)
+    if distributed.primary():
+        results.write_predictions(path, [row.id for row in found], gold, scores)
     if split in task.unlabelled:
         print(f'{task.name} {split}: {len(found):,} predictions in {path}', flush=True)
         return []
@@ -65,7 +78,8 @@ def evaluate_run(this: workdir.Run, split, data_dir=None, selection='best', scor
                           'metric': name, 'value': value} | origin)
             print(f'{task.name} {split}{f" ({group})" if group else ""}: {name} {value:.4f} (n = {len(chosen):,}, '
                   f'{selection} parameters, of step {step:,})', flush=True)
-    results.append_new(config['results'] or this.results, lines)
+    if distributed.primary():
+        results.append_new(config['results'] or this.results, lines)
     return lines
 
 
@@ -84,7 +98,9 @@ def predict(task, model, mesh, params, encoded, size, sizes):
     devices = mesh.shape['data'] * mesh.shape['fsdp']
     size, outputs = -(-size // devices) * devices, None
     for indices, batch in batches.eval_batches(encoded, size, sizes):
-        logits = np.asarray(_logits(model, mesh)(params, batch['tokens'], batch['extract'], batch['present']))
+        placed = sharding.place(lambda rows: {name: batch[name][rows] for name in ('tokens', 'extract', 'present')},
+                                size, mesh)
+        logits = np.asarray(_logits(model, mesh)(params, placed))
         outputs = np.zeros((len(encoded), logits.shape[1]), np.float32) if outputs is None else outputs
         outputs[indices] = logits[:len(indices)]
     if task.score is None:
@@ -110,9 +126,7 @@ def initial(model, sequences, seed):
 
 @functools.lru_cache
 def _logits(model, mesh):
-    split = sharding.batch_sharding(mesh)
-
-    @functools.partial(jax.jit, in_shardings=(None, split, split, split))
-    def logits(params, tokens, extract, present):
-        return model.apply({'params': params}, tokens, extract, None, present)[0]
+    @functools.partial(jax.jit, out_shardings=sharding.replicated(mesh))  # every process reads all of them
+    def logits(params, batch):
+        return model.apply({'params': params}, batch['tokens'], batch['extract'], None, batch['present'])[0]
     return training.on_mesh(logits, mesh)

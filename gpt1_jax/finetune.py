@@ -6,7 +6,6 @@ python -m gpt1_jax.finetune --workdir=DIR --evaluate_only --split=dev
 """
 import dataclasses
 import functools
-import pathlib
 import time
 from typing import Any, NamedTuple
 
@@ -19,26 +18,36 @@ from gpt1_jax import (
     backbone,
     checkpoint,
     cli,
+    distributed,
     evaluation,
     losses,
     optimizer,
     progress,
     results,
+    resume,
+    rules,
     sharding,
+    storage,
+    tracing,
     training,
     transfer,
     workdir,
 )
 from gpt1_jax.data import batches, inspection, rows, tasks
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, about, shown
 
-RULES = cli.TRAINING_RULES | {
-    'lm_weight': cli.between(0, float('inf')), 'classifier_dropout': cli.between(0, 1), 'batch.eval_size': cli.whole(1),
-    'batch.lengths': cli.whole(1), 'data.train_rows': cli.optional(cli.whole(1)),
-    'data.eval_rows': cli.optional(cli.whole(1)),
+RULES = rules.TRAINING | {
+    'task': rules.text(), 'data.dir': rules.text(), 'data.skip_bad': rules.flag(),
+    'data.n_ctx': rules.optional(rules.whole(0)),
+    'tokenizer': rules.optional(rules.text()), 'results': rules.optional(rules.text()),
+    'n_transfer': rules.optional(rules.whole(transfer.NOTHING)),
+    'lm_weight': rules.between(0, rules.LARGEST), 'classifier_dropout': rules.between(0, 1),
+    'batch.eval_size': rules.whole(1, 65536), 'batch.lengths': rules.whole(1, 512),
+    'data.train_rows': rules.optional(rules.whole(1)), 'data.eval_rows': rules.optional(rules.whole(1)),
+    'eval.splits': rules.several(rules.text()),
     'eval.selections': (lambda x: x and set(x) <= set(evaluation.SELECTIONS), "a tuple of 'best' and 'final'"),
-    'optimizer.warmup': cli.between(0, 1), 'train.epochs': cli.whole(1),
+    'optimizer.warmup': rules.between(0, 1), 'train.epochs': rules.whole(1),
 }
 # Settings that say where things are, or when they are looked at: what they hold enters a run's key by its digest.
 PLACES = ('init_from', 'init_step', 'n_transfer', 'model.', 'eval.')
@@ -59,14 +68,15 @@ class Setting(NamedTuple):
     hashes: dict
 
 
-def run(config, directory, allow_change=False):
+def run(config, directory, allow_change=False, fallback=False):
     """Fine-tune as a ConfigDict of configs/finetune.py says, then score `eval.splits`; returns rows of results.jsonl.
 
-    directory: the work directory; an unfinished run there is continued. UserError for a mistake in the config, the data
-    or the directory.
+    directory: the work directory; an unfinished run there is continued. fallback: as in resume.resume.
+    UserError for a mistake in the config, the data or the directory.
     """
-    mesh = sharding.make_mesh(**config.mesh)
     setting = _setting(config)
+    results.check(config.results)
+    mesh = sharding.make_mesh(**config.mesh)
     sharding.check_batch(config.batch.size, config.batch.microbatches, mesh)
     task, tokenizer, sizes = setting.task, setting.tokenizer, setting.sizes
     train, dev = (_rows(config, setting, split) for split in ('train', 'dev'))
@@ -84,45 +94,52 @@ def run(config, directory, allow_change=False):
         'lengths': list(shapes.lengths), 'fingerprint': {
             'tokenizer': tokenizer.fingerprint, 'origin': setting.origin and setting.origin[2],
             'files': setting.hashes['train'] | setting.hashes['dev']}}
-    this = workdir.start(directory, effective, tokenizer, allow_change)
+    distributed.agree({f'config.{name}': value for name, value in workdir.flatten(effective).items()}
+                      | {'the code': results.code_digest()})
+    this = workdir.start(directory, effective, tokenizer, allow_change, distributed.primary())
+    distributed.barrier('the work directory is there')
     print(f'{task.name}: {len(train):,} training and {len(dev):,} dev rows, {sum(r.cut for r in train)} and '
           f'{sum(r.cut for r in dev)} of them cut to {setting.n_ctx} tokens; lengths '
           f'{", ".join(map(str, shapes.lengths))}; {total:,} steps of {config.batch.size} rows', flush=True)
     progress.print_parameters(program.state.params)
 
-    hyper = {'seed': jnp.uint32(config.seed), 'peak': jnp.float32(config.optimizer.peak_rate),
-             'warmup': jnp.float32(config.optimizer.warmup * total), 'total': jnp.float32(total),
-             'lm_weight': jnp.float32(config.lm_weight)}
-    state, started = _initial_state(config, program, this, setting), time.perf_counter()
-    results.rewind(this.metrics, int(state.step))
+    hyper = {'seed': np.uint32(config.seed), 'peak': np.float32(config.optimizer.peak_rate),
+             'warmup': np.float32(config.optimizer.warmup * total), 'total': np.float32(total),
+             'lm_weight': np.float32(config.lm_weight), 'skips': np.int32(config.train.skip_nonfinite)}
+    state, started = _initial_state(config, program, this, setting, fallback), time.perf_counter()
+    log_file = results.Log(this.metrics, int(state.step), distributed.primary())
     writer = checkpoint.Writer(this.checkpoints, config.checkpoint.keep_latest, config.checkpoint.keep_best)
     per_epoch = total // config.train.epochs
     gold = np.array([row.label for row in dev])
     scored = {}  # what an evaluation said need not be computed again at the end
 
-    def batch(step):
-        return batches.train_batch(train, step, config.seed, config.batch.size, shapes)
+    def batch(step, chosen):
+        whole = batches.train_batch(train, step, config.seed, config.batch.size, shapes)
+        return {name: array[chosen] for name, array in whole.items()}
 
     def log(step, values):
-        results.append(this.metrics, {'step': step} | values)
+        log_file.append({'step': step} | values)
+        writer.check()
         progress.print_line(step, total, values)
 
     def evaluate(state):
         step = int(state.step)
         scored['dev', step] = evaluation.predict(task, model, mesh, state.params, dev, config.batch.eval_size, shapes)
         found = evaluation.compute(task, gold, scored['dev', step])
-        results.append(this.metrics, {'step': step} | {f'dev_{k}': v for k, v in found.items()})
+        log_file.append({'step': step} | {f'dev_{k}': v for k, v in found.items()})
         print(f'step {step:,}  ' + '  '.join(f'dev {k} {v:.4f}' for k, v in found.items()), flush=True)
         return found
 
     def save(state, step, evaluation):
+        log_file.upload()
         writer.save(state, {'config': effective}, None if evaluation is None else evaluation[task.metrics[0]])
 
     tokens_per_step = config.batch.size * np.mean([sum(map(len, row.sequences)) for row in train])
     try:
-        training.fit(program, state, hyper, batch, total, log=log, log_every=config.log_every, evaluate=evaluate,
-                     evaluate_at=lambda s: s % per_epoch == 0, save=save, save_at=lambda s: s % per_epoch == 0,
-                     tokens_per_step=tokens_per_step)
+        training.fit(program, state, hyper, batch, config.batch.size, total, log=log, log_every=config.log_every,
+                     evaluate=evaluate, evaluate_at=lambda s: s % per_epoch == 0, save=save,
+                     save_at=lambda s: s % per_epoch == 0, tokens_per_step=tokens_per_step,
+                     trace=tracing.Trace(rules.span(config.profile), this.path / 'profile'))
     finally:
         writer.close()
     details = {'key': _key(config, setting), 'tokens': int(tokens_per_step * total)}
@@ -187,7 +204,7 @@ def _rows(config, setting, split):
 
 def _setting(config):
     """The Setting of a config. UserError for whatever is wrong with it before any row is read."""
-    cli.validate(config, RULES)
+    rules.validate(config, RULES)
     task = tasks.of(config.to_dict())
     origin, tokenizer, sizes = _origin(config)
     depth = backbone.backbone(sizes).config.n_layer
@@ -225,8 +242,9 @@ def _origin(config):
         if config.tokenizer is None:
             raise UserError('give --config.init_from=DIR (a pretrained run), '
                             'or --config.tokenizer=DIR to train from scratch')
-        directory = pathlib.Path(config.tokenizer)
-        directory = directory / 'tokenizer' if (directory / 'tokenizer').is_dir() else directory
+        directory = storage.path(config.tokenizer)
+        with about(directory):  # a name that can be none
+            directory = directory / 'tokenizer' if (directory / 'tokenizer').is_dir() else directory
         tokenizer = Tokenizer.load(directory)
         return None, tokenizer, _defaults(own | {'vocab_size': tokenizer.vocab_size})
     other = workdir.load(config.init_from)
@@ -235,10 +253,11 @@ def _origin(config):
     theirs = {'kind': 'gpt'} | other.config['model']
     fixed = {name: theirs[name] for name in ('kind', 'vocab_size', *backbone.SIZES[theirs['kind']])}
     for name, value in fixed.items():
-        if name == 'n_ctx' and own.get(name, 0) > value:
-            raise UserError(f"config.model.n_ctx = {own[name]} is longer than the checkpoint's context, {value}")
+        if name == 'n_ctx' and type(own.get(name)) is int and own[name] > value:
+            raise UserError(f"config.model.n_ctx = {shown(own[name])} is longer than the checkpoint's context, {value}")
         if own.get(name, value) != value:
-            raise UserError(f'config.model.{name} = {own[name]}, but the checkpoint of {config.init_from} has {value}')
+            raise UserError(f'config.model.{name} = {shown(own[name])}, but the checkpoint of {config.init_from} has '
+                            f'{value!r}')
     step = other.step(config.init_step)
     digest = checkpoint.params_digest(checkpoint.read_meta(other.checkpoints, step))
     return (other, step, digest), other.tokenizer(), _defaults(own | fixed)
@@ -250,12 +269,12 @@ def _defaults(fields):
     return {name: value for name, value in sizes.items() if name != 'n_special'}
 
 
-def _initial_state(config, program, this, setting):
-    """The latest checkpoint of this run, or fresh weights with the pretrained ones put in."""
-    found = checkpoint.steps(this.checkpoints)
-    if found:
-        return checkpoint.restore(this.checkpoints, found[-1], program.state)
-    state = program.init(jnp.uint32(config.seed))
+def _initial_state(config, program, this, setting, fallback):
+    """Where this run left off, or fresh weights with the pretrained ones put in."""
+    state = resume.resume(this.checkpoints, program.state, fallback)
+    if state is not None:
+        return state
+    state = program.init(np.uint32(config.seed))
     if setting.origin is None or setting.n_transfer == transfer.NOTHING:
         return state
     other, step, _ = setting.origin
@@ -267,9 +286,11 @@ def _initial_state(config, program, this, setting):
 
 
 def _define_flags():
+    cli.define_process_flags()
     config_flags.DEFINE_config_file('config', 'configs/finetune.py:cola', 'What to run, config:TASK.')
     flags.DEFINE_string('workdir', None, 'Directory of the run; an unfinished run there is continued.')
     flags.DEFINE_bool('allow_change', False, 'Go on with a run although its length, rate or the like changed.')
+    flags.DEFINE_bool('fallback', False, 'Where the newest checkpoint is damaged, go on from the newest sound one.')
     flags.DEFINE_bool('inspect', False, 'Show how three training rows are laid out, and counts; no training.')
     flags.DEFINE_bool('evaluate_only', False, 'Score the finished run in --workdir; no training.')
     flags.DEFINE_string('split', 'dev', 'With --evaluate_only: the split to score.')
@@ -279,6 +300,7 @@ def _define_flags():
 
 def main():
     f = flags.FLAGS
+    distributed.start(f.coordinator, f.processes, f.process, f.deterministic)
     if f.inspect:
         return inspect(f.config)
     if f.workdir is None:
@@ -286,7 +308,7 @@ def main():
     if f.evaluate_only:
         evaluation.evaluate_run(workdir.load(f.workdir), f.split, f.data_dir, f.selection)
     else:
-        run(f.config, f.workdir, f.allow_change)
+        run(f.config, f.workdir, f.allow_change, f.fallback)
 
 
 if __name__ == '__main__':

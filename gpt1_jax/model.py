@@ -12,8 +12,8 @@ import jax.numpy as jnp
 
 from gpt1_jax import dropout
 from gpt1_jax.attention import causal_attention
-from gpt1_jax.errors import UserError
-from gpt1_jax.sharding import constrain
+from gpt1_jax.errors import UserError, shown
+from gpt1_jax.sharding import constrain, gathered
 
 WEIGHTS = nn.initializers.normal(0.02)  # 4.1: "a simple weight initialization of N(0, 0.02) was sufficient"
 
@@ -38,18 +38,22 @@ class GPTConfig:
     def __post_init__(self):
         least = {'vocab_size': 1, 'n_special': 0, 'n_ctx': 1, 'n_embd': 1, 'n_layer': 1, 'n_head': 1, 'n_inner': 1,
                  'unroll': 1}
-        problems = [f'model.{name} is {getattr(self, name)!r}, must be a whole number of at least {low}'
+        problems = [f'model.{name} is {shown(getattr(self, name))}, must be a whole number of at least {low}'
                     for name, low in least.items() if type(getattr(self, name)) is not int or getattr(self, name) < low]
-        problems += [f'model.{name} is {getattr(self, name)!r}, must be a number of at least 0 and below 1'
+        problems += [f'model.{name} is {shown(getattr(self, name))}, more than there can be: 2,147,483,647'
+                     for name in least if type(getattr(self, name)) is int and getattr(self, name) > 2 ** 31 - 1]
+        problems += [f'model.{name} is {shown(getattr(self, name))}, must be a number of at least 0 and below 1'
                      for name in ('embd_dropout', 'attn_dropout', 'resid_dropout')
                      if not isinstance(getattr(self, name), (int, float)) or not 0 <= getattr(self, name) < 1]
-        if not problems and self.vocab_size + self.n_special + self.n_ctx > 1 << 16:
-            problems.append('model.vocab_size + model.n_ctx and specials must be at most 65,536, '
+        if not problems and max(self.vocab_size + self.n_special + self.n_ctx, self.n_embd) > 1 << 16:
+            problems.append('model.vocab_size + model.n_ctx and specials, and model.n_embd, must be at most 65,536, '
                             'which dropout can number')
         if not problems and self.n_embd % self.n_head:
             problems.append(f'model.n_embd = {self.n_embd} is not a multiple of model.n_head = {self.n_head}')
         if self.dtype not in ('float32', 'bfloat16'):
-            problems.append(f"model.dtype is {self.dtype!r}, must be 'float32' or 'bfloat16'")
+            problems.append(f"model.dtype is {shown(self.dtype)}, must be 'float32' or 'bfloat16'")
+        if type(self.remat) is not bool:
+            problems.append(f'model.remat is {shown(self.remat)}, must be True or False')
         if problems:
             raise UserError('; '.join(problems))
 
@@ -88,14 +92,15 @@ class Embedding(nn.Module):
         for name, n in sizes.items():
             leaf = self.param(name, WEIGHTS, (n, c.n_embd)) if n else jnp.zeros((0, c.n_embd))
             dropped = dropout.dropout(leaf, c.embd_dropout, key, 0, dropout.EMBEDDING, offsets=(first,))
-            rows[name] = constrain(dropped.astype(c.dtype), 'table')
+            rows[name] = gathered(dropped.astype(c.dtype), f'embed/{name}')
             first += n
         table = Table(**rows)
+        words, others = constrain(table.tokens, 'table'), constrain(table.specials, 'table')
         if not c.n_special:
-            x = jnp.take(table.tokens, tokens, axis=0)  # an id out of range reads nan
+            x = jnp.take(words, tokens, axis=0)  # an id out of range reads nan
         else:
-            x = jnp.take(table.tokens, jnp.minimum(tokens, c.vocab_size - 1), axis=0)
-            special = jnp.take(table.specials, jnp.clip(tokens - c.vocab_size, 0, c.n_special - 1), axis=0)
+            x = jnp.take(words, jnp.minimum(tokens, c.vocab_size - 1), axis=0)
+            special = jnp.take(others, jnp.clip(tokens - c.vocab_size, 0, c.n_special - 1), axis=0)
             x = jnp.where((tokens >= c.vocab_size)[:, :, None], special, x)
         return (x + table.positions[None, :tokens.shape[1]] if c.n_positions else x), table
 

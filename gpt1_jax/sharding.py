@@ -6,6 +6,7 @@ import re
 
 import jax
 import numpy as np
+from jax.experimental import mesh_utils
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -28,7 +29,7 @@ RULES = (
     (r'blocks/(input|recurrent)_kernel$', P(None, 'fsdp', None, 'tensor')),  # [N, D, 4, U]
     (r'blocks/bias$', P(None, None, 'tensor')),                     # [N, 4, U]
     (r'classifier/(kernel|bias)$', P()),
-    (r'(^|/)(count|step)$', P()),
+    (r'(^|/)(count|step|skipped|halted)$', P()),
     (r'^activations$', P(('data', 'fsdp'), None, None)),            # [B, L, D]
     (r'^table$', P()),                            # [rows, D], gathered once a step, in the compute type
     (r'^recurrent$', P(None, None, 'tensor')),    # [U, 4, U], gathered before the scan, not at each of its steps
@@ -38,7 +39,8 @@ RULES = (
 def make_mesh(data=-1, fsdp=1, tensor=1, devices=None):
     """A Mesh with axes (data, fsdp, tensor); one of them may be -1, for as many devices as remain.
 
-    UserError when the sizes do not multiply to the number of devices.
+    Of devices in several slices of TPUs (multislice) the data axis spans the slices, whose links are slow, and the
+    other two stay within one. UserError when the sizes do not multiply to the number of devices.
     """
     devices = jax.devices() if devices is None else devices
     sizes = {'data': data, 'fsdp': fsdp, 'tensor': tensor}
@@ -52,7 +54,19 @@ def make_mesh(data=-1, fsdp=1, tensor=1, devices=None):
     if int(np.prod(list(sizes.values()))) != len(devices):
         raise UserError(f'mesh ({shown}) does not fit {len(devices)} device(s)')
     # Auto: the compiler propagates shardings through Flax's layers, which cannot pass them on themselves.
-    return jax.make_mesh(tuple(sizes.values()), tuple(sizes), axis_types=(AxisType.Auto,) * 3, devices=devices)
+    auto = (AxisType.Auto,) * 3
+    slices = len({getattr(device, 'slice_index', 0) for device in devices})
+    try:
+        if slices == 1 or devices[0].platform != 'tpu':
+            return jax.make_mesh(tuple(sizes.values()), tuple(sizes), axis_types=auto, devices=devices)
+        if sizes['data'] % slices:
+            raise UserError(f'mesh ({shown}): data={sizes["data"]} cannot span {slices} slices, must be a multiple')
+        within = (sizes['data'] // slices, sizes['fsdp'], sizes['tensor'])
+        hybrid = mesh_utils.create_hybrid_device_mesh(within, (slices, 1, 1), devices)
+    except NotImplementedError:  # an axis of the mesh that is no product of the torus' own
+        raise UserError(f"mesh ({shown}) cannot be laid over the chips: choose sizes that are products of the slice's "
+                        'own') from None
+    return Mesh(hybrid, tuple(sizes), axis_types=auto)
 
 
 def spec(name):
@@ -93,6 +107,31 @@ def batch_sharding(mesh: Mesh):
     return NamedSharding(mesh, BATCH)
 
 
+def replicated(mesh: Mesh):
+    """The whole array on every device."""
+    return NamedSharding(mesh, P())
+
+
+def place(read, size, mesh: Mesh):
+    """A batch of `size` rows onto the mesh; each process reads its own rows alone.
+
+    read: slice of rows -> dict of host arrays, those rows first.
+    """
+    where = batch_sharding(mesh)
+    taken = [index[0].indices(size)[:2] for index in where.addressable_devices_indices_map((size,)).values()]
+    low, high = min(start for start, _ in taken), max(stop for _, stop in taken)
+
+    def array(x):
+        if where.is_fully_addressable:
+            return jax.device_put(x, where)
+
+        def piece(index):
+            start, stop, _ = index[0].indices(size)
+            return x[start - low:stop - low]
+        return jax.make_array_from_callback((size, *x.shape[1:]), where, piece)
+    return jax.tree.map(array, read(slice(low, high)))
+
+
 def check_batch(size, microbatches, mesh: Mesh):
     """UserError unless every device gets the same number of rows of every microbatch."""
     n = mesh.shape['data'] * mesh.shape['fsdp']
@@ -103,7 +142,26 @@ def check_batch(size, microbatches, mesh: Mesh):
 
 def constrain(x, name):
     """Pin an activation to its rule inside a jitted function under `jax.set_mesh`; x itself where there is no mesh."""
-    mesh = jax.sharding.get_abstract_mesh()
-    if mesh.empty or mesh.size == 1:
+    return jax.lax.with_sharding_constraint(x, spec(name)) if _within_mesh() else x
+
+
+def gathered(x, name):
+    """An array stored by the rule of `name`, whole on every device: gathered once, in the type that it has here.
+
+    Its gradient is placed by the same rule, so that what devices add up goes to the owners of its parts instead of to
+    all. x itself where there is no mesh.
+    """
+    if not _within_mesh():
         return x
-    return jax.lax.with_sharding_constraint(x, spec(name))
+
+    @jax.custom_vjp
+    def gather(x):
+        # Placed twice: with the second alone the compiler may gather what x was converted from, of twice the size.
+        return constrain(constrain(x, name), 'table')
+    gather.defvjp(lambda x: (gather(x), None), lambda _, gradient: (constrain(gradient, name),))
+    return gather(x)
+
+
+def _within_mesh():
+    mesh = jax.sharding.get_abstract_mesh()
+    return not mesh.empty and mesh.size > 1

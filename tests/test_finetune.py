@@ -6,7 +6,8 @@ import jax
 import numpy as np
 import official
 import pytest
-from tiny import cola, command, corpus, finetune_config, load_config, pretrain_config
+from saved import spoil
+from tiny import cola, command, corpus, finetune_config, load_config, override, pretrain_config
 
 from gpt1_jax import checkpoint, evaluation, finetune, metrics, pretrain, results, training, workdir
 from gpt1_jax.errors import UserError
@@ -69,6 +70,20 @@ def test_the_parameters_of_the_best_epoch_are_the_ones_scored(tuned):
     assert rows[0]['value'] == best and rows[0]['step'] == min(s for s, v in history.items() if v == best)
 
 
+def test_fallback_trains_the_damaged_epoch_again_to_the_bit(pretrained, data, tmp_path):
+    config = finetune_config('cola', data, init_from=str(pretrained), checkpoint__keep_latest=2)
+    rows = finetune.run(config, tmp_path / 'run')
+    checkpoints = tmp_path / 'run' / 'checkpoints'
+    assert checkpoint.steps(checkpoints) == [5, 10]
+    before = checkpoint.read_meta(checkpoints, 10)['arrays']
+    spoil(checkpoints / '10')
+    with pytest.raises(UserError, match='10: file params/.*other steps there: 5: --fallback goes on'):
+        finetune.run(config, tmp_path / 'run')
+    again = finetune.run(config, tmp_path / 'run', fallback=True)
+    assert checkpoint.read_meta(checkpoints, 10)['arrays'] == before and (checkpoints / '10.damaged').is_dir()
+    assert [row['value'] for row in again] == [row['value'] for row in rows]
+
+
 def test_a_finished_run_evaluates_again_from_its_directory_alone(tuned, pretrained, tmp_path):
     directory, rows = tuned
     shutil.copytree(directory, tmp_path / 'moved')
@@ -87,8 +102,8 @@ def test_a_finished_run_started_again_adds_no_second_row(tuned, pretrained, data
 def test_an_interrupted_run_ends_with_the_weights_of_one_that_was_not(tuned, pretrained, data, tmp_path, monkeypatch):
     real = training.fit
 
-    def cut(program, state, hyper, batch, total, **how):
-        return real(program, state, hyper, lambda s: batch(s) if s < 12 else {}[s], total, **how)
+    def cut(program, state, hyper, batch, size, total, **how):
+        return real(program, state, hyper, lambda s, r: batch(s, r) if s < 12 else {}[s], size, total, **how)
     monkeypatch.setattr(training, 'fit', cut)
     config = finetune_config('cola', data, init_from=str(pretrained), train__epochs=6)
     with pytest.raises(KeyError):
@@ -140,6 +155,7 @@ def test_a_sweep_over_seed_lambda_rate_and_layers_compiles_once(pretrained, data
     assert len(compiled) == 1
 
 
+@pytest.mark.slow
 def test_microbatches_change_nothing_but_rounding(pretrained, data, tmp_path):
     def losses(directory, **overrides):
         finetune.run(finetune_config('cola', data, init_from=str(pretrained), batch__size=16, mesh__data=4,
@@ -243,7 +259,7 @@ def test_the_lstm_is_fine_tuned_by_the_same_command(tmp_path, data):
     lstm = pretrain.run(config, tmp_path / 'lstm').path
     rows = finetune.run(finetune_config('cola', data, init_from=str(lstm), train__epochs=1), tmp_path / 'run')
     assert rows[0]['config']['model']['kind'] == 'lstm' and rows[0]['config']['n_transfer'] == 1
-    with pytest.raises(UserError, match='config.model.kind = gpt, but the checkpoint of .* has lstm'):
+    with pytest.raises(UserError, match="config.model.kind = 'gpt', but the checkpoint of .* has 'lstm'"):
         finetune.run(finetune_config('cola', data, init_from=str(lstm), model__kind='gpt'), tmp_path / 'other')
 
 
@@ -255,10 +271,12 @@ def test_the_lstm_is_fine_tuned_by_the_same_command(tmp_path, data):
     ({'init_from': 'no/such/run'}, 'no/such/run: not a run directory'),
     ({'batch__size': 64}, '40 training rows are less'),
     ({'data__dir': 'no/such/dir'}, 'no/such/dir/train.tsv: no such file'),
-    ({'lm_weight': -1.0}, 'config.lm_weight is -1.0')])
+    ({'lm_weight': -1.0}, 'config.lm_weight is -1.0'), ({'task': 'custom'}, 'config.custom is None, must be'),
+    ({'results': 'no/such/dir/results.jsonl'}, 'there is no directory no/such/dir'),
+    ({'init_from': 'x' * 300}, 'File name too long'), ({'init_from': None, 'tokenizer': 'x' * 300}, 'too long')])
 def test_a_mistake_is_named(pretrained, data, tmp_path, overrides, message):
     with pytest.raises(UserError, match=message):
-        finetune.run(finetune_config('cola', data, **{'init_from': str(pretrained)} | overrides), tmp_path / 'run')
+        finetune.run(override(finetune_config('cola', data, init_from=str(pretrained)), overrides), tmp_path / 'run')
 
 
 def test_a_split_without_labels_or_existence_is_named(tuned):

@@ -77,7 +77,8 @@ def test_no_module_but_an_entry_point_or_cli_knows_an_entry_point():
 
 
 @pytest.mark.parametrize('name', [
-    'training', 'checkpoint', 'transfer', 'sharding', 'optimizer', 'dropout', 'attention', 'losses', 'hashing'])
+    'training', 'preemption', 'checkpoint', 'provenance', 'resume', 'file_hashes', 'transfer', 'sharding', 'estimate',
+    'optimizer', 'dropout', 'attention', 'losses', 'hashing'])
 def test_a_module_of_arrays_knows_no_model_and_no_data(name):
     found = OURS[f'gpt1_jax.{name}']
     for forbidden in ('model', 'heads', 'lstm', 'backbone', 'data', 'workdir', 'cli', 'results', 'metrics'):
@@ -98,7 +99,7 @@ def test_data_is_numpy_in_and_numpy_out(name):
     for forbidden in ('jax', 'flax', 'optax', 'orbax', 'absl', 'ml_collections', 'tensorflow', 'torch', 'transformers'):
         assert not under(forbidden, OURS[name]), forbidden
     outside = {found for found in under('gpt1_jax', OURS[name]) - {'gpt1_jax'}
-               if not under('gpt1_jax.data', {found}) and not under('gpt1_jax.errors', {found})}
+               if not any(under(f'gpt1_jax.{own}', {found}) for own in ('data', 'errors', 'storage'))}
     assert not outside
 
 
@@ -111,9 +112,18 @@ def test_importing_all_of_data_imports_no_jax():
 
 
 @pytest.mark.parametrize('name', ['metrics', 'results'])
-def test_metrics_and_results_know_errors_alone_of_ours(name):
+def test_metrics_and_results_know_errors_and_storage_alone_of_ours(name):
     found = under('gpt1_jax', OURS[f'gpt1_jax.{name}'])
-    assert found <= {'gpt1_jax', 'gpt1_jax.errors', 'gpt1_jax.errors.UserError', 'gpt1_jax.__version__'}
+    known = under('gpt1_jax.errors', found) | under('gpt1_jax.storage', found)
+    assert found - known <= {'gpt1_jax', 'gpt1_jax.__version__'}
+
+
+def test_storage_knows_errors_alone_and_needs_no_client_until_it_is_asked():
+    found = OURS['gpt1_jax.storage']
+    assert under('gpt1_jax', found) <= {'gpt1_jax.errors', *under('gpt1_jax.errors', found)}
+    code = "import sys, gpt1_jax.storage\nprint(*[m for m in ('etils', 'fsspec', 'gcsfs') if m in sys.modules])"
+    done = subprocess.run([sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and done.stdout.strip() == '', done.stderr
 
 
 def test_metrics_are_numpy():

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
+from tiny import place
 
 from gpt1_jax import finetune, losses, optimizer, sharding
 from gpt1_jax.heads import TaskModel
@@ -162,11 +163,11 @@ def first_update(config, head, n_labels, params, batch, lm_weight=0.5, microbatc
     model = TaskModel(GPT(config), head, n_labels, classifier_dropout)
     program = finetune._program(model, settings, mesh, microbatches, K)
     hyper = {'seed': jnp.uint32(SEED), 'peak': jnp.float32(1e-3), 'warmup': jnp.float32(1), 'total': jnp.float32(9),
-             'lm_weight': jnp.float32(lm_weight)}
+             'lm_weight': jnp.float32(lm_weight), 'skips': jnp.int32(0)}
     shapes = jax.tree.map(lambda x: (x.shape, x.dtype), program.state.params)
     assert shapes == jax.tree.map(lambda x: (x.shape, x.dtype), params)
     state = program.init(jnp.uint32(0))._replace(params=jax.tree.map(jnp.asarray, params))
-    state, metrics = program.step(state, program.place(batch), hyper)
+    state, metrics = program.step(state, place(program, batch), hyper)
     return metrics, jax.tree.map(lambda m: np.asarray(m) * 10, state.opt_state.mu)
 
 

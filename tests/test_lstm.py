@@ -8,6 +8,7 @@ import pytest
 import reference
 import reference_lstm
 from jax.sharding import PartitionSpec as P
+from tiny import place
 
 from gpt1_jax import losses, lstm, optimizer, sharding, training
 from gpt1_jax.dropout import Key
@@ -229,11 +230,12 @@ def run(sizes):
         return jnp.mean(losses.pretraining_loss(h, table, batch['tokens'][:, 1:])), {}
     init = lambda seed: model.init(jax.random.key(seed), jnp.zeros((1, 1), jnp.int32))['params']
     program = training.make_program(init, loss, optimizer.adam(), optimizer.warmup_cosine, mesh)
-    hyper = {'seed': jnp.uint32(3), 'peak': jnp.float32(1e-2), 'warmup': jnp.float32(2), 'total': jnp.float32(20)}
+    hyper = {'seed': jnp.uint32(3), 'peak': jnp.float32(1e-2), 'warmup': jnp.float32(2), 'total': jnp.float32(20),
+             'skips': jnp.int32(0)}
     state, history, gradients = program.init(jnp.uint32(0)), [], []
     for step in range(3):
         tokens = np.random.default_rng(step).integers(0, 23, (8, 9)).astype(np.int32)
-        state, metrics = program.step(state, program.place({'tokens': tokens}), hyper)
+        state, metrics = program.step(state, place(program, {'tokens': tokens}), hyper)
         history.append(float(metrics['loss']))
         gradients.append(jax.device_get(state.opt_state[1].mu))
     return history, gradients[0], jax.device_get(state.params), state

@@ -62,7 +62,9 @@ def test_parameters_are_the_146_released_tensors_stacked_over_layers():
     ({'n_inner': '64'}, 'n_inner'),
     ({'unroll': 0}, 'unroll'), ({'n_special': -1}, 'n_special'), ({'attn_dropout': 1.0}, 'attn_dropout'),
     ({'embd_dropout': -0.1}, 'embd_dropout'), ({'resid_dropout': float('nan')}, 'resid_dropout'),
-    ({'dtype': 'float16'}, 'dtype'), ({'n_head': 7}, 'n_head')])
+    ({'dtype': 'float16'}, 'dtype'), ({'n_head': 7}, 'n_head'), ({'dtype': []}, 'dtype'), ({'remat': 'no'}, 'remat'),
+    ({'n_embd': 1 << 17, 'n_head': 1}, 'n_embd'), ({'n_inner': 1 << 31}, 'n_inner'),
+    ({'n_layer': 10 ** 5000}, 'n_layer'), ({'n_ctx': -10 ** 5000}, 'n_ctx')])
 def test_a_bad_configuration_names_the_field(values, field):
     with pytest.raises(UserError, match=rf'model\.{field}\b'):
         GPTConfig(**values)

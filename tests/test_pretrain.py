@@ -4,13 +4,22 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
 import numpy as np
 import pytest
-from tiny import ROOT, command, corpus, load_config, pretrain_config
+from saved import flip, spoil
+from tiny import (
+    ROOT,
+    command,
+    corpus,
+    load_config,
+    override,
+    pretrain_config,
+)
 
 from gpt1_jax import checkpoint, pretrain, results, training, workdir
-from gpt1_jax.data import tokens
+from gpt1_jax.data import tokenizer, tokens
 from gpt1_jax.errors import UserError
 
 
@@ -47,9 +56,9 @@ def test_a_run_learns_and_leaves_its_directory_complete(straight):
 def test_fifteen_steps_a_restart_and_fifteen_more_are_thirty_to_the_bit(text, straight, tmp_path, monkeypatch):
     real = training.fit
 
-    def cut(program, state, hyper, batch, total, **how):
+    def cut(program, state, hyper, batch, size, total, **how):
         try:
-            return real(program, state, hyper, lambda s: batch(s) if s < 15 else 1 / 0, total, **how)
+            return real(program, state, hyper, lambda s, r: batch(s, r) if s < 15 else 1 / 0, size, total, **how)
         except ZeroDivisionError:
             raise UserError('the power failed') from None
     monkeypatch.setattr(training, 'fit', cut)
@@ -118,10 +127,11 @@ def test_another_length_is_shown_and_wants_allow_change(text, straight, tmp_path
     assert checkpoint.steps(run.checkpoints)[-1] == 32
 
 
-def test_microbatches_mesh_and_logging_may_change_freely(text, straight, tmp_path):
+def test_microbatches_mesh_and_logging_may_change_freely(text, straight, tmp_path, capsys):
     shutil.copytree(straight.path, tmp_path / 'copy')
     pretrain.run(pretrain_config(text, mesh__data=2, mesh__fsdp=2, mesh__tensor=2, batch__microbatches=2, log_every=7),
                  tmp_path / 'copy')
+    assert 'exactness is to tolerance only: mesh ' in capsys.readouterr().out
 
 
 def test_changed_text_in_the_same_directory_is_refused(text, straight, tmp_path):
@@ -130,6 +140,24 @@ def test_changed_text_in_the_same_directory_is_refused(text, straight, tmp_path)
     other = corpus(tmp_path / 'other', documents=15)
     with pytest.raises(UserError, match='fingerprint.t'):
         pretrain.run(pretrain_config(other), tmp_path / 'copy')
+
+
+def test_an_edited_shard_is_named_where_hashes_are_asked_for(text, straight, tmp_path):
+    shutil.copytree(straight.path / 'tokens', tmp_path / 'tokens')
+    flip(tmp_path / 'tokens' / 'train' / '00000.bin')
+    config = pretrain_config('', data__tokens=str(tmp_path / 'tokens'), data__verify=True)
+    with pytest.raises(UserError, match='train/00000.bin: damaged, its SHA-256 is not the one in the manifest'):
+        pretrain.run(config, tmp_path / 'run')
+    (tmp_path / 'tokens' / 'valid' / '00000.bin').write_bytes(b'1234')
+    with pytest.raises(UserError, match='valid/00000.bin: 4 bytes, the manifest says'):
+        pretrain.run(override(config, {'data__verify': False}), tmp_path / 'run')
+
+
+def test_tokens_of_another_tokenizer_are_named(text, straight, tmp_path):
+    shutil.copytree(straight.path / 'tokens', tmp_path / 'tokens')
+    tokenizer.train(['another one'], merges=3).save(tmp_path / 'tokens' / 'tokenizer')
+    with pytest.raises(UserError, match='manifest.json: tokens of another tokenizer'):
+        pretrain.run(pretrain_config('', data__tokens=str(tmp_path / 'tokens')), tmp_path / 'run')
 
 
 def test_init_from_takes_the_weights_and_a_fresh_schedule(text, straight, tmp_path):
@@ -174,14 +202,85 @@ def test_length_in_epochs_is_that_many_passes_over_the_windows(text, tmp_path, c
     assert f'{3 * windows // 8:,} steps of 8 x 16 tokens' in shown
 
 
-def test_the_command_line_pretrains_and_shows_progress(text, tmp_path):
-    found = command('pretrain', '--config=configs/pretrain.py', f'--workdir={tmp_path / "run"}',
-                    f'--config.data.corpus={text}/*.txt', '--config.data.valid=0.2', '--config.model.n_layer=1',
-                    '--config.model.n_embd=16', '--config.model.n_head=2', '--config.model.n_inner=16',
-                    '--config.model.n_ctx=16', '--config.tokenizer.merges=50', '--config.train.steps=4',
-                    '--config.batch.size=4', '--config.log_every=2', '--config.optimizer.warmup_steps=1', check=0)
-    assert 'step 4/4  loss' in found.stdout and 'tokens/s' in found.stdout and 'left' in found.stdout
-    assert 'validation loss' in found.stdout
+def pretrain_command(text, directory, *more, check=0):
+    return command('pretrain', '--config=configs/pretrain.py', f'--workdir={directory}',
+                   f'--config.data.corpus={text}/*.txt', '--config.data.valid=0.2', '--config.model.n_layer=1',
+                   '--config.model.n_embd=16', '--config.model.n_head=2', '--config.model.n_inner=16',
+                   '--config.model.n_ctx=16', '--config.tokenizer.merges=50', '--config.train.steps=4',
+                   '--config.batch.size=4', '--config.log_every=2', '--config.optimizer.warmup_steps=1',
+                   '--config.checkpoint.every=2', *more, check=check)
+
+
+@pytest.fixture(scope='module')
+def commanded(text, tmp_path_factory):
+    """(work directory, what was printed) of four steps from the command line."""
+    directory = tmp_path_factory.mktemp('commanded') / 'run'
+    return directory, pretrain_command(text, directory)
+
+
+def test_the_command_line_pretrains_and_shows_progress(commanded):
+    shown = commanded[1].stdout
+    assert 'step 4/4  loss' in shown and 'tokens/s' in shown and 'left' in shown
+    assert 'validation loss' in shown
+
+
+def test_the_command_line_names_a_damaged_file_in_one_line_and_falls_back(text, commanded, tmp_path):
+    shutil.copytree(commanded[0], tmp_path / 'run')
+    step = tmp_path / 'run' / 'checkpoints' / '4'
+    spoil(step)
+    refused = pretrain_command(text, tmp_path / 'run', check=1)
+    assert refused.stderr.startswith(f'error: {step}: file params/') and refused.stderr.count('\n') == 1
+    assert refused.stderr.endswith('other steps there: 2: --fallback goes on from the newest sound one\n')
+    done = pretrain_command(text, tmp_path / 'run', '--fallback')
+    assert 'passed over step 4, kept as 4.damaged: file params/' in done.stdout
+    assert 'step 2 of 4: going on' in done.stdout
+    a, b = workdir.load(commanded[0]), workdir.load(tmp_path / 'run')
+    assert arrays(a, 4) == arrays(b, 4) and losses(a) == losses(b)
+
+
+def test_a_full_disk_ends_the_run_with_one_line_and_the_next_start_goes_on(text, commanded, small_disk):
+    """A disk of its own that holds one checkpoint and not two; then it is made larger."""
+    tokens_dir, run = commanded[0] / 'tokens', small_disk.path / 'run'
+    size = sum(-(-p.stat().st_size // 4096) * 4096 for p in (commanded[0] / 'checkpoints' / '4').rglob('*'))
+    small_disk.resize(int(1.25 * size))  # how many files a step has varies a little
+    flags = (f'--config.data.tokens={tokens_dir}', '--config.checkpoint.keep_latest=3')
+    failed = pretrain_command(text, run, *flags, check=1)
+    assert failed.stderr.startswith('error: ') and failed.stderr.count('\n') == 1, failed.stderr
+    assert 'No space left on device' in failed.stderr
+    assert checkpoint.steps(run / 'checkpoints') == [2]
+    small_disk.resize(8 * size)
+    done = pretrain_command(text, run, *flags)
+    assert 'step 2 of 4: going on' in done.stdout
+    assert arrays(workdir.load(run), 4) == arrays(workdir.load(commanded[0]), 4)
+    assert {p.name for p in (run / 'checkpoints').iterdir()} == {'2', '4'}
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A tmpfs with .path and .resize(bytes); skips where this user cannot mount one."""
+    path = tmp_path / 'disk'
+    path.mkdir()
+    try:
+        subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', path], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f'no tmpfs can be mounted ({error}): test_checkpoint.py has a stand-in')
+    try:
+        yield types.SimpleNamespace(path=path, resize=lambda size: subprocess.run(
+            ['mount', '-o', f'remount,size={size}', path], check=True))
+    finally:
+        subprocess.run(['umount', path], check=True)
+
+
+def test_fallback_ends_as_if_nothing_had_been_damaged(text, straight, tmp_path, capsys):
+    shutil.copytree(straight.path, tmp_path / 'run')
+    kept = checkpoint.steps(tmp_path / 'run' / 'checkpoints')
+    (tmp_path / 'run' / 'checkpoints' / '30' / 'opt_state' / 'manifest.ocdbt').unlink()
+    with pytest.raises(UserError, match='30: file opt_state/manifest.ocdbt is missing .*--fallback goes on'):
+        pretrain.run(pretrain_config(text), tmp_path / 'run')
+    run = pretrain.run(pretrain_config(text), tmp_path / 'run', fallback=True)
+    assert f'step {kept[-2]} of 30: going on' in capsys.readouterr().out
+    assert arrays(run, 30) == arrays(straight, 30) and losses(run) == losses(straight)
+    assert (run.checkpoints / '30.damaged').is_dir() and run.steps() == kept
 
 
 def test_the_papers_numbers_are_the_defaults():

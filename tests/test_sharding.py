@@ -1,5 +1,6 @@
 import dataclasses
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +9,7 @@ import pytest
 import reference
 from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
+from tiny import place
 
 from gpt1_jax import losses, optimizer, sharding, training
 from gpt1_jax.errors import UserError
@@ -81,15 +83,46 @@ def run(sizes, head=None):
     Returns losses, first gradients (a tenth of them, clipped), parameters, first dropped matrix.
     """
     p = program(sizes, head)
-    hyper = {'seed': jnp.uint32(3), 'peak': jnp.float32(1e-2), 'warmup': jnp.float32(2), 'total': jnp.float32(20)}
+    hyper = {'seed': jnp.uint32(3), 'peak': jnp.float32(1e-2), 'warmup': jnp.float32(2), 'total': jnp.float32(20),
+             'skips': jnp.int32(0)}
     state, history = p.init(jnp.uint32(0)), []
     started = jax.device_get(state.params)
     for step in range(3):
-        state, metrics = p.step(state, p.place(batch(step, head)), hyper)
+        state, metrics = p.step(state, place(p, batch(step, head)), hyper)
         history.append(float(metrics['loss']))
         if step == 0:
             first, table = jax.device_get(state.opt_state[1].mu), np.asarray(metrics['tokens'])
     return history, started, first, jax.device_get(state.params), table, state
+
+
+# Several slices
+
+class Chip:
+    """What mesh_utils reads of a TPU: two slices of eight."""
+    platform, device_kind, core_on_chip, process_index = 'tpu', 'a TPU', 0, 0
+
+    def __init__(self, number):
+        self.id, self.slice_index = number, number // 8
+        self.coords = (number % 8 // 4, number % 4, 0)
+
+    def __repr__(self):
+        return f'{self.slice_index}.{self.id % 8}'
+
+
+@pytest.mark.parametrize('sizes', [(2, 8, 1), (4, 4, 1), (4, 1, 4), (16, 1, 1)])
+def test_the_data_axis_spans_slices_and_the_others_stay_within_one(sizes, monkeypatch):
+    monkeypatch.setattr(sharding, 'Mesh', lambda devices, names, axis_types: devices)
+    found = sharding.make_mesh(*sizes, devices=[Chip(i) for i in range(16)])
+    assert found.shape == sizes and len(set(found.flat)) == 16
+    slices = np.vectorize(lambda chip: chip.slice_index)(found)
+    half = sizes[0] // 2
+    assert (slices[:half] == slices[0, 0, 0]).all() and (slices[half:] == slices[-1, 0, 0]).all()
+    assert slices[0, 0, 0] != slices[-1, 0, 0]
+
+
+def test_a_data_axis_that_cannot_span_the_slices_is_refused():
+    with pytest.raises(UserError, match='data=1 cannot span 2 slices, must be a multiple'):
+        sharding.make_mesh(1, 16, 1, devices=[Chip(i) for i in range(16)])
 
 
 # The table of rules
@@ -108,7 +141,7 @@ def test_every_leaf_of_the_training_state_has_the_place_that_the_design_gives_it
             'classifier/kernel': P(), 'classifier/bias': P()}
     expected = {f'{tree}/{name}': place for tree in ('params', 'opt_state/1/mu', 'opt_state/1/nu')
                 for name, place in parameters.items()}
-    assert found == expected | {'step': P(), 'opt_state/1/count': P()}
+    assert found == expected | {'step': P(), 'skipped': P(), 'halted': P(), 'opt_state/1/count': P()}
     assert {leaf.sharding.mesh for leaf in names(p.state).values()} == {mesh}
 
 
@@ -187,6 +220,41 @@ def test_a_constraint_within_a_mesh_places_rows_over_data_and_fsdp():
     assert {shard.data.shape for shard in x.addressable_shards} == {(2, 3, 4)}
 
 
+def test_a_gathered_array_is_whole_on_every_device_and_its_gradient_with_the_owners_of_its_parts():
+    mesh = mesh_of((2, 4, 1))
+    x = jax.device_put(jnp.arange(48.0).reshape(6, 8), jax.NamedSharding(mesh, P(None, 'fsdp')))
+    with jax.set_mesh(mesh):
+        whole = jax.jit(lambda x: sharding.gathered(x, 'embed/tokens'))(x)
+        gradient = jax.jit(jax.grad(lambda x: jnp.sum(sharding.gathered(x, 'embed/tokens') ** 2)))(x)
+    assert {shard.data.shape for shard in whole.addressable_shards} == {(6, 8)}
+    assert {shard.data.shape for shard in gradient.addressable_shards} == {(6, 2)}
+    np.testing.assert_array_equal(whole, x)
+    np.testing.assert_array_equal(gradient, 2 * x)
+
+
+def test_gathering_without_a_mesh_is_no_operation():
+    jaxpr = jax.make_jaxpr(lambda x: sharding.gathered(x, 'embed/tokens'))(jnp.ones((6, 8)))
+    assert not jaxpr.eqns
+
+
+def test_the_token_table_is_gathered_and_its_gradient_placed_in_the_compute_type():
+    """What the step asks the compiler for: to gather a bfloat16 table once, and to give its gradient to owners."""
+    model = GPT(dataclasses.replace(TINY, dtype='bfloat16'))
+
+    def loss(params, batch, key, hyper):
+        hidden, table = model.apply({'params': params}, batch['tokens'][:, :-1], key)
+        return jnp.mean(losses.pretraining_loss(hidden, table, batch['tokens'][:, 1:])), {}
+    p = training.make_program(init(model, None), loss, optimizer.adam(), optimizer.warmup_cosine, mesh_of((2, 4, 1)))
+    shapes = {'tokens': jax.ShapeDtypeStruct((8, 13), jnp.int32, sharding=p.batch)}
+    hyper = {name: jax.ShapeDtypeStruct((), kind) for name, kind in (
+        ('seed', jnp.uint32), ('peak', jnp.float32), ('warmup', jnp.float32), ('total', jnp.float32),
+        ('skips', jnp.int32))}
+    text = p.step.trace(p.state, shapes, hyper).lower().as_text()
+    parts, whole = ('[{}, {"fsdp"}]', 'bf16'), ('[{}, {}]', 'bf16')
+    found = re.findall(r'sharding_constraint %\d+ <@mesh, (.*?)> : tensor<30x16x(\w+)>', text)
+    assert found == [parts, whole, whole, whole, parts]  # forward; what is looked up and its gradient; the gradient
+
+
 # The same numbers on every mesh
 
 @pytest.mark.parametrize('sizes', MESHES, ids=str)
@@ -246,6 +314,6 @@ def test_parameters_and_moments_really_are_sharded():
 
 
 def test_a_batch_is_placed_with_rows_over_data_and_fsdp():
-    placed = program((2, 2, 2)).place(batch(0))['tokens']
+    placed = place(program((2, 2, 2)), batch(0))['tokens']
     assert {shard.data.shape for shard in placed.addressable_shards} == {(2, 13)}
     np.testing.assert_array_equal(placed, batch(0)['tokens'])

@@ -11,7 +11,8 @@ from gpt1_jax import dropout, losses, optimizer, sharding, training
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.model import GPT, GPTConfig
 
-HYPER = {'seed': np.uint32(3), 'peak': np.float32(1e-2), 'warmup': np.float32(2), 'total': np.float32(20)}
+HYPER = {'seed': np.uint32(3), 'peak': np.float32(1e-2), 'warmup': np.float32(2), 'total': np.float32(20),
+         'skips': np.int32(0)}
 
 
 def program(microbatches=1, mesh=(1, 1, 1), embd_dropout=0.1):
@@ -27,23 +28,29 @@ def program(microbatches=1, mesh=(1, 1, 1), embd_dropout=0.1):
                                  microbatches)
 
 
-def batch(step):
-    return {'tokens': np.random.default_rng(step).integers(0, 50, (16, 9)).astype(np.int32)}
+def batch(step, rows):
+    return {'tokens': np.random.default_rng(step).integers(0, 50, (16, 9)).astype(np.int32)[rows]}
 
 
 def after(steps, **how):
     p = program(**how)
     state, history = p.init(jnp.uint32(0)), []
     for step in range(steps):
-        state, metrics = p.step(state, p.place(batch(step)), HYPER)
+        state, metrics = p.step(state, p.place(lambda rows: batch(step, rows), 16), HYPER)
         history.append(float(metrics['loss']))
     return history, jax.device_get(state.params)
 
 
+@pytest.fixture(scope='module')
+def unaccumulated():
+    return after(4)
+
+
 @pytest.mark.parametrize('how', [
-    {'microbatches': 2}, {'microbatches': 4}, {'microbatches': 2, 'mesh': (2, 2, 2)}], ids=str)
-def test_microbatches_with_dropout_on_give_the_unaccumulated_step(how):
-    whole_losses, whole = after(4)
+    *(pytest.param({'microbatches': n}, marks=pytest.mark.slow) for n in (2, 4)),
+    {'microbatches': 2, 'mesh': (2, 2, 2)}], ids=str)
+def test_microbatches_with_dropout_on_give_the_unaccumulated_step(unaccumulated, how):
+    whole_losses, whole = unaccumulated
     parts_losses, parts = after(4, **how)
     np.testing.assert_allclose(parts_losses, whole_losses, rtol=2e-6)
     for a, b in zip(jax.tree.leaves(parts), jax.tree.leaves(whole)):
@@ -58,7 +65,7 @@ def test_microbatches_would_differ_if_their_masks_did(monkeypatch):
     assert abs(parts[3] - whole[3]) > 1e-4  # with the same masks they agree to 1e-6
 
 
-def loop(p, state, total, **override):
+def loop(p, state, total, batch=batch, hyper=HYPER, **override):
     calls = {'log': [], 'save': [], 'evaluate': []}
 
     def evaluate(state):
@@ -68,7 +75,7 @@ def loop(p, state, total, **override):
                      evaluate_at=lambda s: s % 4 == 0, save=lambda state, step, e: calls['save'].append((step, e)),
                      save_at=lambda s: s % 5 == 0, tokens_per_step=128) | override
     try:
-        training.fit(p, state, HYPER, batch, total, **arguments)
+        calls['state'] = training.fit(p, state, hyper, batch, 16, total, **arguments)
     except UserError as error:
         calls['error'] = error
     return calls
@@ -98,10 +105,66 @@ def test_a_signal_saves_after_the_step_and_says_how_to_go_on():
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
-def test_a_loss_that_is_not_finite_stops_the_run_before_it_saves():
-    p = program()
-    state = p.init(jnp.uint32(0))
-    state.params['embed']['tokens'] = state.params['embed']['tokens'].at[0].set(jnp.nan)
-    calls = loop(p, state, 12, save_at=lambda s: s == 2)
-    assert 'loss is nan at step 1: nothing was saved since' in str(calls['error'])
-    assert calls['save'] == []
+def weighted():
+    """A program whose loss is not finite where a row's weight is not."""
+    model = GPT(GPTConfig(vocab_size=50, n_ctx=8, n_embd=16, n_layer=2, n_head=4, n_inner=32))
+
+    def loss(params, batch, key, hyper):
+        hidden, table = model.apply({'params': params}, batch['tokens'][:, :-1], key)
+        return jnp.mean(losses.pretraining_loss(hidden, table, batch['tokens'][:, 1:]) * batch['weight']), {}
+    return training.make_program(lambda s: model.init(jax.random.key(s), jnp.zeros((1, 1), jnp.int32))['params'],
+                                 loss, optimizer.adam(), optimizer.warmup_cosine,
+                                 sharding.make_mesh(devices=jax.devices()[:1]))
+
+
+def bad_at(*steps):
+    return lambda step, rows: batch(step, rows) | {
+        'weight': np.full(16, np.nan if step in steps else 1, np.float32)[rows]}
+
+
+def same(a, b):
+    jax.tree.map(np.testing.assert_array_equal, jax.device_get(a), jax.device_get(b))
+
+
+@pytest.mark.parametrize('waits', [True, False])
+def test_a_loss_that_is_not_finite_halts_before_the_state_is_touched(waits):
+    p = weighted()
+    saved = {}
+    calls = loop(p, p.init(jnp.uint32(0)), 12, bad_at(7), save_at=lambda s: waits and s == 8, log_every=20,
+                 evaluate_at=lambda s: False, save=lambda state, step, e: saved.update({step: jax.device_get(state)}))
+    assert str(calls['error']).startswith('loss nan, gradient norm nan at step 8 (rows 112 to 127 in the order of '
+                                          'training): the state of step 7 is saved')
+    whole = loop(p, p.init(jnp.uint32(0)), 7, bad_at(), hyper=HYPER)['state']
+    assert list(saved) == [7] and int(saved[7].step) == 7
+    same((saved[7].params, saved[7].opt_state), (whole.params, whole.opt_state))
+
+
+def test_after_a_halt_no_step_changes_anything():
+    p = weighted()
+    state, metrics = p.step(p.init(jnp.uint32(0)), p.place(lambda rows: bad_at(0)(0, rows), 16), HYPER)
+    before = jax.device_get(state)
+    assert metrics['halted'] and before.halted and before.step == 0
+    for step in (1, 2):
+        state, metrics = p.step(state, p.place(lambda rows: bad_at()(step, rows), 16), HYPER)
+    assert metrics['halted'] and np.isfinite(metrics['loss'])
+    same(state, before)
+
+
+def test_bad_batches_are_skipped_as_often_as_allowed_and_counted():
+    p = weighted()
+    calls = loop(p, p.init(jnp.uint32(0)), 9, bad_at(2, 5), hyper=HYPER | {'skips': np.int32(2)}, log_every=1)
+    assert int(calls['state'].step) == 9 and int(calls['state'].skipped) == 2
+    assert [m.get('skipped') for _, m in calls['log']] == [None, None, 1, 1, 1, 2, 2, 2, 2]
+    assert np.isfinite([x for x in jax.tree.leaves(jax.device_get(calls['state'].params))][0]).all()
+    assert int(calls['state'].opt_state[1].count) == 7
+    calls = loop(p, p.init(jnp.uint32(0)), 9, bad_at(2, 5), hyper=HYPER | {'skips': np.int32(1)})
+    assert 'step 6' in str(calls['error']) and 'the state of step 5 is saved' in str(calls['error'])
+    assert calls['save'][-1][0] == 5
+
+
+def test_a_mean_over_skipped_batches_is_of_the_others():
+    p = weighted()
+    calls = loop(p, p.init(jnp.uint32(0)), 3, bad_at(1), hyper=HYPER | {'skips': np.int32(1)}, log_every=3,
+                 evaluate_at=lambda s: False, save_at=lambda s: False)
+    (_, logged), = calls['log']
+    assert np.isfinite(logged['loss']) and logged['skipped'] == 1

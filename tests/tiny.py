@@ -60,6 +60,12 @@ def finetune_config(task, directory, **overrides):
     return override(load_config('finetune', task), small | overrides)
 
 
+def place(program, batch):
+    """A whole host batch on a training program's mesh."""
+    size = len(next(iter(batch.values())))
+    return program.place(lambda rows: {name: array[rows] for name, array in batch.items()}, size)
+
+
 def override(config, values):
     for name, value in values.items():
         *parents, field = name.split('__')

@@ -1,0 +1,64 @@
+"""Several processes on one machine: the way to try a pod's program without one, and what the tests use.
+
+python -m experiments.launch.local --processes=2 --devices=2 pretrain --config=configs/pretrain.py --workdir=DIR ...
+
+--devices: CPU devices a process pretends to have; 0 leaves the real ones. A process that fails ends the others; SIGTERM
+and SIGINT are passed on to all, which then save and stop at the same step.
+"""
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+GRACE_S = 180  # that the others get to name a process that is gone, and end by themselves
+
+
+def run(command, processes, devices=0):
+    """Start a command, with its --coordinator, --processes and --process, in so many processes; returns the first exit
+    status that is not 0, or 0."""
+    coordinator, environment = f'localhost:{free_port()}', dict(os.environ)
+    if devices:
+        flags = environment.get('XLA_FLAGS', '')
+        environment |= {'JAX_PLATFORMS': 'cpu',
+                        'XLA_FLAGS': f'{flags} --xla_force_host_platform_device_count={devices}'.strip()}
+    command = [*command, f'--coordinator={coordinator}', f'--processes={processes}']
+    started = [subprocess.Popen([*command, f'--process={i}'], env=environment, start_new_session=True)
+               for i in range(processes)]
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, frame: [one.send_signal(number) for one in started if one.poll() is None])
+    status, deadline = 0, None
+    while any(one.poll() is None for one in started):
+        for i, one in enumerate(started):
+            if one.poll() and not status:
+                status, deadline = one.returncode, time.monotonic() + GRACE_S
+                print(f'process {i} of {processes} ended with status {status}', file=sys.stderr, flush=True)
+        if deadline and time.monotonic() > deadline:
+            for one in started:
+                one.kill()
+        time.sleep(0.1)
+    return status or next((one.returncode for one in started if one.returncode), 0)
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(('localhost', 0))
+        return one.getsockname()[1]
+
+
+def main(arguments):
+    own = {'processes': 2, 'devices': 0}
+    while arguments and arguments[0].startswith('--'):
+        name, _, value = arguments.pop(0)[2:].partition('=')
+        if name not in own or not value.isdigit():
+            sys.exit(f'error: {name}: options before the module are --processes=N and --devices=N')
+        own[name] = int(value)
+    if not arguments:
+        sys.exit('error: name what to run: pretrain or finetune, then its options')
+    return run([sys.executable, '-m', f'gpt1_jax.{arguments[0]}', *arguments[1:]], **own)
+
+
+if __name__ == '__main__':
+    status = main(sys.argv[1:])
+    sys.exit(status if status >= 0 else 128 - status)

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Pretraining on a TPU pod slice: the same program on every host; jax finds the others by itself.
+# Run it from your own machine, with gcloud set up. Run it again to go on after a preemption.
+set -euo pipefail
+TPU=${TPU:?name of the TPU VM}                        # gcloud compute tpus tpu-vm create $TPU ...
+ZONE=${ZONE:?its zone}
+WORKDIR=${WORKDIR:?gs://BUCKET/RUN, or a directory that all hosts share}  # holds checkpoints and logs
+TOKENS=${TOKENS:?a prepared directory}                # made once by python -m gpt1_jax.prepare, seen by all hosts
+CLONE=${CLONE:-gpt1_jax}                              # where the clone is on each host
+
+exec gcloud compute tpus tpu-vm ssh "$TPU" --zone="$ZONE" --worker=all --command="cd $CLONE && \
+  .venv/bin/python -m gpt1_jax.pretrain --config=configs/pretrain.py --workdir=$WORKDIR \
+  --config.data.tokens=$TOKENS --config.model.dtype=bfloat16 $*"

@@ -1,0 +1,172 @@
+"""A run whose work directory and token shards are in an object store is the run of a local directory."""
+import json
+import shutil
+
+import emulator
+import numpy as np
+import pytest
+import saved
+from tiny import cola, command, corpus, finetune_config, load_config, override, pretrain_config
+
+from gpt1_jax import checkpoint, finetune, prepare, pretrain, progress, results, resume, storage, workdir, zero_shot
+from gpt1_jax.errors import UserError
+
+SIZE = {'model__n_ctx': 64, 'train__steps': 30}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """Of this test's host."""
+    monkeypatch.setenv('GPT1_JAX_CACHE', str(tmp_path / 'cache'))
+    return tmp_path / 'cache'
+
+
+@pytest.fixture(scope='module')
+def local(tmp_path_factory):
+    """A run of 30 steps in local directories: (its text, its directory)."""
+    base = tmp_path_factory.mktemp('local')
+    text = corpus(base / 'text')
+    pretrain.run(pretrain_config(text, data__tokens=str(base / 'tokens'), **SIZE), base / 'run')
+    return text, base / 'run'
+
+
+def config_of(place, **overrides):
+    return pretrain_config('', data__corpus='', data__tokens=f'{place}/tokens', **SIZE, **overrides)
+
+
+@pytest.fixture(scope='module')
+def prepared(local):
+    """The text of `local`, its shards copied to the store."""
+    place = storage.path(f'{emulator.bucket()}/prepared')
+    storage.upload(local[1].parent / 'tokens', place / 'tokens')
+    return place
+
+
+def digests(directory, step=30):
+    return checkpoint.read_meta(directory / 'checkpoints', step)['arrays']
+
+
+def rows(directory):
+    return [{name: value for name, value in row.items() if name not in ('tokens_per_s', 'seconds_left')}
+            for row in results.read(directory / 'metrics.jsonl')]
+
+
+def test_a_run_stopped_twice_is_the_local_run(local, prepared, cache, monkeypatch):
+    """Weights, moments, metrics and the steps that are kept; once on another host, with an empty cache."""
+    place, said = storage.path(f'{emulator.bucket()}/run'), progress.print_line
+
+    def stops_at(last):
+        def say(step, *others):
+            if step == last:
+                raise KeyboardInterrupt  # as a second Ctrl-C
+            said(step, *others)
+        return say
+    for last in (15, 25):
+        monkeypatch.setattr(progress, 'print_line', stops_at(last))
+        with pytest.raises(KeyboardInterrupt):
+            pretrain.run(config_of(prepared), place)
+        shutil.rmtree(cache)
+    monkeypatch.setattr(progress, 'print_line', said)
+    run = pretrain.run(config_of(prepared), place)
+    assert digests(place) == digests(local[1])
+    assert rows(place) == rows(local[1])
+    assert run.steps() == workdir.load(local[1]).steps()
+    assert {name.split('/')[0] for name in storage.files(place)} == {
+        'config.json', 'tokenizer', 'checkpoints', 'metrics.jsonl'}
+    step = f'checkpoints/{run.steps()[-1]}/'
+    assert {name.removeprefix(step) for name in storage.files(place) if name.startswith(step)} >= {
+        'commit_success.txt', 'files.json', 'meta/metadata'}
+    assert sorted(p.name for p in cache.rglob('*.bin'))  # shards have copies here
+
+
+@pytest.mark.slow
+def test_two_processes_write_one_run_there(local, prepared, cache):
+    import test_distributed
+    place = storage.path(f'{emulator.bucket()}/two')
+    process = test_distributed.start(2, 1, place, local[0], data__tokens=f'{prepared}/tokens',
+                                     checkpoint__every=10, log_every=5, **SIZE)
+    status, out = test_distributed.ended(process)
+    assert status == 0, out
+    assert checkpoint.steps(place / 'checkpoints')[-1] == 30
+    found, expected = (test_distributed.losses(one) for one in (place, local[1]))
+    assert found.keys() == expected.keys()
+    np.testing.assert_allclose([found[k] for k in expected], list(expected.values()), rtol=2e-5)
+
+
+def test_fine_tuning_and_zero_shot_read_and_write_there(local, prepared, tmp_path):
+    place = storage.path(f'{emulator.bucket()}/pretrained')
+    storage.upload(local[1], place)
+    data, here = cola(tmp_path / 'cola'), tmp_path / 'fine-tuned'
+    found = [finetune.run(finetune_config('cola', data, init_from=str(origin)), directory)
+             for origin, directory in ((local[1], here), (place, storage.path(f'{emulator.bucket()}/fine-tuned')))]
+    assert [row['value'] for row in found[0]] == [row['value'] for row in found[1]]
+    there = storage.path(f'{emulator.bucket()}/fine-tuned')
+    assert storage.read(there / 'predictions_dev.jsonl') == storage.read(here / 'predictions_dev.jsonl')
+    assert [row['value'] for row in results.read(there / 'results.jsonl')] == [
+        row['value'] for row in results.read(here / 'results.jsonl')]
+    values = [[row['value'] for row in zero_shot.run(override(
+        load_config('zero_shot', 'cola'), {'init_from': str(origin), 'data__dir': str(data)}))]
+        for origin in (local[1], place)]
+    assert values[0] == values[1] and len(values[0]) > 1
+
+
+def test_text_is_prepared_there(local, prepared, cache):
+    place = f'{emulator.bucket()}/text'
+    arguments = dict(corpus=str(local[0]), valid='0.2', merges=60, processes=1)
+    manifest = prepare.prepare(place, **arguments)
+    assert manifest == json.loads((local[1].parent / 'tokens' / 'manifest.json').read_bytes())
+    shutil.rmtree(cache)
+    assert prepare.prepare(place, **arguments) == manifest  # nothing to do, on another host too
+    with pytest.raises(UserError, match='gs://bucket/text was prepared from other inputs: tokenizer was'):
+        prepare.prepare(place, **arguments | {'merges': 61})
+
+
+def test_a_damaged_shard_there_is_named(local, prepared):
+    place = storage.path(f'{emulator.bucket()}/damaged')
+    storage.upload(local[1].parent / 'tokens', place / 'tokens')
+    shard = place / 'tokens' / 'train' / '00000.bin'
+    storage.write(shard, storage.read(shard)[:-2])
+    with pytest.raises(UserError, match=f'^{shard}: damaged, its SHA-256 is not the one in the manifest$'):
+        pretrain.run(config_of(place), storage.path(f'{emulator.bucket()}/never'))
+
+
+@pytest.fixture
+def three(tmp_path):
+    """Steps 1 to 3 of a run, each test's its own: (directory, program, {step: arrays})."""
+    place = storage.path(f'{emulator.bucket()}/three/{tmp_path.name}')
+    return place, *saved.saved(place, 3, keep_latest=3)
+
+
+def test_what_is_not_committed_is_no_step_and_goes(three):
+    place, program, history = three
+    (place / '3' / checkpoint.COMMITTED).unlink()  # a save, or a removal, that was cut short
+    assert checkpoint.steps(place) == [1, 2]
+    state = resume.resume(place, program.state)
+    writer = checkpoint.Writer(place, keep_latest=2)
+    assert not [name for name in storage.files(place) if name.startswith('3/')]
+    writer.save(saved.advanced(program, state), {})
+    writer.close()
+    assert checkpoint.steps(place) == [2, 3] and not [name for name in storage.files(place) if name.startswith('1/')]
+    assert saved.same(checkpoint.restore(place, 3, program.state), history[3])
+
+
+def test_a_damaged_step_there_is_named_and_fallback_passes_over_it(three, capsys):
+    place, program, history = three
+    for name, file in storage.files(place / '3' / 'params').items():
+        if '/d/' in f'/{name}':
+            storage.write(file, bytes(b ^ 255 for b in storage.read(file)))
+    with pytest.raises(checkpoint.DamagedError, match='^gs://bucket/three/.*/3: file params/.* holds other bytes'):
+        checkpoint.restore(place, 3, program.state)
+    state = resume.resume(place, program.state, fallback=True)
+    assert saved.same(state, history[2]) and 'passed over step 3, kept as 3.damaged' in capsys.readouterr().out
+    assert checkpoint.steps(place) == [1, 2]
+
+
+def test_a_place_that_does_not_exist_is_one_line(tmp_path):
+    emulator.bucket()
+    text = corpus(tmp_path / 'text')
+    for name in ('gs://no-such-bucket/run', 's3://bucket/run'):
+        found = command('pretrain', '--config=configs/pretrain.py', f'--workdir={name}', f'--config.data.corpus={text}',
+                        '--config.data.valid=0.3', '--config.tokenizer.merges=60', '--config.model.n_ctx=16', check=1)
+        assert found.stderr.strip().splitlines()[-1].startswith('error: ') and 'Traceback' not in found.stderr
+        assert name.rpartition('/')[0] in found.stderr

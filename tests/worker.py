@@ -1,0 +1,46 @@
+"""One of the processes of a test: pretrains a tiny model and notes every row that it reads.
+
+worker.py --text=DIR --workdir=DIR --overrides='{"train__steps": 4}' --coordinator=HOST:PORT --processes=N --process=I
+"""
+import json
+import os
+import time
+
+import numpy as np
+from absl import flags
+from tiny import pretrain_config
+
+from gpt1_jax import cli, distributed, pretrain, storage
+from gpt1_jax.data import tokens
+
+
+def define_flags():
+    cli.define_process_flags()
+    for name in ('text', 'workdir', 'overrides'):
+        flags.DEFINE_string(name, '', f'See {__file__}.')
+
+
+def main():
+    f, read, real = flags.FLAGS, {}, tokens.batch
+    directory, process, overrides = storage.path(f.workdir), f.process or 0, json.loads(f.overrides or '{}')
+    own = {name: overrides.pop(name) for name in list(overrides) if name.startswith('process_')}
+    overrides |= own.get(f'process_{process}', {})
+    dies = overrides.pop('dies_at', None)
+    distributed.HEARTBEAT_S = overrides.pop('heartbeat', distributed.HEARTBEAT_S)
+    distributed.start(f.coordinator, f.processes, f.process, f.deterministic)
+
+    def batch(stream, step, seed, size, n_ctx, rows=slice(None)):
+        if step == dies:
+            time.sleep(3)  # for the last checkpoint, which is written in the background
+            os._exit(9)
+        found = real(stream, step, seed, size, n_ctx, rows)
+        read.update({f'{step}/{row}': tokens for row, tokens in zip(range(size)[rows], found)})
+        return found
+    tokens.batch = batch
+    pretrain.run(pretrain_config(f.text, **overrides), directory)
+    if not storage.remote(directory):
+        np.savez(directory.parent / f'{directory.name}_read_{process}.npz', **read)
+
+
+if __name__ == '__main__':
+    cli.run(main, define_flags)
