@@ -1,0 +1,123 @@
+"""Thousands of bad inputs: each is accepted, and then gives what it should, or is refused by a UserError of one line.
+
+python -m pytest -m slow tests/test_fuzz.py -s      10,000 of them; --hypothesis-seed=N for others
+"""
+import collections
+import functools
+import itertools
+import shutil
+
+import fuzz_configs
+import fuzz_files
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from gpt1_jax.errors import UserError
+
+# {kind: inputs of the long run}
+KINDS = {
+    'GLUE, SNLI, SciTail': 1500, 'other sets': 1500, 'own sets': 1200, 'descriptions of own sets': 1000,
+    'vocabularies': 800, 'corpora': 600, 'prepared tokens': 600, 'interrupted preparation': 200, 'runs': 600,
+    'results, predictions': 600, 'config pretrain': 300, 'config finetune': 300, 'config zero_shot': 300,
+    'config custom': 300, 'config experiments': 200}
+SHORT = 60  # inputs of each kind in the default suite
+
+
+@pytest.fixture(scope='module')
+def world(tmp_path_factory):
+    return fuzz_configs.make_world(tmp_path_factory.mktemp('fuzz'))
+
+
+@pytest.fixture(scope='module')
+def targets(world):
+    """{kind: what it reads} of those that are files."""
+    vocabulary = world.vocabulary
+    return {
+        'GLUE, SNLI, SciTail': fuzz_files.tables(vocabulary), 'other sets': fuzz_files.other_sets(vocabulary),
+        'own sets': fuzz_files.custom_sets(vocabulary), 'vocabularies': fuzz_files.tokenizers(vocabulary),
+        'corpora': fuzz_files.corpora(), 'prepared tokens': fuzz_files.prepared(fuzz_files.copied(world.prepared)),
+        'interrupted preparation': fuzz_configs.interrupted(world), 'runs': fuzz_configs.runs(world),
+        'results, predictions': fuzz_files.logs()}
+
+
+@pytest.fixture(scope='module')
+def kinds(world, targets):
+    """{kind: (draw, directory) -> makes an input and reads it}."""
+    return {
+        **{kind: functools.partial(fuzz_files.one_input, found) for kind, found in targets.items()},
+        **{kind: functools.partial(fuzz_configs.one_input, bases, fuzz_configs.VALUES + world.places)
+           for kind, bases in fuzz_configs.entry_points(world).items()},
+        'descriptions of own sets': fuzz_configs.specs()}
+
+
+def fuzz(one_input, n, directory, number=0):
+    """Makes n inputs; {'accepted': ..., 'refused': ...}. Fails with the simplest input that is neither."""
+    counts, numbers = collections.Counter(), itertools.count()
+
+    @seed(number)
+    @settings(max_examples=n, database=None, deadline=None, suppress_health_check=list(HealthCheck),
+              phases=[Phase.generate, Phase.shrink])
+    @given(st.data())
+    def run(data):
+        place = directory / f'{next(numbers):05}'
+        place.mkdir(parents=True)
+        try:
+            one_input(data.draw, place)
+            counts['accepted'] += 1
+        except UserError as error:
+            assert fuzz_files.is_one_line(str(error)), repr(error)
+            counts['refused'] += 1
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+    run()
+    return counts
+
+
+def test_before_it_is_changed_every_input_is_accepted(world, targets, tmp_path):
+    for number, target in enumerate(itertools.chain(*targets.values())):
+        fuzz_files.unchanged(target, tmp_path / str(number))
+    for kind, bases in fuzz_configs.entry_points(world).items():
+        for number, (function, config) in enumerate(bases):
+            directory = tmp_path / kind / str(number)
+            directory.mkdir(parents=True)
+            fuzz_configs.called(function, config, directory, config.get('custom', {}).get('name'))
+
+
+@pytest.mark.parametrize('kind', KINDS)
+def test_bad_input_is_refused_in_one_line_or_gives_what_it_should(kinds, kind, tmp_path):
+    counts = fuzz(kinds[kind], SHORT, tmp_path)
+    assert counts['refused'] >= 3 and counts.total() == SHORT
+
+
+@pytest.mark.slow
+def test_ten_thousand_bad_inputs(kinds, tmp_path, request):
+    number = int(request.config.getoption('--hypothesis-seed') or 0)
+    total = collections.Counter()
+    for kind, n in KINDS.items():
+        counts = fuzz(kinds[kind], n, tmp_path / kind, number)
+        total += counts
+        print(f'{kind:26} {counts.total():6,} inputs {counts["accepted"]:6,} accepted {counts["refused"]:6,} refused',
+              flush=True)
+    print(f'{"in all":26} {total.total():6,} inputs {total["accepted"]:6,} accepted {total["refused"]:6,} refused')
+    assert total.total() >= 10_000 and set(KINDS) == set(kinds)
+
+
+@pytest.mark.parametrize('error', [KeyError('x'), UserError('a').__class__.__base__('b'), UnicodeDecodeError(
+    'utf-8', b'', 0, 1, 'x'), RecursionError()])
+def test_another_exception_is_noticed(error, tmp_path):
+    def one_input(draw, directory):
+        if draw(st.integers(0, 100)) == 7:
+            raise error
+    with pytest.raises(type(error)):
+        fuzz(one_input, 1000, tmp_path)
+
+
+def test_a_message_of_two_lines_is_noticed(tmp_path):
+    def one_input(draw, directory):
+        error = UserError('x')
+        error.args = ('two\nlines',)
+        raise error
+    with pytest.raises(AssertionError):
+        fuzz(one_input, 5, tmp_path)
