@@ -1,0 +1,160 @@
+"""Accelerators that a step can be compiled for without having one: `v5e:16x16`, `v5e-256` or `h200:8`.
+
+Figures are the makers': Google's pages cloud.google.com/tpu/docs/v4, v5e, v5p and v6e, NVIDIA's H200 datasheet.
+"""
+import contextlib
+import dataclasses
+import importlib.metadata
+import importlib.util
+import math
+import os
+import re
+
+from jax.experimental import topologies
+
+from gpt1_jax.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Chip:
+    """One kind of chip.
+
+    memory: bytes. peak: bfloat16 FLOP/s, dense. axes: of the torus that a slice is. rate: bytes/s that a chip sends
+    over all its links at once: half of what the makers give, who add up both directions. pod: chips in the largest
+    slice. wrap: an axis is closed to a ring from this length on (where it is a multiple of it).
+    """
+    name: str
+    memory: float
+    peak: float
+    axes: int
+    rate: float
+    pod: int
+    wrap: int = 0
+
+
+CHIPS = {chip.name: chip for chip in (
+    # v4's page gives 1.1 PB/s of all-reduce for 4,096 chips: 6 links of 45 GB/s, as its successors' 4 x 50, 6 x 100
+    # and 4 x 100 GB/s, which are half of the 400, 1,200 and 800 GB/s of both directions.
+    Chip('v4', 32 * 2**30, 275e12, 3, 270e9, 4096, 4),
+    Chip('v5e', 16 * 2**30, 197e12, 2, 200e9, 256, 16),
+    Chip('v5p', 95 * 2**30, 459e12, 3, 600e9, 6144, 4),
+    Chip('v6e', 32 * 2**30, 918e12, 2, 400e9, 256, 16),
+    Chip('h200', 141e9, 989.5e12, 1, 450e9, 8),
+)}
+# Usual slices by their number of chips. The names v4-16 and v5p-1024 count TensorCores, of which a chip has two.
+_FLAT = {1: '1x1', 4: '2x2', 8: '2x4', 16: '4x4', 32: '4x8', 64: '8x8', 128: '8x16', 256: '16x16'}
+_CUBES = {4: '2x2x1', 8: '2x2x2', 16: '2x2x4', 32: '2x4x4', 64: '4x4x4', 128: '4x4x8', 256: '4x8x8', 512: '8x8x8',
+          1024: '8x8x16', 2048: '8x16x16', 4096: '16x16x16'}
+_SLICES = {'v4': _CUBES, 'v5e': _FLAT, 'v5p': _CUBES, 'v6e': _FLAT}
+_CORES = {'v4': 2, 'v5p': 2}
+
+# What XLA wants to know of a GPU that is not there; CUDA's device properties of an H200 SXM.
+_H200 = """
+gpu_device_info {
+  threads_per_block_limit: 1024
+  threads_per_warp: 32
+  shared_memory_per_block: 49152
+  shared_memory_per_core: 233472
+  threads_per_core_limit: 2048
+  core_count: 132
+  fpus_per_core: 128
+  block_dim_limit_x: 2147483647
+  block_dim_limit_y: 65535
+  block_dim_limit_z: 65535
+  memory_bandwidth: 4800000000000
+  l2_cache_size: 62914560
+  clock_rate_ghz: 1.98
+  device_memory_size: 150754820096
+  shared_memory_per_block_optin: 232448
+  cuda_compute_capability { major: 9 minor: 0 }
+  registers_per_core_limit: 65536
+  registers_per_block_limit: 65536
+}
+platform_name: "CUDA"
+dnn_version_info { major: 9 minor: 12 patch: 0 }
+runtime_version { major: 13 minor: 0 patch: 0 }
+device_description_str: "NVIDIA H200"
+"""
+
+
+def parse(name: str) -> tuple[Chip, tuple[int, ...]]:
+    """'v5e:16x16' or 'v5e-256' -> (its Chip, (16, 16)); 'h200:8' -> (Chip, (8,)). UserError for what is no slice.
+
+    '2*v5e:16x16', two slices of TPUs on a slower network (multislice), gives the same as one.
+    """
+    written = re.fullmatch(r'(?:[1-9]\d*\*(?!h200))?(\w+)([:-])(\d+(?:x\d+)*)', name)
+    chip = CHIPS.get(written[1]) if written else None
+    if chip is None:
+        raise UserError(f'topology {name!r}: written like v5e:16x16, v5e-256 or h200:8, with one of '
+                        f'{", ".join(CHIPS)}')
+    size = written[3]
+    if written[2] == '-' and chip.name in _SLICES:
+        cores = _CORES.get(chip.name, 1)
+        known = {cores * chips: shape for chips, shape in _SLICES[chip.name].items()}
+        if not size.isdigit() or int(size) not in known:
+            raise UserError(f'topology {name!r}: {chip.name} slices are {chip.name}-'
+                            + f', {chip.name}-'.join(map(str, known)) + f', or a shape, {chip.name}:{known[8]}')
+        size = known[int(size)]
+    shape = tuple(map(int, size.split('x')))
+    if len(shape) != chip.axes or min(shape) < 1:
+        raise UserError(f'topology {name!r}: a slice of {chip.name} has {chip.axes} dimension(s) of at least 1')
+    if math.prod(shape) > chip.pod:
+        raise UserError(f'topology {name!r}: {math.prod(shape):,} chips, the largest slice of {chip.name} has '
+                        f'{chip.pod:,}')
+    return chip, shape
+
+
+def devices(name: str) -> list:
+    """The devices of a slice, to make a mesh of and compile for; there is nothing to run on.
+
+    UserError where the name is no slice, or the compiler for it is not installed.
+    """
+    chip, shape = parse(name)
+    if chip.name == 'h200':
+        if not any(map(importlib.util.find_spec, ('jax_cuda12_plugin', 'jax_cuda13_plugin'))):
+            raise UserError(f"{name}: the CUDA plugin is not installed: pip install 'jax[cuda13]'")
+        with _one_line(name):
+            return topologies.get_topology_desc(platform='cuda', target_config=_H200,
+                                                topology=f'1x1x{shape[0]}').devices
+    if importlib.util.find_spec('libtpu') is None:
+        raise UserError(f"{name}: the TPU compiler is not installed: pip install 'jax[tpu]' (or libtpu alone)")
+    os.environ.setdefault('TPU_SKIP_MDS_QUERY', '1')  # elsewhere libtpu asks the cloud which machine it is on
+    os.environ.setdefault('TPU_WORKER_HOSTNAMES', 'localhost')
+    os.environ.setdefault('TPU_ACCELERATOR_TYPE', 'v5litepod-1')  # of this machine, not of the slice; else a warning
+    os.environ.setdefault('ALLOW_MULTIPLE_LIBTPU_LOAD', '1')  # no chip is touched, so there is nothing to lock
+    how = {'chip_config_name': 'megacore'} if chip.name == 'v4' else {}  # two cores as one device, as at run time
+    if '*' in name:
+        how['num_slices'] = int(name.partition('*')[0])
+    if all(n == 1 for n in shape):
+        how['chips_per_host_bounds'] = (1, 1, 1)
+    with _one_line(name):
+        return topologies.get_topology_desc(f"{chip.name}:{'x'.join(map(str, shape))}", 'tpu', **how).devices
+
+
+def compiler(chip: Chip) -> str:
+    """The installed compiler for a chip, with its version: 'libtpu 0.0.42'."""
+    names = ('jax-cuda13-plugin', 'jax-cuda12-plugin') if chip.name == 'h200' else ('libtpu',)
+    for name in names:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return f'{name} {importlib.metadata.version(name)}'
+    return f'{names[0]}, version unknown'
+
+
+@contextlib.contextmanager
+def _one_line(name):
+    """What a compiler's plugin says of a slice that cannot be, as a UserError."""
+    try:
+        yield
+    except (RuntimeError, NotImplementedError) as error:
+        raise UserError(f'topology {name!r}: {" ".join(str(error).split())[:300]}') from None
+
+
+def links(chip: Chip, shape: tuple[int, ...]) -> tuple[int, int]:
+    """(links that every chip of a slice has to neighbours, links of a chip in a whole torus).
+
+    An axis of length 2 has one, a longer one two where it is closed to a ring; where it is not, the chips at its ends
+    have one. NVLink through switches counts as one link, always whole.
+    """
+    if not chip.wrap:
+        return 1, 1
+    return sum(2 if n % chip.wrap == 0 else 1 for n in shape if n > 1), 2 * chip.axes

@@ -1,0 +1,196 @@
+"""Compile the real pretraining step for a slice that you do not have, and see whether it fits and what it exchanges.
+
+python -m experiments.launch.compile_check --topology=v5e:16x16 --config=configs/pretrain.py \\
+    --config.model.dtype=bfloat16 --config.batch.size=4096 --config.mesh.fsdp=16
+
+TPU slices (v4, v5e, v5p, v6e) need `pip install 'jax[tpu]'`, H200s (h200:1 to h200:8) `pip install 'jax[cuda13]'`;
+neither needs the hardware. A step that does not fit ends in one line that says what to change, and exit status 1.
+"""
+import dataclasses
+import os
+import re
+import time
+
+import jax
+import jax.numpy as jnp
+from absl import flags
+from ml_collections import config_flags
+
+from experiments.launch import chips, hlo
+from gpt1_jax import cli, estimate, pretrain, results, rules, sharding
+from gpt1_jax.backbone import backbone, own_fields
+from gpt1_jax.errors import UserError
+
+
+class OutOfMemory(UserError):
+    """The step needs more memory than a chip has."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A compiled pretraining step.
+
+    text: of its optimised HLO module. seconds: to trace and to compile. memory: {'arguments', 'output', 'aliased',
+    'temporaries', 'code': bytes a chip}, 'aliased' the part of the output that takes the arguments' place.
+    """
+    program: object
+    text: str
+    seconds: tuple[float, float]
+    memory: dict
+
+    @property
+    def bytes(self):
+        """That a chip holds at most, in all."""
+        m = self.memory
+        return m['arguments'] + m['output'] - m['aliased'] + m['temporaries'] + m['code']
+
+
+def compile_step(config, model, mesh) -> Step:
+    """What pretrain.run would compile for this config, backbone and mesh, which may be of devices that are not there.
+
+    UserError where the batch or a parameter cannot be divided over the mesh; the compiler's own error as it is.
+    """
+    sharding.check_batch(config.batch.size, config.batch.microbatches, mesh)
+    program = pretrain.make_program(config, model, mesh)
+    shape = (config.batch.size, model.config.n_ctx + 1)
+    batch = {'tokens': jax.ShapeDtypeStruct(shape, jnp.int32, sharding=program.batch)}
+    hyper = jax.eval_shape(lambda: pretrain.hyperparameters(config, 1))
+    platform = {'gpu': 'cuda'}.get(mesh.devices.flat[0].platform, mesh.devices.flat[0].platform)
+    began = time.perf_counter()
+    lowered = program.step.trace(program.state, batch, hyper).lower(lowering_platforms=(platform,))
+    traced = time.perf_counter()
+    compiled = lowered.compile()
+    done = time.perf_counter()
+    found = compiled.memory_analysis()
+    memory = {'arguments': found.argument_size_in_bytes, 'output': found.output_size_in_bytes,
+              'aliased': found.alias_size_in_bytes, 'temporaries': found.temp_size_in_bytes,
+              'code': found.generated_code_size_in_bytes}
+    return Step(program, compiled.as_text(), (traced - began, done - traced), memory)
+
+
+def check(config, topology, vocab_size):
+    """A row of the table: the config's step compiled for a slice. UserError, or OutOfMemory, as one line."""
+    row = describe(config, topology, vocab_size)
+    model, mesh = _model(config, vocab_size), _mesh(config, topology)
+    try:
+        step = compile_step(config, model, mesh)
+    except jax.errors.JaxRuntimeError as error:
+        if 'RESOURCE_EXHAUSTED' not in str(error):
+            raise
+        sizes = re.findall(r'\b([\d.]+)([MGT])\b', str(error))  # needed and available, in one wording or another
+        raise OutOfMemory(advice(config, topology, mesh.size, ' of '.join(f'{n} {unit}iB' for n, unit in sizes[:2]))
+                          ) from None
+    chip, _ = chips.parse(topology)
+    if step.bytes > chip.memory:  # the compiler for GPUs leaves it to the allocator to notice
+        needed = f'{step.bytes / 2**30:.2f} GiB of {chip.memory / 2**30:.2f} GiB'
+        raise OutOfMemory(advice(config, topology, mesh.size, needed))
+    return row | measure(step, config, model, mesh.size)
+
+
+def describe(config, topology, vocab_size):
+    """What is asked for: the row's first columns. UserError for a mistake in the config or the slice's name."""
+    rules.validate(config, pretrain.RULES)
+    chip, shape = chips.parse(topology)
+    mesh = _mesh(config, topology)
+    return {'topology': topology, 'chip': chip.name, 'shape': list(shape), 'devices': mesh.size,
+            'mesh': dict(mesh.shape), 'batch': config.batch.size, 'microbatches': config.batch.microbatches,
+            'n_ctx': config.model.n_ctx, 'dtype': config.model.dtype, 'remat': config.model.remat,
+            'vocab_size': vocab_size, 'jax': jax.__version__, 'compiler': chips.compiler(chip),
+            'code': results.code_digest(), 'cores': os.cpu_count()}
+
+
+def measure(step, config, model, devices):
+    """What the compiler made of it: the row's other columns."""
+    c, params = model.config, step.program.state.params
+    moved = hlo.collectives(step.text, devices)
+    rows, width = params['embed']['tokens'].shape
+    per_token = estimate.flops_per_token(params, c.n_ctx)
+    return {'trace_seconds': round(step.seconds[0], 1), 'compile_seconds': round(step.seconds[1], 1),
+            'memory': step.memory | {'in all': step.bytes}, 'parameters': sum(x.size for x in jax.tree.leaves(params)),
+            'flops_per_token': per_token, 'flops_per_step': per_token * config.batch.size * c.n_ctx,
+            'collectives': hlo.summary(moved), 'trips_known': all(one.known for one in moved),
+            'table_gathers': hlo.table_gathers(moved, rows, width),
+            'logit_transfers': hlo.logit_transfers(moved, rows, width),
+            'estimated_sent': sum(one.sent for one in estimate.traffic(
+                params, c.dtype, config.batch.size, c.n_ctx, config.batch.microbatches))}
+
+
+def advice(config, topology, devices, needed):
+    """One line: what does not fit, and what to change. needed: '46.57 GiB of 15.75 GiB', or nothing if unknown."""
+    ways = []
+    if config.mesh.fsdp < devices and config.mesh.tensor < devices:
+        ways.append('more fsdp (--config.mesh.fsdp)')
+    if not config.model.remat:
+        ways.append('--config.model.remat=True')
+    ways.append(f'a smaller batch a chip (--config.batch.microbatches={2 * config.batch.microbatches} for the same '
+                'update, --config.batch.size, or more chips)')
+    return f"{topology}: out of memory{f', {needed} a chip' if needed else ''}: try {', '.join(ways)}"
+
+
+def lines(row):
+    """What the check prints of a row."""
+    chip = chips.CHIPS.get(row['chip'])
+    mesh = ' x '.join(f'{name}={size}' for name, size in row['mesh'].items())
+    memory = {name: size / 2**20 for name, size in row['memory'].items()}
+    found = [
+        f"{row['topology']}: {row['devices']} chip(s), mesh {mesh}; {row['batch']:,} x {row['n_ctx']} tokens in "
+        f"{row['microbatches']} microbatch(es), {row['dtype']}{', remat' if row['remat'] else ''}, "
+        f"{row['parameters']:,} parameters",
+        f"compiled in {row['compile_seconds']:.1f} s, traced in {row['trace_seconds']:.1f} s, with jax {row['jax']} "
+        f"and {row['compiler']} on {row['cores']} cores",
+        f"memory a chip: arguments {memory['arguments']:,.1f} MiB, temporaries {memory['temporaries']:,.1f} MiB, "
+        f"output {memory['output']:,.1f} MiB ({memory['aliased']:,.1f} in the arguments' place); in all "
+        f"{memory['in all'] / 1024:.2f} GiB" + (f' of {chip.memory / 2**30:.1f}' if chip else ''),
+        f"arithmetic by formula: {row['flops_per_token'] / 1e6:,.2f} MFLOP a token, "
+        f"{row['flops_per_step'] / 1e12:,.2f} TFLOP a step, "
+        f"{row['flops_per_step'] / row['devices'] / 1e12:,.3f} TFLOP a chip",
+        'collectives a step; those in the body of a loop count as often as it runs:']
+    if not row['trips_known']:
+        found[-1] += ' (but once where the compiled text does not tell: the least there can be)'
+    for kind, one in row['collectives'].items():
+        found.append(f"  {kind:19} {one['count']:5,}  arrays {one['bytes'] / 1e6:9,.1f} MB  each chip sends "
+                     f"{one['sent'] / 1e6:9,.1f} MB")
+    if not row['collectives']:
+        found.append('  none')
+    total = sum(one['sent'] for one in row['collectives'].values())
+    found.append(f"  each chip sends {total / 1e6:,.1f} MB; {row['estimated_sent'] / 1e6:,.1f} MB expected from the "
+                 'shardings alone')
+    gathers = ', '.join(f'{n} in {dtype}' for dtype, n in row['table_gathers'].items())
+    logits = ', '.join(f'{n} {what}' for what, n in row['logit_transfers'].items())
+    return [*found, f"gathers of the token table: {gathers or 'none'}", f"transfers of logits: {logits or 'none'}"]
+
+
+def _model(config, vocab_size):
+    return backbone(own_fields(config.model.to_dict()) | {'vocab_size': vocab_size})
+
+
+def _mesh(config, topology):
+    return sharding.make_mesh(**config.mesh, devices=chips.devices(topology))
+
+
+def _define_flags():
+    config_flags.DEFINE_config_file('config', 'configs/pretrain.py',
+                                    'What to compile; --config.FIELD=VALUE overrides a field.')
+    flags.DEFINE_string('topology', None, 'The slice: v5e:16x16, v5e-256, two of them as 2*v5e:16x16, h200:8, ...')
+    flags.DEFINE_integer('vocab_size', 40478, "Ids of the tokenizer; the published one's by default.", lower_bound=1)
+    flags.DEFINE_string('json', None, 'A JSON-lines file to append the row to, for compile_table.')
+
+
+def main():
+    f = flags.FLAGS
+    if f.topology is None:
+        raise UserError('give --topology=SLICE, such as v5e:16x16')
+    jax.config.update('jax_platforms', 'cpu')  # whatever this machine has, nothing is run
+    try:
+        row = check(f.config, f.topology, f.vocab_size)
+    except OutOfMemory as error:
+        if f.json:
+            results.append(f.json, describe(f.config, f.topology, f.vocab_size) | {'error': str(error)})
+        raise
+    print('\n'.join(lines(row)))
+    if f.json:
+        results.append(f.json, row)
+
+
+if __name__ == '__main__':
+    cli.run(main, _define_flags)

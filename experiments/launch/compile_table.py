@@ -1,0 +1,182 @@
+"""The table of slices: the pretraining step compiled for each, and what that suggests about its time.
+
+python -m experiments.launch.compile_table [--out=experiments/results/compile] [--only=v5e]
+
+Compiles one slice after another in a process of its own (compile_check; about a minute each on two cores), appends a
+row each to OUT/rows.jsonl and writes OUT/table.md. Interrupted, the same command goes on; to compile again, delete the
+rows. What has no compiler installed is n/a, with the reason.
+"""
+import dataclasses
+import pathlib
+import subprocess
+import sys
+
+from absl import flags
+
+from experiments.launch import chips
+from experiments.report import table
+from gpt1_jax import cli, results
+from gpt1_jax.errors import UserError
+
+MFU = 0.4  # assumed, of the chip's peak: what public trainings of models of this size reach on one H100
+TOKENS = 512
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A line of the table: the paper's config in bfloat16 with these fields. reason: why it cannot be, or ''."""
+    slice: str
+    topology: str
+    batch: int
+    fsdp: int = 1
+    tensor: int = 1
+    microbatches: int = 1
+    reason: str = ''
+
+    @property
+    def arguments(self):
+        return [f'--topology={self.topology}', '--config.model.dtype=bfloat16', f'--config.batch.size={self.batch}',
+                f'--config.batch.microbatches={self.microbatches}', f'--config.mesh.fsdp={self.fsdp}',
+                f'--config.mesh.tensor={self.tensor}']
+
+    def matches(self, row):
+        return (row['topology'], row['batch'], row['mesh']['fsdp'], row['mesh']['tensor'], row['microbatches'],
+                row['dtype'], row['remat']) == (self.topology, self.batch, self.fsdp, self.tensor, self.microbatches,
+                                                'bfloat16', False)
+
+
+# The paper's batch of 64 windows, then a scaled one of 64 a chip (128 an H200), in as many microbatches as it needs to
+# fit. A mesh with fsdp and one without show what fsdp costs at a size that does not need it.
+ENTRIES = (
+    Entry('v5e-4', 'v5e:2x2', 64, fsdp=4),
+    Entry('v5e-4', 'v5e:2x2', 256, fsdp=4, microbatches=4),
+    Entry('v5e-256', 'v5e:16x16', 64, fsdp=4, tensor=4),
+    Entry('v5e-256', 'v5e:16x16', 16384, fsdp=16, microbatches=4),
+    Entry('v5e-256', 'v5e:16x16', 16384, microbatches=4),
+    Entry('v4-16', 'v4:2x2x2', 64, fsdp=4),
+    Entry('v4-16', 'v4:2x2x2', 512, fsdp=4, microbatches=2),
+    Entry('v5p-1024', 'v5p:8x8x8', 64, reason='64 rows split over 64 of the 512 chips at most; the other factor, 8, '
+                                              'would have to be tensor, which must divide 12 heads'),
+    Entry('v5p-1024', 'v5p:8x8x8', 32768, fsdp=8),
+    Entry('v5p-1024', 'v5p:8x8x8', 32768),
+    Entry('v6e-8', 'v6e:2x4', 64, fsdp=4),
+    Entry('v6e-8', 'v6e:2x4', 512, fsdp=4, microbatches=2),
+    Entry('one H200', 'h200:1', 64),
+    Entry('one H200', 'h200:1', 128),
+    Entry('eight H200s', 'h200:8', 64, fsdp=4),
+    Entry('eight H200s', 'h200:8', 1024, fsdp=4),
+    Entry('eight H200s', 'h200:8', 1024),
+)
+
+
+def compile_all(entries, path):
+    """Append the rows that are missing to the JSON-lines file; returns {Entry: why it has none}."""
+    missing = {}
+    for entry in entries:
+        if entry.reason or any(map(entry.matches, results.read(path))):
+            continue
+        command = [sys.executable, '-m', 'experiments.launch.compile_check', *entry.arguments, f'--json={path}']
+        print(' '.join(command[1:]), flush=True)
+        done = subprocess.run(command, capture_output=True, text=True)
+        print(done.stdout or done.stderr, flush=True)
+        if done.returncode and not any(map(entry.matches, results.read(path))):
+            said = done.stderr.strip().splitlines() or [f'exit status {done.returncode}']
+            missing[entry] = said[-1].removeprefix('error: ')
+    return missing
+
+
+def found_columns(row):
+    """Cells of what the compiler found."""
+    kinds = '; '.join(f"{one['count']} {kind}, {megabytes(one['sent'])}" for kind, one in row['collectives'].items())
+    sent = sum(one['sent'] for one in row['collectives'].values())
+    gathers = ', '.join(f'{n} in {dtype}' for dtype, n in row['table_gathers'].items()) or 'none'
+    return [f"{row['compile_seconds']:.0f}", f"{row['memory']['in all'] / 2**30:.1f} of "
+            f"{chips.CHIPS[row['chip']].memory / 2**30:.0f}", kinds or 'none',
+            f"{megabytes(sent)} ({megabytes(row['estimated_sent'])})", gathers,
+            ', '.join(f'{n} {what}' for what, n in row['logit_transfers'].items()) or 'none',
+            f"{row['flops_per_step'] / 1e12:,.1f}"]
+
+
+def estimated_columns(row):
+    """Cells of the estimate: milliseconds from arithmetic and from bytes over links, tokens a second, and the tokens a
+    chip (of a microbatch) at which the two times are equal: below it more chips hardly help."""
+    chip = chips.CHIPS[row['chip']]
+    in_use, whole = chips.links(chip, tuple(row['shape']))
+    tokens = row['batch'] * row['n_ctx']
+    arithmetic = row['flops_per_step'] / row['devices'] / chip.peak / MFU
+    sent = sum(one['sent'] for one in row['collectives'].values())
+    if not sent:
+        return [f'{arithmetic * 1e3:.1f}', 'none', f'{arithmetic * 1e3:.1f}', f'{tokens / arithmetic / 1e6:.2f}', '']
+    best = sent / (chip.rate * in_use / whole)
+    worst = best * in_use / min(in_use, 2 if in_use == whole else 1)  # over one axis: both ways round a ring, or one
+    hidden, exposed = max(arithmetic, best), arithmetic + worst
+    a_chip = tokens / row['devices'] / row['microbatches']  # nearly as much is moved for each microbatch
+    even = span(*(f'{a_chip * links / arithmetic:,.0f}' for links in (best, worst)))
+    return [f'{arithmetic * 1e3:.1f}', span(*(f'{x * 1e3:.1f}' for x in (best, worst))),
+            span(*(f'{x * 1e3:.1f}' for x in (hidden, exposed))),
+            span(*(f'{tokens / x / 1e6:.2f}' for x in (exposed, hidden))),
+            even if row['mesh']['tensor'] == 1 else 'moves activations too']
+
+
+def span(low, high):
+    return low if low == high else f'{low} to {high}'
+
+
+def megabytes(size):
+    return f'{size / 1e6:,.0f} MB' if size >= 1e6 else f'{size / 1e6:.1f} MB'
+
+
+def render(entries, rows, missing):
+    """The lines of table.md."""
+    found, estimated, notes = [], [], []
+    for entry in entries:
+        row = next((row for row in reversed(rows) if entry.matches(row)), None)
+        why = entry.reason or missing.get(entry) or (row is None and 'not compiled') or row.get('error')
+        size = f'{entry.batch:,} x {TOKENS}' + (f' in {entry.microbatches}' if entry.microbatches > 1 else '')
+        if why:
+            found.append([entry.slice, size, 'n/a', *['n/a'] * 7])
+            notes.append(f'* {entry.slice}, {size}: {why}.')
+            continue
+        mesh = ' x '.join(str(n) for n in row['mesh'].values())
+        found.append([entry.slice, size, mesh, *found_columns(row)])
+        estimated.append([entry.slice, size, mesh, *estimated_columns(row)])
+    versions = sorted({f"jax {row['jax']}, {row['compiler']}" for row in rows if 'compiler' in row})
+    cores = sorted({row['cores'] for row in rows})
+    return [
+        '# The pretraining step, compiled for slices', '',
+        f"The paper's config in bfloat16, compiled on {' or '.join(map(str, cores))} cores without the hardware: "
+        f"{'; '.join(versions)}. MB are 10^6 bytes, GiB 2^30. A batch `in 4` is in four microbatches. Collectives are "
+        'counted a step, those in the loop over layers as often as it runs; the bytes are what each chip sends by ring '
+        'algorithms, in brackets what the shardings alone let expect (gpt1_jax/estimate.py). FLOPs are by formula.', '',
+        *table(['slice', 'batch', 'mesh: data x fsdp x tensor', 'compile, s', 'memory a chip, GiB', 'collectives',
+                'sent a chip', 'gathers of the token table', 'transfers of logits', 'TFLOP a step'], found),
+        *notes, *([''] if notes else []),
+        '# What that suggests: an estimate, not a measurement', '',
+        f'Arithmetic at an assumed {MFU:.0%} of the peak; the bytes above over the links that a chip has in the slice, '
+        'from all at once to those of one axis of the torus; a step from "all hidden behind arithmetic" to "nothing '
+        'hidden". README.md says how far to trust it.', '',
+        *table(['slice', 'batch', 'mesh: data x fsdp x tensor', 'arithmetic, ms', 'links, ms', 'step, ms',
+                'million tokens/s', 'tokens a chip for links = arithmetic'], estimated)]
+
+
+def main():
+    f = flags.FLAGS
+    out = pathlib.Path(f.out)
+    out.mkdir(parents=True, exist_ok=True)
+    chosen = [entry for entry in ENTRIES if entry.topology.startswith(f.only)]
+    if not chosen:
+        raise UserError(f'--only={f.only}: no slice of the table begins so; they are '
+                        f'{", ".join(dict.fromkeys(entry.topology for entry in ENTRIES))}')
+    missing = compile_all(chosen, out / 'rows.jsonl')
+    lines = render(ENTRIES, results.read(out / 'rows.jsonl'), missing)
+    (out / 'table.md').write_text('\n'.join(lines).rstrip() + '\n', encoding='utf-8')
+    print(out / 'table.md')
+
+
+def _define_flags():
+    flags.DEFINE_string('out', 'experiments/results/compile', 'Where rows.jsonl and table.md go.')
+    flags.DEFINE_string('only', '', 'Compile the slices whose names begin so, and leave the others as they are.')
+
+
+if __name__ == '__main__':
+    cli.run(main, _define_flags)

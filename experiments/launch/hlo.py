@@ -1,0 +1,238 @@
+"""What a compiled step sends between devices, read from the text of its HLO module (`compiled.as_text()`)."""
+import dataclasses
+import math
+import re
+from collections.abc import Sequence
+
+from gpt1_jax import estimate
+
+KINDS = ('all-gather', 'all-reduce', 'reduce-scatter', 'all-to-all', 'ragged-all-to-all', 'collective-permute',
+         'collective-broadcast')
+_BITS = {'pred': 8, 'bf16': 16, 'token': 0}  # others end in their number of bits, as s32 and f8e4m3fn
+
+
+@dataclasses.dataclass(frozen=True)
+class Collective:
+    """One instruction that moves data between devices.
+
+    kind: one of KINDS. arrays: ((dtype, dims), ...), whole: what a gather makes, what a reduction takes. devices: that
+    take part together. times: in a step: instructions in a loop's body run as often as the loop. known: False where a
+    loop around it does not tell how often it runs; it is counted once then. name: op_name, the Python code's path.
+    """
+    kind: str
+    arrays: tuple[tuple[str, tuple[int, ...]], ...]
+    devices: int
+    times: int = 1
+    known: bool = True
+    name: str = ''
+
+    @property
+    def bytes(self):
+        """Of the arrays, once."""
+        return sum(nbytes(dtype, dims) for dtype, dims in self.arrays)
+
+    @property
+    def sent(self):
+        """Bytes that each device sends, once, by the ring algorithms."""
+        if self.kind in ('collective-permute', 'collective-broadcast'):
+            return self.bytes
+        return estimate.sent(self.kind, self.bytes, self.devices)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Instruction:
+    name: str
+    shape: str
+    opcode: str
+    operands: str
+    attributes: str
+
+
+def nbytes(dtype, dims):
+    """Bytes of an array of an HLO element type."""
+    bits = _BITS.get(dtype)
+    if bits is None:
+        bits = int(re.match(r'[a-z]+(\d+)', dtype)[1])
+    return math.prod(dims) * bits // 8
+
+
+def collectives(text: str, devices: int) -> list[Collective]:
+    """The Collectives of an HLO module, from its entry on. devices: of the whole mesh."""
+    computations, entry = _computations(text)
+    found = []
+
+    def walk(name, times, known, fused=None):
+        """fused: channels already met in the fusions of the computation that this one is fused into."""
+        channels = set() if fused is None else fused
+        for instruction in computations.get(name, ()):
+            if instruction.opcode == 'while':
+                trips = _trips(instruction, computations)
+                for called in _called(instruction, 'body', 'condition'):
+                    walk(called, times * (trips or 1), known and trips is not None)
+                continue
+            one = _collective(instruction, name, devices)
+            if one:
+                # TPU: one gather that goes on behind several fusions stands in each of them.
+                channel = re.search(r'channel_id=(\d+)', instruction.attributes)
+                if fused is None or channel is None or channel[1] not in channels:
+                    found.append(dataclasses.replace(one, times=times, known=known))
+                if fused is not None and channel:
+                    channels.add(channel[1])
+            elif not instruction.opcode.endswith(('-update', '-done')):  # they name what their -start has called
+                for called in _called(instruction, 'calls', 'to_apply', 'branch_computations', 'true_computation',
+                                      'false_computation'):
+                    walk(called, times, known, channels if instruction.opcode == 'fusion' else None)
+    walk(entry, 1, True)
+    return found
+
+
+def summary(found: Sequence[Collective]) -> dict[str, dict]:
+    """{kind: {'count', 'bytes', 'sent'}} a step: instructions run, bytes of their arrays, bytes each device sends."""
+    result = {}
+    for one in found:
+        row = result.setdefault(one.kind, {'count': 0, 'bytes': 0, 'sent': 0})
+        row['count'] += one.times
+        row['bytes'] += one.times * one.bytes
+        row['sent'] += one.times * one.sent
+    return {kind: result[kind] for kind in KINDS if kind in result}
+
+
+def table_gathers(found: Sequence[Collective], rows: int, width: int) -> dict[str, int]:
+    """{dtype: times a step} of the gathers of a whole [rows, width] table, whichever way it is laid out."""
+    return _count(found, 'all-gather', lambda dims: sorted(_flat(dims)) == sorted((rows, width)))
+
+
+def logit_transfers(found: Sequence[Collective], rows: int, width: int) -> dict[str, int]:
+    """{'kind dtype': times a step} of what moves arrays with one column for each of `rows` words and is no table.
+
+    An array is taken for the table (or its gradient, or a device's share of either) where its other dimension is
+    `width` or divides it and the words come first or alone.
+    """
+    def is_logits(dims):
+        flat = _flat(dims)
+        if rows not in flat:
+            return False
+        other = math.prod(flat) // rows
+        return not (width % other == 0 and (flat[0] == rows or other == width))
+    return {f'{kind} {dtype}': n for kind in KINDS for dtype, n in _count(found, kind, is_logits).items()}
+
+
+def _count(found, kind, accepts):
+    result = {}
+    for one in found:
+        for dtype, dims in one.arrays:
+            if one.kind == kind and accepts(dims):
+                result[dtype] = result.get(dtype, 0) + one.times
+    return result
+
+
+def _flat(dims):
+    return [d for d in dims if d != 1]
+
+
+def _computations(text):
+    """({name: [_Instruction]}, name of the entry)."""
+    found, current, entry = {}, None, None
+    for line in text.splitlines():
+        header = re.match(r'(ENTRY )?%?([\w.\-]+) \(.*\{$', line)
+        if header:
+            current = found.setdefault(header[2], [])
+            entry = header[2] if header[1] else entry
+        elif current is not None and ' = ' in line:
+            current.append(_instruction(line))
+    if entry is None:
+        raise ValueError('no ENTRY computation in the HLO text')
+    return found, entry
+
+
+def _instruction(line):
+    name, rest = line.split(' = ', 1)
+    end = _closing(rest, 0) + 1 if rest.startswith('(') else rest.index(' ')
+    shape, rest = rest[:end], rest[end:].lstrip()
+    opening = rest.index('(')
+    closing = _closing(rest, opening)
+    return _Instruction(name.removeprefix('  ').removeprefix('ROOT ').strip().lstrip('%'), shape, rest[:opening],
+                        rest[opening + 1:closing], rest[closing + 1:])
+
+
+def _closing(text, opening):
+    """The place of the parenthesis that closes the one at `opening`."""
+    depth = 0
+    for place in range(opening, len(text)):
+        depth += {'(': 1, ')': -1}.get(text[place], 0)
+        if depth == 0:
+            return place
+    raise ValueError(f'unbalanced parentheses in the HLO text: {text[:80]!r}')
+
+
+def _collective(instruction, computation, devices):
+    """The Collective that an instruction is, or None. A -done belongs to its -start."""
+    kind = instruction.opcode.removesuffix('-start')
+    if kind not in KINDS:
+        return None
+    parts = _arrays(instruction, kind)
+    size = 2 if kind == 'collective-permute' else _group_size(instruction.attributes, devices)
+    if kind == 'reduce-scatter':  # its result is each device's part
+        parts = tuple((dtype, (size, *dims)) for dtype, dims in parts)
+    # TPU: a fusion of an all-reduce with the slices of its result, of which each device keeps one.
+    if kind == 'all-reduce' and computation.startswith('all-reduce-scatter'):
+        kind = 'reduce-scatter'
+    name = re.search(r'op_name="([^"]*)"', instruction.attributes)
+    return Collective(kind, parts, size, name=name[1] if name else '')
+
+
+def _arrays(instruction, kind):
+    """((dtype, dims), ...) of the result. A -start's result begins with its operands, but an all-reduce's does not."""
+    shape = instruction.shape
+    if instruction.opcode.endswith('-start') and kind != 'all-reduce':
+        shape = _elements(shape)[1]
+    found = re.findall(r'\b([a-z]+\d*\w*)\[([\d,]*)\]', shape)
+    return tuple((dtype, tuple(int(d) for d in dims.split(',') if d)) for dtype, dims in found)
+
+
+def _elements(shape):
+    """The elements of a tuple's shape: '(a, (b, c))' -> ['a', '(b, c)']."""
+    found, depth, first = [], 0, 1
+    for place, letter in enumerate(shape):
+        depth += {'(': 1, '{': 1, '[': 1, ')': -1, '}': -1, ']': -1}.get(letter, 0)
+        if (letter == ',' and depth == 1) or depth == 0:
+            found.append(shape[first:place].strip())
+            first = place + 1
+    return found
+
+
+def _group_size(attributes, devices):
+    """Devices a group of `replica_groups`, in any of its forms."""
+    mesh = re.search(r'replica_groups=mesh\[([^\]]*)\](?:, device_ids=\([^{]*\))? \{([^}]*)\}', attributes)
+    if mesh:  # mesh['a'=4,'b'=2] {'a'}, or {'a':(1)2} for a part of an axis
+        sizes = {name: int(size) for name, size in re.findall(r"'(\w+)'=(\d+)", mesh[1])}
+        return math.prod(int(part) if part else sizes[name]
+                         for name, part in re.findall(r"'(\w+)'(?::\(\d+\)(\d+))?", mesh[2]))
+    iota = re.search(r'replica_groups=\[\d+,(\d+)\]<=', attributes)
+    if iota:  # [groups, size]<=[devices]
+        return int(iota[1])
+    listed = re.search(r'replica_groups=\{\{([\d,]*)\}', attributes)
+    return len(listed[1].split(',')) if listed and listed[1] else devices
+
+
+def _trips(instruction, computations):
+    """How often a while loop runs, or None: as noted by the compiler, or the one bound in its condition."""
+    known = re.search(r'"known_trip_count":\{"n":"(\d+)"\}', instruction.attributes)
+    if known:
+        return int(known[1])
+    bounds, names = set(), _called(instruction, 'condition')
+    while names:
+        for one in computations.get(names.pop(), ()):
+            if one.opcode == 'constant' and re.match(r'[su]\d+\[\]', one.shape):
+                bounds.add(int(one.operands))
+            names += _called(one, 'calls')
+    return bounds.pop() if len(bounds) == 1 else None
+
+
+def _called(instruction, *roles):
+    """The names of the computations that an instruction runs in these roles."""
+    found = []
+    for role in roles:
+        for several, one in re.findall(rf'\b{role}=(?:\{{([^}}]*)\}}|%?([\w.\-]+))', instruction.attributes):
+            found += [name.strip().lstrip('%') for name in (several or one).split(',')]
+    return found
