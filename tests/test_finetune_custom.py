@@ -66,8 +66,9 @@ def config_of(example, directory, pretrained, **overrides):
 
 
 @pytest.mark.parametrize('example, make, form, n, metrics, width', [
-    ('five_choice', five_choice, 'csv', 9, ['accuracy'], 5), ('five_choice', five_choice, 'jsonl', 9, ['accuracy'], 5),
-    ('rating', rating, None, 4, ['pearson', 'spearman'], 1), ('rating', squared, None, 4, ['pearson', 'spearman'], 1),
+    pytest.param('five_choice', five_choice, 'csv', 9, ['accuracy'], 5, marks=pytest.mark.slow),
+    ('five_choice', five_choice, 'jsonl', 9, ['accuracy'], 5), ('rating', rating, None, 4, ['pearson', 'spearman'], 1),
+    pytest.param('rating', squared, None, 4, ['pearson', 'spearman'], 1, marks=pytest.mark.slow),
     ('two_premises', two_premises, None, 9, ['accuracy'], 3)])
 def test_each_example_trains_and_is_scored(pretrained, tmp_path, example, make, form, n, metrics, width):
     config = config_of(example, tmp_path, pretrained, **make(tmp_path, form))
