@@ -23,7 +23,7 @@ def bucket():
     atexit.register(server.kill)
     os.environ.update(STORAGE_EMULATOR_HOST=url, TENSORSTORE_GCS_HTTP_URL=url, GOOGLE_AUTH_TOKEN_FOR_TESTING='x',
                       NO_GCE_CHECK='true')
-    for _ in range(200):
+    for _ in range(600):
         try:
             urllib.request.urlopen(f'{url}/storage/v1/b/bucket', timeout=1)
             return 'gs://bucket'

@@ -135,7 +135,7 @@ def test_a_process_that_dies_ends_the_others_with_a_line_that_names_it(text, tmp
     began = time.monotonic()
     status, out = ended(start(3, 1, tmp_path / 'run', text, batch__size=6, eval__batch_size=6,
                               heartbeat=10, **{f'process_{dead}': {'dies_at': 12}}))
-    assert status == 9 and time.monotonic() - began < 150
+    assert status == 9 and time.monotonic() - began < 300  # starting and compiling too
     named = 'the leader task' if dead == 0 else 'stopped sending heartbeats):\n1\n'
     assert named in out and f'processes: 0 on {socket.gethostname()}, 1 on ' in out, out
     assert checkpoint.steps(tmp_path / 'run' / 'checkpoints')[-1] == 10
