@@ -34,7 +34,7 @@ RULES = {
     'grid_seeds': rules.optional(SEEDS),
     'layers': rules.several(rules.whole(transfer.NOTHING)), 'layer_tasks': rules.several(rules.text()),
     'zero_shot_tasks': rules.several(rules.text()), 'submission': _groups(rules.optional(rules.text())),
-    'grid': _groups((lambda x: x and all(map(rules.is_number, x)), 'a tuple of numbers')),
+    'grid': _groups((lambda x: x and rules.several(rules.number())[0](x), 'a tuple of numbers')),
     **{name: (lambda x: all(map(rules.group()[0], x.values())), 'a group of fields for each task that it names')
        for name in ('tasks', 'zero_shot')},
     **{f'finetune.{name}': rule for name, rule in finetune.RULES.items()}}

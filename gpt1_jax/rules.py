@@ -44,6 +44,11 @@ def between(low, high):
     return lambda x: is_number(x) and low <= x < high, f'a number of at least {low} and below {high}'
 
 
+def number():
+    """Rule: a number that float32 holds."""
+    return lambda x: is_number(x) and -LARGEST < x < LARGEST, f'a number of magnitude below {LARGEST}'
+
+
 def positive():
     """Rule: a number above 0 that float32 holds."""
     return lambda x: is_number(x) and 0 < x < LARGEST, f'a number above 0 and below {LARGEST}'
