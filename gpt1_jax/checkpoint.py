@@ -4,18 +4,15 @@ read.
 Orbax restores some corrupted files without a word. So meta holds a digest of every array, made on the device from the
 values themselves (the same on any mesh), and one of its own content: these decide whether a step is sound. After the
 commit the SHA-256 of every file is added (file_hashes.py), which names the file when it is not; a step killed before
-that is as good. Which steps are kept is decided here too, from meta alone. A step goes by one rename, or in an object
-store (storage.py), which has none, by its marker first: none is ever half there.
+that is as good. Which steps are kept (retention.py) is decided from meta alone. A step goes by one rename, or in an
+object store, which has none, by its marker first: none is ever half there.
 """
 import concurrent.futures
 import contextlib
 import errno
 import hashlib
 import json
-import math
 import os
-import re
-import shutil
 import sys
 
 import jax
@@ -24,13 +21,11 @@ import numpy as np
 import orbax.checkpoint as ocp
 from jax.experimental import multihost_utils
 
-from gpt1_jax import file_hashes, storage
+from gpt1_jax import distributed, file_hashes, retention, storage
 from gpt1_jax.errors import UserError
 from gpt1_jax.provenance import describe, environment, leaf_name
+from gpt1_jax.retention import steps
 from gpt1_jax.training import TrainState
-
-DELETED = '.deleted'  # what a step is renamed to first when it goes
-COMMITTED = 'commit_success.txt'  # Orbax's marker of what is complete, in an object store
 
 
 class CheckpointError(UserError):
@@ -47,15 +42,12 @@ class DamagedError(CheckpointError):
 
 
 class Writer:
-    """The checkpoints of a run in progress: the latest `keep_latest`, the best `keep_best`, all of `keep_steps`.
+    """The checkpoints of a run in progress: the latest `keep_latest`, the best `keep_best`, all of `keep_steps`."""
 
-    primary: whether this process hashes files and deletes steps; of several one alone may.
-    """
-
-    def __init__(self, directory, keep_latest=2, keep_best=1, keep_steps=(), primary=None):
+    def __init__(self, directory, keep_latest=2, keep_best=1, keep_steps=()):
         self.directory = storage.absolute(directory)
         self._keep = (keep_latest, keep_best, keep_steps)
-        self._primary = jax.process_index() == 0 if primary is None else primary
+        self._primary = distributed.primary()  # of several processes one alone hashes files and deletes steps
         self._pool = concurrent.futures.ThreadPoolExecutor(1, 'checkpoint')
         self._pending = None  # (step, future) of the write in progress
         self._qualities = {}  # of the steps that retention may delete: one whose meta is damaged is left alone
@@ -64,7 +56,7 @@ class Writer:
                 self._qualities[step] = read_meta(self.directory, step)['quality']
         with _writing(self.directory, None):
             if self._primary:
-                _clear(self.directory)
+                retention.clear(self.directory)
             # Orbax would read every step's metrics here and fail on a damaged one; its own retention is not used.
             self._manager = _Manager(self.directory, options=ocp.CheckpointManagerOptions(
                 lightweight_initialize=True, cleanup_tmp_directories=True))
@@ -125,8 +117,8 @@ class Writer:
         except OSError as error:
             print(f'warning: {step_path(self.directory, step)}: complete, but without its {file_hashes.RECORD} '
                   f'({error.strerror})', file=sys.stderr, flush=True)
-        for old in self._qualities.keys() - kept(self._qualities, *self._keep):
-            _delete(self.directory / str(old))
+        for old in self._qualities.keys() - retention.kept(self._qualities, *self._keep):
+            retention.delete(self.directory / str(old))
             del self._qualities[old]
 
 
@@ -137,55 +129,6 @@ class _Manager(ocp.CheckpointManager):
         return False
 
 
-def kept(qualities, keep_latest, keep_best, keep_steps):
-    """The steps of {step: quality or None} to keep: the latest, the best (of equals the earliest; one that is not
-    finite is none), the chosen."""
-    return {*sorted(qualities)[-keep_latest:], *_ranked(qualities)[:keep_best], *keep_steps} & qualities.keys()
-
-
-def _ranked(qualities):
-    """The steps with a finite quality, the best first."""
-    return sorted((step for step, quality in qualities.items() if quality is not None and math.isfinite(quality)),
-                  key=lambda step: (-qualities[step], step))
-
-
-def steps(directory):
-    """The complete steps under a checkpoints directory, ascending."""
-    directory = storage.path(directory)
-    return sorted(int(path.name) for path in _numbered(directory) if _complete(path)) if directory.is_dir() else []
-
-
-def _numbered(directory):
-    return [path for path in directory.iterdir() if re.fullmatch(r'\d+', path.name) and path.is_dir()]
-
-
-def _complete(path):
-    """Whether all of a step is there: it has its name only then, or in an object store its marker."""
-    return not storage.remote(path) or (path / COMMITTED).exists()
-
-
-def _delete(path):
-    """Take a step away; if that is cut short, `_clear` goes on at the next start."""
-    if storage.remote(path):
-        (path / COMMITTED).unlink()
-        path.rmtree()
-    else:
-        gone = path.with_name(f'{path.name}{DELETED}')
-        path.rename(gone)
-        shutil.rmtree(gone, ignore_errors=True)
-
-
-def _clear(directory):
-    """Remove what a kill has left of steps that were being deleted or, in an object store, written."""
-    if not storage.remote(directory):
-        for left in directory.glob(f'*{DELETED}'):
-            shutil.rmtree(left, ignore_errors=True)
-    elif directory.is_dir():
-        for path in _numbered(directory):
-            if not _complete(path):
-                path.rmtree()
-
-
 def step_path(directory, step):
     return storage.absolute(directory) / str(step)
 
@@ -193,7 +136,7 @@ def step_path(directory, step):
 def best_step(directory):
     """The step of highest quality among those present (the earliest of equals), or the latest where none has one."""
     qualities = {step: read_meta(directory, step)['quality'] for step in steps(directory)}
-    return (_ranked(qualities) or [max(qualities)])[0]
+    return (retention.ranked(qualities) or [max(qualities)])[0]
 
 
 def read_meta(directory, step):

@@ -62,13 +62,13 @@ def initialize(coordinator=None, processes=None, process=None):
 
 def joined() -> bool:
     """Whether this process is one of several."""
-    return jax.distributed.is_initialized()
+    return jax.distributed.is_initialized() and jax.process_count() > 1
 
 
 def lost(error) -> bool:
     """Whether an exception means that another process is gone; then jax is given the time to say which one
     (`tasks are unhealthy`, or that the leader, process 0, is gone), and to end this process with that line."""
-    if not joined() or not isinstance(error, jax.errors.JaxRuntimeError):
+    if not joined() or not isinstance(error, jax.errors.JaxRuntimeError) or 'RESOURCE_EXHAUSTED' in str(error):
         return False
     print(f'error: process {jax.process_index()}: a step failed in several processes '
           f'({" ".join(str(error).split())[:200]}); waiting up to {2 * HEARTBEAT_S} s for the number of the process '

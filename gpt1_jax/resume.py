@@ -1,10 +1,7 @@
 """Where a run goes on: from its newest checkpoint, or with --fallback from the newest sound one."""
 import itertools
 
-import jax
-from jax.experimental import multihost_utils
-
-from gpt1_jax import checkpoint, provenance
+from gpt1_jax import checkpoint, distributed, provenance
 
 DAMAGED = '.damaged'  # what an unsound step is renamed to: no longer a step, and its number is free again
 
@@ -45,13 +42,12 @@ def _set_aside(directory, step):
     path = checkpoint.step_path(directory, step)
     names = itertools.chain([f'{step}{DAMAGED}'], (f'{step}{DAMAGED}{n}' for n in itertools.count(2)))
     name = next(name for name in names if not path.with_name(name).exists())
-    if jax.process_index() == 0:
+    if distributed.primary():
         path.rename(path.with_name(name))
-    if jax.process_count() > 1:
-        multihost_utils.sync_global_devices(f'set aside {step}')
+    distributed.barrier(f'set aside {step}')
     return name
 
 
 def _say(line):
-    if jax.process_index() == 0:
+    if distributed.primary():
         print(line, flush=True)

@@ -91,11 +91,6 @@ def span(text):
     return first, last
 
 
-def one_of(*values):
-    """Rule: one of the values."""
-    return lambda x: x in values, 'one of ' + ', '.join(map(repr, values))
-
-
 AXIS = (lambda x: whole(-1)[0](x) and x != 0, 'a whole number of at least 1, or -1 for what remains')
 # What both trainings' configs have in common.
 TRAINING = {

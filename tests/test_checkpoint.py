@@ -15,7 +15,7 @@ import orbax.checkpoint as ocp
 import pytest
 from saved import advanced, flip, make, same, saved, spoil
 
-from gpt1_jax import checkpoint, file_hashes
+from gpt1_jax import checkpoint, distributed, file_hashes, retention
 from gpt1_jax.checkpoint import CheckpointError, DamagedError
 
 
@@ -45,7 +45,7 @@ def test_a_quality_that_is_not_finite_is_never_the_best(tmp_path):
     ((0.1, 0.3, 0.2, -math.inf), {2, 3, 4}),
 ])
 def test_retention_keeps_the_latest_two_and_the_best_finite_one(qualities, kept):
-    assert checkpoint.kept(dict(enumerate(qualities, 1)), 2, 1, ()) == kept
+    assert retention.kept(dict(enumerate(qualities, 1)), 2, 1, ()) == kept
 
 
 def test_retention_goes_on_with_the_qualities_of_the_run_before(tmp_path):
@@ -85,8 +85,9 @@ def test_every_step_gets_the_hashes_of_its_files(tmp_path):
         assert file_hashes.differences(tmp_path / str(step)) == []
 
 
-def test_a_process_that_is_not_the_primary_hashes_and_deletes_nothing(tmp_path):
-    saved(tmp_path, 4, keep_latest=1, primary=False)
+def test_a_process_that_is_not_the_primary_hashes_and_deletes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(distributed, 'primary', lambda: False)
+    saved(tmp_path, 4, keep_latest=1)
     assert checkpoint.steps(tmp_path) == [1, 2, 3, 4] and not list(tmp_path.rglob('files.json'))
 
 

@@ -185,3 +185,14 @@ def test_a_process_alone_joins_nobody(environment, variables):
 def test_flags_that_do_not_fit_are_named(given, message):
     with pytest.raises(UserError, match=message):
         distributed.initialize(**given)
+
+
+@pytest.mark.parametrize('several, text, found', [
+    (True, 'Gloo all-reduce failed', True), (True, 'RESOURCE_EXHAUSTED: out of memory', False),
+    (False, 'Gloo all-reduce failed', False)])
+def test_another_process_is_lost_only_where_there_are_others_and_memory_is_not_short(
+        monkeypatch, several, text, found):
+    monkeypatch.setattr(distributed, 'joined', lambda: several)
+    monkeypatch.setattr(distributed.time, 'sleep', lambda seconds: None)
+    monkeypatch.setattr(distributed.faulthandler, 'disable', lambda: None)
+    assert distributed.lost(jax.errors.JaxRuntimeError(text)) == found

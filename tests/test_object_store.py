@@ -8,7 +8,19 @@ import pytest
 import saved
 from tiny import cola, command, corpus, finetune_config, load_config, override, pretrain_config
 
-from gpt1_jax import checkpoint, finetune, prepare, pretrain, progress, results, resume, storage, workdir, zero_shot
+from gpt1_jax import (
+    checkpoint,
+    finetune,
+    prepare,
+    pretrain,
+    progress,
+    results,
+    resume,
+    retention,
+    storage,
+    workdir,
+    zero_shot,
+)
 from gpt1_jax.errors import UserError
 
 SIZE = {'model__n_ctx': 64, 'train__steps': 30}
@@ -139,7 +151,7 @@ def three(tmp_path):
 
 def test_what_is_not_committed_is_no_step_and_goes(three):
     place, program, history = three
-    (place / '3' / checkpoint.COMMITTED).unlink()  # a save, or a removal, that was cut short
+    (place / '3' / retention.COMMITTED).unlink()  # a save, or a removal, that was cut short
     assert checkpoint.steps(place) == [1, 2]
     state = resume.resume(place, program.state)
     writer = checkpoint.Writer(place, keep_latest=2)
