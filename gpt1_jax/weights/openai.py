@@ -1,0 +1,134 @@
+"""The weights that the authors released, as a pretrained run.
+
+    python -m gpt1_jax.weights.openai --source=finetune-transformer-lm/model --out=runs/openai
+
+--source holds the files of openai/finetune-transformer-lm's `model` directory: params_shapes.json, params_0.npy to
+params_9.npy, encoder_bpe_40000.json, vocab_40000.bpe. The pieces are one vector of all arrays end to end, cut anywhere
+(train.py 404-411). Nothing in them is unpickled, and their sizes are compared before memory is taken for the weights.
+There are no rows for start, delimiter and extract: fine-tuning draws them, as the released code does.
+"""
+import json
+import math
+import pathlib
+import tokenize
+
+import numpy as np
+from absl import flags
+
+from gpt1_jax import cli, storage
+from gpt1_jax.data.published import from_published
+from gpt1_jax.errors import UserError, about, shown
+from gpt1_jax.weights import imported, layout
+
+SHAPES, ENCODER, MERGES = 'params_shapes.json', 'encoder_bpe_40000.json', 'vocab_40000.bpe'
+PIECES = tuple(f'params_{i}.npy' for i in range(10))
+HEADS = 12
+
+
+def convert(source, out, n_head=HEADS):
+    """Make the run directory `out` of the released files in `source`; returns the workdir.Run.
+
+    n_head: no file says it; 12 in the release. UserError naming the file that is missing, damaged or does not fit.
+    """
+    if storage.remote(source):
+        raise UserError(f'{source}: copy the files to this machine first')
+    source = pathlib.Path(source)
+    model = read_sizes(source / SHAPES, n_head)
+    wanted = layout.shapes(model)
+    pieces = [open_piece(source / name) for name in PIECES]
+    found, total = sum(map(len, pieces)), sum(map(math.prod, wanted.values()))
+    if found != total:
+        raise UserError(f'{source}: {PIECES[0]} to {PIECES[-1]} hold {found:,} values, {SHAPES} says {total:,}')
+    tokenizer = from_published(source / ENCODER, source / MERGES)
+    imported.check_tokenizer(tokenizer, model, source / ENCODER)
+    for name, piece in zip(PIECES, pieces):
+        if not np.isfinite(piece).all():
+            raise UserError(f'{source / name}: holds values that are not finite')
+    first, starts = 0, {}
+    for name, shape in wanted.items():
+        starts[name], first = first, first + math.prod(shape)
+
+    def read(name):
+        return values(pieces, starts[name], math.prod(wanted[name])).reshape(wanted[name])
+    return imported.write(out, 'openai/finetune-transformer-lm', model, read, tokenizer,
+                          [source / name for name in (SHAPES, *PIECES, ENCODER, MERGES)])
+
+
+def read_sizes(file, n_head):
+    """A run's 'model' of params_shapes.json. UserError unless it lists the arrays of a GPT in the released order."""
+    with about(file):
+        content = file.read_bytes()
+    try:
+        listed = json.loads(content.decode())
+    except (ValueError, RecursionError) as error:
+        raise UserError(f'{file}: not JSON ({error})') from None
+    if not isinstance(listed, list) or len(listed) < 14 or (len(listed) - 2) % 12:
+        raise UserError(f'{file}: must list the shapes of 2 + 12 n arrays (released: 146)')
+    for i, shape in enumerate(listed):
+        imported.whole_numbers(shape, f'{file}: shape {i}')
+    ranks = {0: 2, 1: 2, 8: 3}  # positions, tokens, the first block's mlp/c_fc/w
+    for i, rank in ranks.items():
+        if len(listed[i]) != rank:
+            raise UserError(f'{file}: shape {i} is {shown(listed[i])}, must have {rank} dimensions')
+    try:
+        model = imported.fields({'n_ctx': listed[0][0], 'n_embd': listed[0][1], 'vocab_size': listed[1][0],
+                                 'n_layer': (len(listed) - 2) // 12, 'n_inner': listed[8][2], 'n_head': n_head})
+    except UserError as error:
+        raise UserError(f'{file}: {error}') from None
+    for i, (name, shape) in enumerate(layout.shapes(model).items()):
+        # A kernel is that of a convolution of width 1; embeddings are none.
+        expected = [1, *shape] if len(shape) == 2 and i > 1 else list(shape)
+        if listed[i] != expected:
+            raise UserError(f'{file}: shape {i} ({name}) is {listed[i]}, must be {expected}')
+    return model
+
+
+def open_piece(file):
+    """The values of a .npy file, float32[n], mapped: nothing is read yet, and no memory taken.
+
+    UserError unless it is a vector of float32, and as long as its header says. numpy's own loader would take pickles,
+    archives and, of a header that is too large, wrong lengths.
+    """
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    with about(file):
+        size = file.stat().st_size
+        with open(file, 'rb') as stream:
+            try:
+                version = np.lib.format.read_magic(stream)
+                if version not in readers:
+                    raise ValueError(f'version {version} of the format is unknown')
+                shape, _, dtype = readers[version](stream)
+            except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError) as error:
+                raise UserError(f'{file}: not a .npy file ({error})') from None
+            begin = stream.tell()
+    if dtype.hasobject:
+        raise UserError(f'{file}: holds pickled objects, which are never read')
+    if dtype != np.dtype('<f4') or len(shape) != 1:
+        raise UserError(f'{file}: is {dtype}{list(shape)}, must be a vector of float32')
+    if begin + 4 * shape[0] != size or shape[0] < 1:
+        raise UserError(f'{file}: its header says {shape[0]:,} values, its size {size:,} bytes '
+                        f'{max(0, size - begin) / 4:,.10g}')
+    return np.memmap(file, dtype, 'r', begin, shape)
+
+
+def values(pieces, start, n):
+    """float32[n], the values from `start` of the pieces laid end to end."""
+    parts, first = [], 0
+    for piece in pieces:
+        parts.append(piece[max(0, start - first):max(0, start + n - first)])
+        first += len(piece)
+    return np.concatenate(parts)
+
+
+def _define_flags():
+    flags.DEFINE_string('source', None, 'directory of the released files', required=True)
+    flags.DEFINE_string('out', None, 'the run directory to make', required=True)
+    flags.DEFINE_integer('n_head', HEADS, 'attention heads, which no file says')
+
+
+def main():
+    print(imported.report(convert(flags.FLAGS.source, flags.FLAGS.out, flags.FLAGS.n_head)))
+
+
+if __name__ == '__main__':
+    cli.run(main, _define_flags)

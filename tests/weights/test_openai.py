@@ -1,0 +1,242 @@
+"""The released files as a run: against transformers given the same arrays, and every way in which they can be wrong."""
+import json
+import pickle
+import shutil
+import struct
+
+import jax
+import numpy as np
+import pytest
+import released
+from tiny import SHARED, cola, command, finetune_config, load_config, override
+
+from gpt1_jax import checkpoint, finetune, scoring, sharding, workdir, zero_shot
+from gpt1_jax.errors import UserError
+from gpt1_jax.weights import layout, openai
+
+MESH = sharding.make_mesh(devices=jax.devices()[:1])
+pytestmark = pytest.mark.filterwarnings('ignore:.*the published set has')
+
+
+@pytest.fixture(scope='module')
+def source(tmp_path_factory):
+    directory = tmp_path_factory.mktemp('released')
+    released.write(directory)
+    return directory
+
+
+@pytest.fixture(scope='module')
+def run(source, tmp_path_factory):
+    return openai.convert(source, tmp_path_factory.mktemp('imported') / 'run', n_head=4)
+
+
+def restored(run):
+    model, params = scoring.restore(run, run.step(), MESH)
+    return model, jax.device_get(params)
+
+
+def test_the_boundaries_of_the_test_s_pieces_fall_inside_arrays():
+    ends = np.cumsum([array.size for array in released.arrays()])
+    assert not set(released.cuts(ends[-1])) & set(ends.tolist())
+
+
+def test_every_array_comes_back_to_the_bit_under_its_name(run):
+    model, params = restored(run)
+    expected = released.hugging_face(released.arrays())
+    found = layout.from_tree(run.config['model'], params)
+    assert list(found) == list(expected)  # the released order too
+    for name, array in expected.items():
+        assert found[name].tobytes() == array.tobytes() and found[name].shape == array.shape, name
+    assert sum(leaf.size for leaf in jax.tree.leaves(params)) == sum(array.size for array in expected.values())
+    assert params['embed'].keys() == {'tokens', 'positions'}  # no special rows: fine-tuning draws them
+
+
+def test_logits_equal_those_of_transformers_given_the_same_arrays(run):
+    torch, transformers = pytest.importorskip('torch'), pytest.importorskip('transformers')
+    sizes = released.SIZES
+    theirs = transformers.OpenAIGPTLMHeadModel(transformers.OpenAIGPTConfig(
+        vocab_size=sizes['vocab_size'], n_positions=sizes['n_ctx'], n_embd=sizes['n_embd'], n_layer=sizes['n_layer'],
+        n_head=sizes['n_head'])).eval()
+    state = {name: torch.from_numpy(array.copy()) for name, array in released.hugging_face(released.arrays()).items()}
+    assert not theirs.transformer.load_state_dict(state, strict=True).missing_keys
+    ids = np.random.default_rng(1).integers(0, sizes['vocab_size'], (3, sizes['n_ctx'])).astype(np.int32)
+    with torch.no_grad():
+        expected = theirs(torch.from_numpy(ids).long()).logits.numpy()
+    model, params = restored(run)
+    hidden, table = jax.jit(model.apply)({'params': params}, ids)
+    found = np.asarray(hidden @ table.tokens.T)
+    assert np.abs(expected).max() > 1
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_the_run_says_where_it_is_from(run):
+    assert workdir.load(run.path).config == run.config and run.steps() == [0]
+    assert run.config['imported']['from'] == 'openai/finetune-transformer-lm'
+    assert len(run.config['imported']['files']) == 13
+    assert run.tokenizer().decode(run.tokenizer().encode('The cat\nsat')) == 'the cat\nsat'
+    assert checkpoint.read_meta(run.checkpoints, 0)['config'] == run.config
+
+
+def test_fine_tuning_and_zero_shot_take_the_run_as_init_from(run, tmp_path):
+    data = cola(tmp_path / 'cola')
+    rows = finetune.run(finetune_config('cola', data, init_from=str(run.path), train__epochs=1), tmp_path / 'tuned')
+    assert rows and np.isfinite([row['value'] for row in rows]).all()
+    tuned = workdir.load(tmp_path / 'tuned')
+    digest = checkpoint.params_digest(checkpoint.read_meta(run.checkpoints, 0))
+    assert tuned.config['fingerprint']['origin'] == digest and tuned.config['model']['n_layer'] == 3
+    config = override(load_config('zero_shot', 'cola'), {'init_from': str(run.path), 'data__dir': str(data)})
+    assert {row['digest'] for row in zero_shot.run(config)} == {digest}
+
+
+def test_the_same_command_again_does_no_harm_and_other_weights_want_another_directory(source, run, tmp_path):
+    before = checkpoint.read_meta(run.checkpoints, 0)
+    assert checkpoint.read_meta(openai.convert(source, run.path, n_head=4).checkpoints, 0) == before
+    released.write(tmp_path / 'other', seed=1)
+    with pytest.raises(UserError, match=r'holds another run \(fingerprint.weights: .*use a new --workdir'):
+        openai.convert(tmp_path / 'other', run.path, n_head=4)
+
+
+def test_the_command(source, tmp_path):
+    done = command('weights.openai', f'--source={source}', f'--out={tmp_path / "run"}', '--n_head=4', check=0)
+    assert 'parameters, vocabulary of 72, digest ' in done.stdout and f'--init_from={tmp_path / "run"}' in done.stdout
+    assert workdir.load(tmp_path / 'run').steps() == [0]
+    bad = command('weights.openai', f'--source={tmp_path}', f'--out={tmp_path / "other"}', check=1)
+    assert bad.stderr == f'error: {tmp_path / "params_shapes.json"}: No such file or directory\n'
+    assert not (tmp_path / 'other').exists()
+
+
+# Files that are missing, damaged or made to do harm: one line that names the file, and nothing is written.
+
+def header(text, version=1, values=b''):
+    """A .npy file with a header of any text."""
+    text = text.encode()
+    length = struct.pack('<H' if version == 1 else '<I', len(text))
+    return b'\x93NUMPY' + bytes([version, 0]) + length + text + values
+
+
+def spoilt(descr="'<f4'", order='False', shape='(5,)', values=b'\0' * 20, version=1):
+    return header(f"{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}\n", version, values)
+
+
+class Harm:
+    def __reduce__(self):
+        return (open, ('harm', 'w'))
+
+
+def pickled(path):
+    np.save(path, np.array([Harm()], object), allow_pickle=True)
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-4])
+
+
+def as_type(dtype, shape=-1):
+    return lambda path: np.save(path, np.load(path).astype(dtype).reshape(shape))
+
+
+def archive(path):
+    with open(path, 'wb') as stream:
+        np.savez(stream, np.ones(3, np.float32))
+
+
+def not_finite(path):
+    vector = np.load(path)
+    vector[3] = np.nan
+    np.save(path, vector)
+
+
+PIECES = {
+    'missing': (lambda p: p.unlink(), 'No such file or directory'),
+    'directory': (lambda p: (p.unlink(), p.mkdir()), 'Is a directory'),
+    'empty': (lambda p: p.write_bytes(b''), 'not a .npy file'),
+    'only magic': (lambda p: p.write_bytes(b'\x93NUMPY'), 'not a .npy file'),
+    'truncated': (cut, 'its header says'),
+    'more at its end': (lambda p: p.write_bytes(p.read_bytes() + b'abcd'), 'its header says'),
+    'header cut': (lambda p: p.write_bytes(p.read_bytes()[:40]), 'not a .npy file'),
+    'pickled array': (pickled, 'holds pickled objects, which are never read'),
+    'raw pickle': (lambda p: p.write_bytes(pickle.dumps(Harm())), 'not a .npy file'),
+    'archive': (archive, 'not a .npy file'),
+    'float64': (as_type('<f8'), r'is float64\[\d+\], must be a vector of float32'),
+    'float16': (as_type('<f2'), r'is float16\[\d+\], must be'),
+    'big-endian': (as_type('>f4'), r'is >f4\[\d+\], must be'),
+    'matrix': (as_type('<f4', (1, -1)), r'is float32\[1, \d+\], must be'),
+    'header of an exabyte': (lambda p: p.write_bytes(spoilt(shape='(288230376151711744,)')), 'its header says 288,230'),
+    'header beyond 64 bits': (lambda p: p.write_bytes(spoilt(shape='(' + '9' * 40 + ',)')), 'its header says 9,999,999,'),
+    'negative': (lambda p: p.write_bytes(spoilt(shape='(-1,)')), 'its header says -1'),
+    'none': (lambda p: p.write_bytes(spoilt(shape='(0,)', values=b'')), 'its header says 0'),
+    'code in the header': (lambda p: p.write_bytes(spoilt(shape="(__import__('os').abort(),)")), 'not a .npy file'),
+    'nested header': (lambda p: p.write_bytes(spoilt(shape='(' * 3000)), 'not a .npy file'),
+    'long header': (lambda p: p.write_bytes(spoilt(shape='(' + '1,' * 9000 + ')')), 'not a .npy file'),
+    'version 9': (lambda p: p.write_bytes(spoilt(version=9)), r'version \(9, 0\)'),
+    'not a number': (not_finite, 'holds values that are not finite'),
+}
+
+
+@pytest.mark.parametrize('case', PIECES)
+def test_a_piece_that_is_wrong_is_named(source, tmp_path, case, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(source, tmp_path / 'files')
+    spoil, message = PIECES[case]
+    spoil(tmp_path / 'files' / 'params_4.npy')
+    with pytest.raises(UserError, match=f'params_4.npy: .*{message}') as caught:
+        openai.convert(tmp_path / 'files', tmp_path / 'run', n_head=4)
+    assert str(caught.value).isprintable() and len(str(caught.value)) < 400
+    assert not (tmp_path / 'run').exists() and not (tmp_path / 'harm').exists()
+
+
+def test_pieces_of_another_model_do_not_fit_the_shapes(source, tmp_path):
+    shutil.copytree(source, tmp_path / 'files')
+    np.save(tmp_path / 'files' / 'params_9.npy', np.zeros(5, np.float32))
+    with pytest.raises(UserError, match=r'files: params_0.npy to params_9.npy hold [\d,]+ values, params_shapes.json'):
+        openai.convert(tmp_path / 'files', tmp_path / 'run', n_head=4)
+
+
+def change(i, shape):
+    return lambda shapes: [*shapes[:i], shape, *shapes[i + 1:]]
+
+
+@pytest.mark.parametrize('case, message', [
+    ('{', r'not JSON'), ('{}', 'must list the shapes of 2 \\+ 12 n arrays'), ('[' * 100_000, 'not JSON'),
+    ('[]', 'must list the shapes'), (lambda s: s[:-1], 'must list the shapes'),
+    (change(3, 'wide'), "shape 3 is 'wide', must be a list of whole numbers"),
+    (change(3, [72.0]), r'shape 3 is \[72.0\], must be a list'), (change(3, [True]), r'shape 3 is \[True\]'),
+    (change(3, [-72]), r'shape 3 is \[-72\]'), (change(3, [10 ** 30]), r'shape 3 is \[1000'),
+    (change(0, [48]), r'shape 0 is \[48\], must have 2 dimensions'),
+    (change(0, [48, 25]), r'model.n_embd = 25 is not a multiple of model.n_head = 4'),
+    (change(1, [72, 28]), r'shape 1 \(tokens_embed.weight\) is \[72, 28\], must be \[72, 24\]'),
+    (change(15, [71]), r'shape 15 \(h.1.attn.c_attn.bias\) is \[71\], must be \[72\]'),
+    (change(14, [24, 72]), r'shape 14 \(h.1.attn.c_attn.weight\) is \[24, 72\], must be \[1, 24, 72\]'),
+    (change(1, [10 ** 9, 24]), 'must be at most 65,536'),
+    (lambda s: s[1:2] + s[:1] + s[2:], 'hold|vocabulary has 72 rows'),
+], ids=range(17))
+def test_shapes_that_are_wrong_are_named(source, tmp_path, case, message):
+    shutil.copytree(source, tmp_path / 'files')
+    file = tmp_path / 'files' / 'params_shapes.json'
+    file.write_text(case if isinstance(case, str) else json.dumps(case(json.loads(file.read_text()))))
+    with pytest.raises(UserError, match=message) as caught:
+        openai.convert(tmp_path / 'files', tmp_path / 'run', n_head=4)
+    assert str(tmp_path / 'files') in str(caught.value) and str(caught.value).isprintable()
+    assert not (tmp_path / 'run').exists()
+
+
+def test_a_vocabulary_of_another_size_is_named(source, tmp_path):
+    released.write(tmp_path / 'files', vocab_size=released.SIZES['vocab_size'] + 1)
+    with pytest.raises(UserError, match='encoder_bpe_40000.json: the vocabulary has 72 rows, the weights.* 73'):
+        openai.convert(tmp_path / 'files', tmp_path / 'run', n_head=4)
+    (tmp_path / 'files' / 'vocab_40000.bpe').unlink()
+    with pytest.raises(UserError, match='vocab_40000.bpe: cannot read the published vocabulary'):
+        openai.convert(tmp_path / 'files', tmp_path / 'run', n_head=4)
+
+
+def test_a_bucket_is_refused_in_one_line():
+    with pytest.raises(UserError, match='gs://b/model: copy the files to this machine first'):
+        openai.convert('gs://b/model', 'run')
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason='the published files are not beside the clone')
+def test_the_released_list_of_shapes_gives_the_paper_s_model():
+    model = openai.read_sizes(SHARED / 'openai_vocab' / 'params_shapes.json', 12)
+    assert {name: model[name] for name in ('n_ctx', 'vocab_size', 'n_embd', 'n_layer', 'n_inner', 'n_head')} == {
+        'n_ctx': 512, 'vocab_size': 40478, 'n_embd': 768, 'n_layer': 12, 'n_inner': 3072, 'n_head': 12}
+    assert sum(np.prod(shape) for shape in layout.shapes(model).values()) == 116_534_784
