@@ -7,7 +7,7 @@ import pathlib
 from sentencepiece import sentencepiece_model_pb2 as proto
 
 from gpt1_jax.data.tokenizer import END, LINE_BREAK, RESERVED, Tokenizer
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, shown
 
 
 def from_published(encoder_json: str | os.PathLike, merges_bpe: str | os.PathLike) -> Tokenizer:
@@ -16,7 +16,27 @@ def from_published(encoder_json: str | os.PathLike, merges_bpe: str | os.PathLik
     Any text gets the ids of the released code (given the same spaCy and ftfy). UserError when a file is missing or
     the two don't have the released layout.
     """
-    pieces, characters = _read_published(pathlib.Path(encoder_json), pathlib.Path(merges_bpe))
+    return _model(*_read_published(pathlib.Path(encoder_json), pathlib.Path(merges_bpe)))
+
+
+def from_tokenizer_json(file: str | os.PathLike) -> Tokenizer:
+    """The same vocabulary out of a tokenizer.json, as Hugging Face's libraries save it. UserErrors as above."""
+    file = pathlib.Path(file)
+    try:
+        model = json.loads(file.read_text('utf-8'))['model']
+        encoder, merges, suffix = model['vocab'], model['merges'], model['end_of_word_suffix']
+        merges = [merge.split(' ') if isinstance(merge, str) else [str(part) for part in merge] for merge in merges]
+    except OSError as error:
+        raise UserError(f'{error.filename}: cannot read the vocabulary ({error.strerror})') from None
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
+        raise UserError(f'{file}: not a BPE tokenizer ({type(error).__name__}: {error})') from None
+    if suffix != '</w>':
+        raise UserError(f'{file}: the end of a word is {shown(suffix)}, in the published vocabulary </w>')
+    return _model(*_checked(encoder, merges, file, file))
+
+
+def _model(pieces, characters):
+    """The Tokenizer of pieces in id order, of which so many are characters."""
     model = proto.ModelProto()
     kind = proto.ModelProto.SentencePiece
     for row, piece in enumerate(pieces):
@@ -57,13 +77,17 @@ def _read_published(encoder_file, merges_file):
         raise UserError(f'{encoder_file}: not JSON, line {error.lineno} ({error.msg})') from None
     except (ValueError, RecursionError) as error:  # of a number or a nesting beyond what Python reads
         raise UserError(f'{encoder_file}: not JSON ({error})') from None
+    if not lines[0].startswith('#version'):
+        raise UserError(f'{merges_file}: line 1 is not "#version: ..."')
+    return _checked(encoder, [line.split() for line in lines[1:] if line], encoder_file, merges_file)
+
+
+def _checked(encoder, merges, encoder_file, merges_file):
+    """(pieces in id order, number of characters) of {piece: id} and pairs. UserError unless they are as released."""
     ids = list(encoder.values()) if isinstance(encoder, dict) else [None]
     if not all(type(i) is int for i in ids) or sorted(ids) != list(range(len(ids))):
         raise UserError(f'{encoder_file}: must map each piece to its id, 0 to the number of pieces')
     pieces = sorted(encoder, key=encoder.get)
-    if not lines[0].startswith('#version'):
-        raise UserError(f'{merges_file}: line 1 is not "#version: ..."')
-    merges = [line.split() for line in lines[1:] if line]
     characters = (len(pieces) - 2 - len(merges)) // 2
     if characters < 1 or len(pieces) != 2 + 2 * characters + len(merges):
         raise UserError(f'{encoder_file} has {len(pieces)} pieces and {merges_file} {len(merges)} merges: they do not '

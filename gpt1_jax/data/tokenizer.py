@@ -211,7 +211,7 @@ class Tokenizer:
             raise UserError(f'{directory / MODEL_FILE}: damaged, or not the model that {file} was written for')
         try:
             found._texts, found._odd  # every piece can be read
-            rows = found._engine.vocab_size() - (not found._has_bytes)  # see published.py: a row that is no token
+            rows = found._engine.vocab_size() - (not found.has_bytes)  # see published.py: a row that is no token
             if rows != found.vocab_size or max(ids.values()) >= rows:
                 raise ValueError(f'it has {rows} rows; newline_id is {found.newline_id}, unk_id {found.unk_id}')
         except (RuntimeError, ValueError, IndexError) as error:  # what SentencePiece makes of a model that is none
@@ -229,7 +229,7 @@ class Tokenizer:
         Its own space always; and without byte rows any unknown character, of which it joins neighbours into one token
         (the released code has one for each) and leaves the end mark of a word's last one over.
         """
-        if self._has_bytes:
+        if self.has_bytes:
             return re.compile(END)
         pieces = (self._engine.id_to_piece(i) for i in range(1, self.vocab_size))
         characters = {piece for piece in pieces if len(piece) == 1} - {END}
@@ -241,7 +241,7 @@ class Tokenizer:
         Each is spelt in bytes where there are rows for them, and else is `unk_id`.
         """
         spelt = [self.unk_id]
-        if self._has_bytes:  # then only END is odd
+        if self.has_bytes:  # then only END is odd
             spelt = [self._engine.piece_to_id(f'<0x{byte:02X}>') for byte in END.encode()]
         ids, position = [], 0
         tail = len(self._engine.encode(_ABSENT))
@@ -257,8 +257,17 @@ class Tokenizer:
             ids.append(self._bare_end)
         return ids
 
+    def pieces(self) -> list[str]:
+        """What each row stands for as SentencePiece writes it: the end of a word '▁', a byte '<0x41>'."""
+        return [self._engine.id_to_piece(row) for row in range(self.vocab_size)]
+
+    def scores(self) -> list[float]:
+        """Of each row: of two merges, that with the higher score comes first."""
+        return [self._engine.get_score(row) for row in range(self.vocab_size)]
+
     @functools.cached_property
-    def _has_bytes(self):
+    def has_bytes(self) -> bool:
+        """Whether unknown characters are spelt in bytes: in a vocabulary trained here, not in the published one."""
         return self._engine.is_byte(self._engine.piece_to_id('<0x00>'))
 
     @functools.cached_property

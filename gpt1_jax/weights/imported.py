@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 
 from gpt1_jax import checkpoint, results, storage, workdir
-from gpt1_jax.backbone import own_fields
+from gpt1_jax.backbone import backbone, own_fields
 from gpt1_jax.errors import UserError, shown
 from gpt1_jax.training import TrainState
 from gpt1_jax.weights import layout
@@ -20,7 +20,7 @@ def fields(sizes):
     UserError for sizes that cannot be a GPT's.
     """
     found = own_fields({'kind': 'gpt'} | DEFAULTS | sizes)
-    layout.backbone(found)  # its config checks the values
+    backbone(found)  # its config checks the values
     return found
 
 

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from gpt1_jax.backbone import backbone
-from gpt1_jax.errors import UserError
 
 EMBEDDINGS = {'positions_embed.weight': 'positions', 'tokens_embed.weight': 'tokens'}
 BLOCK = {  # in the released order
@@ -35,15 +34,6 @@ def shapes(sizes):
         for name, shape in block.items():
             found |= {f'h.{n}.{name}.weight': shape, f'h.{n}.{name}.bias': shape[-1:]}
     return found
-
-
-def check_names(names, sizes):
-    """UserError unless the names are those of `shapes`; it names one array."""
-    wanted = shapes(sizes).keys()
-    for name in [*(wanted - names)][:1]:
-        raise UserError(f'{name} is missing')
-    for name in [*(names - wanted)][:1]:
-        raise UserError(f'{name} is no array of a GPT-1 language model')
 
 
 def to_tree(fields, read):

@@ -162,7 +162,7 @@ PIECES = {
     'big-endian': (as_type('>f4'), r'is >f4\[\d+\], must be'),
     'matrix': (as_type('<f4', (1, -1)), r'is float32\[1, \d+\], must be'),
     'header of an exabyte': (lambda p: p.write_bytes(spoilt(shape='(288230376151711744,)')), 'its header says 288,230'),
-    'header beyond 64 bits': (lambda p: p.write_bytes(spoilt(shape='(' + '9' * 40 + ',)')), 'its header says 9,999,999,'),
+    'header beyond 64 bits': (lambda p: p.write_bytes(spoilt(shape='(' + '9' * 40 + ',)')), 'its header says 9,999,'),
     'negative': (lambda p: p.write_bytes(spoilt(shape='(-1,)')), 'its header says -1'),
     'none': (lambda p: p.write_bytes(spoilt(shape='(0,)', values=b'')), 'its header says 0'),
     'code in the header': (lambda p: p.write_bytes(spoilt(shape="(__import__('os').abort(),)")), 'not a .npy file'),

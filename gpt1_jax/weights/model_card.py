@@ -1,0 +1,161 @@
+"""The model card that an export carries: what the weights are, what they were made of, and what is not as in the paper.
+
+Facts are read from the run: its config, its checkpoint, metrics.jsonl, results.jsonl. Nothing is filled in that it does
+not say.
+"""
+import json
+
+from gpt1_jax import checkpoint, results, storage, workdir
+from gpt1_jax.data import tokens
+from gpt1_jax.errors import UserError
+
+# What Section 4.1 and the released code say of training; configs/*.py hold the same, with their sources.
+MODEL = {'model.kind': 'gpt', 'model.n_layer': 12, 'model.n_embd': 768, 'model.n_head': 12, 'model.n_inner': 3072,
+         'model.n_ctx': 512, 'model.embd_dropout': 0.1, 'model.attn_dropout': 0.1, 'model.resid_dropout': 0.1}
+OPTIMIZER = {'optimizer.b1': 0.9, 'optimizer.b2': 0.999, 'optimizer.eps': 1e-8, 'optimizer.weight_decay': 0.01,
+             'optimizer.clip': 1.0}
+RECIPE = {
+    'pretrain': MODEL | OPTIMIZER | {
+        'batch.size': 64, 'optimizer.peak_rate': 2.5e-4, 'optimizer.warmup_steps': 2000, 'train.epochs': 100,
+        'train.steps': None, 'train.skip_nonfinite': 0, 'tokenizer.vocab_size': None, 'init_from': None},
+    'finetune': MODEL | OPTIMIZER | {
+        'batch.size': 32, 'optimizer.peak_rate': 6.25e-5, 'optimizer.warmup': 0.002, 'train.epochs': 3,
+        'train.skip_nonfinite': 0, 'lm_weight': 0.5, 'classifier_dropout': 0.1, 'data.train_rows': None}}
+NOTICE = '''The vocabulary (`vocab.json`, `merges.txt`) is the one published with openai/finetune-transformer-lm:
+
+    MIT License
+
+    Copyright (c) 2018 OpenAI
+
+    Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
+    documentation files (the "Software"), to deal in the Software without restriction, including without limitation the
+    rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and to
+    permit persons to whom the Software is furnished to do so, subject to the following conditions:
+
+    The above copyright notice and this permission notice shall be included in all copies or substantial portions of
+    the Software.
+
+    THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO
+    THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
+    AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT,
+    TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
+    SOFTWARE.'''
+
+
+def card(run, step, tokenizer, parameters, license, notes=()):
+    """README.md of an export.
+
+    run, step: what is exported. parameters: how many. license: of the weights, for the card's field. notes: sentences
+    for the section on limits, such as what the export could not keep.
+    """
+    meta = checkpoint.read_meta(run.checkpoints, step)
+    digest = checkpoint.params_digest(meta)
+    tuned = run.config['kind'] == 'finetune'
+    head = {'license': license, 'language': 'en', 'library_name': 'transformers',
+            'pipeline_tag': 'text-classification' if tuned else 'text-generation', 'tags': ['openai-gpt', 'gpt1_jax']}
+    title = f'GPT-1 fine-tuned on {run.config["task"]}' if tuned else 'GPT-1, pretrained'
+    facts = {'parameters': f'{parameters:,}', 'checkpoint': f'step {step:,}, digest `{digest}`',
+             **(_finetuning(run) if tuned else _pretraining(run, step)),
+             'vocabulary': f'{tokenizer.vocab_size:,} rows, '
+                           f'{"trained on the corpus" if tokenizer.has_bytes else "as published"}, '
+                           f'fingerprint `{tokenizer.fingerprint}`',
+             'made by': _versions(meta.get('versions') or results.versions())}
+    parts = ['---', *(f'{name}: {json.dumps(value)}' for name, value in head.items()), '---', '', f'# {title}', '',
+             'The decoder-only transformer of "Improving Language Understanding by Generative Pre-Training" (Radford '
+             'et al., 2018), exported by gpt1_jax.', '',
+             *_section('What it is made of', [f'{name}: {value}' for name, value in facts.items()]),
+             *_section('Where it departs from the recipe of the paper', deviations(run) or ['nowhere']),
+             *_section('Evaluations', evaluations(run, step, digest) or ['none recorded with the run']),
+             *_section('Limits', [*notes, *_limits(tokenizer, tuned, run.config['model']['n_ctx'])]),
+             '## Licence', '', f'Of the weights: `{license}`'
+             + (' (stated by nobody yet: set the field at the top, and see that the corpus allows it).'
+                if license == 'other' else '.')]
+    return '\n'.join(parts + ([] if tokenizer.has_bytes else ['', NOTICE])) + '\n'
+
+
+def deviations(run):
+    """['batch.size is 8, in the paper 64'] of a run's config; of imported weights only their sizes are known."""
+    config = workdir.flatten(run.config)
+    recipe = MODEL if 'imported' in run.config else RECIPE[run.config['kind']]
+    found = [f'{name} is {config[name]}, in the paper {value}' for name, value in recipe.items()
+             if name in config and config[name] != value]
+    if run.config['model']['vocab_size'] != 40478:
+        found.append(f'the vocabulary has {run.config["model"]["vocab_size"]:,} rows, in the paper 40,478')
+    if run.config['kind'] == 'pretrain' and 'imported' not in run.config:
+        found.append('the corpus is not BooksCorpus, which can no longer be had')
+    return found
+
+
+def evaluations(run, step, digest):
+    """Lines of what the run's files say of these very parameters."""
+    found = []
+    for row in results.read(run.metrics):
+        if row.get('step') == step:
+            found += [f'{name} {value:.4f} at step {step:,}' for name, value in row.items()
+                      if name.startswith(('valid_', 'dev_')) and isinstance(value, (int, float))]
+    for row in results.read(run.results):
+        if row.get('digest') == digest and isinstance(row.get('value'), (int, float)):
+            where = ', '.join(str(row[name]) for name in ('task', 'split', 'group') if row.get(name))
+            found.append(f'{where}, {row.get("kind")}: {row.get("metric")} {row["value"]:.4f} (n = {row.get("n"):,})')
+    return list(dict.fromkeys(found))
+
+
+def _pretraining(run, step):
+    config = run.config
+    if 'imported' in config:
+        files = ', '.join(f'{name} `{sha256[:16]}`' for name, sha256 in config['imported']['files'].items())
+        return {'weights': f'imported from {config["imported"]["from"]}, SHA-256 of its files {files}',
+                'corpus and tokens seen': 'not recorded with the weights'}
+    batch, n_ctx = config['batch']['size'], config['model']['n_ctx']
+    corpus = config['data']['corpus'] or 'prepared tokens'
+    facts = {'corpus': f'`{corpus}`, hash of its tokens `{config["fingerprint"]["tokens"]}`',
+             'tokens seen': f'{step * batch * n_ctx:,} ({step:,} updates of {batch} x {n_ctx})'}
+    try:
+        manifest = tokens.read_manifest(config['data']['tokens'] or run.path / 'tokens')
+    except UserError:  # not kept with the run
+        return facts
+    if manifest['fingerprint'] == config['fingerprint']['tokens']:
+        split = manifest['splits']['train']
+        facts['corpus'] += f', {split["documents"]:,} documents of {split["tokens"]:,} tokens'
+    return facts
+
+
+def _finetuning(run):
+    config, facts = run.config, {}
+    files = ', '.join(f'{name} `{sha256}`' for name, sha256 in config['fingerprint']['files'].items())
+    origin = config['fingerprint']['origin']
+    facts['task'] = f'{config["task"]}, labels {", ".join(map(str, config["labels"]))}; hashes of its files {files}'
+    facts['fine-tuned from'] = f'weights of digest `{origin}`' if origin else 'random weights'
+    if origin and config.get('init_from') and (storage.path(config['init_from']) / 'config.json').exists():
+        other = workdir.load(config['init_from'])
+        step = other.step(config.get('init_step'))
+        if checkpoint.params_digest(checkpoint.read_meta(other.checkpoints, step)) == origin:
+            facts |= {f'pretraining {name}': value for name, value in _pretraining(other, step).items()}
+    return facts
+
+
+def _limits(tokenizer, tuned, n_ctx):
+    limits = [
+        f'At most {n_ctx:,} tokens are read at once. English, lower case: the vocabulary knows no capitals.',
+        'It repeats what its corpus says, errors and prejudice included, and states nothing as a fact.',
+        'Words here are made by ftfy and spaCy. `tokenizer.json` stands for them by regular expressions: text that was '
+        'split into words already gets the same ids, of other text most does. Hugging Face\'s own class, '
+        'OpenAIGPTTokenizer, splits words otherwise: it drops accents and line breaks and cuts at every sign, so '
+        '"mr." and "don\'t" get other ids than in training.']
+    if tokenizer.has_bytes:
+        limits.append('The vocabulary spells rare characters in bytes, which OpenAIGPTTokenizer cannot: load it by '
+                      'AutoTokenizer. The sign ▁ inside a text gets other ids than in training. '
+                      '`gpt1_jax/tokenizer` holds the vocabulary as gpt1_jax reads it, which is exact.')
+    if tuned:
+        limits.append('`tokenizer(a)` and `tokenizer(a, b)` put start, delimiter and extract where Section 3.3 does, '
+                      'but cut long texts otherwise than training did.')
+    return limits
+
+
+def _versions(found):
+    versions = found.get('versions', {})
+    return f'gpt1_jax {versions.get("gpt1_jax")} (code `{found.get("code")}`), jax {versions.get("jax")}'
+
+
+def _section(title, lines):
+    return [f'## {title}', '', *(f'* {line}' for line in lines), '']

@@ -1,0 +1,168 @@
+"""A vocabulary as the files that Hugging Face's AutoTokenizer loads: tokenizer.json, vocab.json, merges.txt.
+
+The words of data/text.py, joined by spaces, get the ids of data/tokenizer.py. What makes words of raw text there, ftfy
+and spaCy, cannot be written into such a file: here regular expressions stand for them, which insert a space wherever a
+word ends. They follow data/text.py and, shortened, spaCy's English rules, whose exceptions ("mr.", "don't") are copied
+from the installed spaCy. Each leaves words that were set apart already as they are.
+"""
+import json
+import re
+
+from gpt1_jax.data.tokenizer import END, SPECIALS, Tokenizer
+
+SUFFIX = '</w>'  # how the released vocabulary writes the end of a word
+_RUNS, _EACH = '-~/|', '!";?+,)(*[]}{_'  # data/text.py sets runs of one of these apart, of some spaCy each sign
+_LIGATURES = {'ﬀ': 'ff', 'ﬁ': 'fi', 'ﬂ': 'fl', 'ﬃ': 'ffi', 'ﬄ': 'ffl'}
+_UNITS = 'km|m|cm|mm|dm|nm|ha|ft|g|kg|mg|t|lb|oz|mph|kmh|pa|hpa|mb|kb|gb|tb|k'
+
+
+def files(tokenizer: Tokenizer, n_ctx: int, specials: bool = False) -> dict[str, bytes]:
+    """{file name: content}. specials: with start, delimiter and extract, put around one text or two as in Section 3.3.
+    """
+    published = not tokenizer.has_bytes
+    model = _published(tokenizer) if published else _own(tokenizer)
+    added = [{'id': tokenizer.unk_id, 'content': '<unk>', 'single_word': False, 'lstrip': False, 'rstrip': False,
+              'normalized': False, 'special': True}]
+    if specials:
+        added += [added[0] | {'id': tokenizer.vocab_size + i, 'content': name} for i, name in enumerate(SPECIALS)]
+    if published:
+        decoder = {'type': 'BPEDecoder', 'suffix': SUFFIX}
+    else:
+        decoder = {'type': 'Sequence', 'decoders': [
+            {'type': 'ByteFallback'}, _replace(END, ' ', 'String'), {'type': 'Fuse'},
+            {'type': 'Strip', 'content': ' ', 'start': 0, 'stop': 1}]}
+    whole = {
+        'version': '1.0', 'truncation': None, 'padding': None, 'added_tokens': added,
+        'normalizer': {'type': 'Sequence', 'normalizers': _normalizers(marks=not published)},
+        'pre_tokenizer': {'type': 'Split', 'pattern': {'String': ' '}, 'behavior': 'Removed', 'invert': False},
+        'post_processor': _template(tokenizer) if specials else None, 'decoder': decoder, 'model': model}
+    settings = {'tokenizer_class': 'PreTrainedTokenizerFast', 'model_max_length': n_ctx, 'unk_token': '<unk>',
+                'pad_token': '<unk>', 'padding_side': 'right', 'clean_up_tokenization_spaces': False,
+                'model_input_names': ['input_ids', 'attention_mask']}
+    if specials:
+        settings |= {'bos_token': SPECIALS[0], 'sep_token': SPECIALS[1], 'cls_token': SPECIALS[2]}
+    found = {'tokenizer.json': whole, 'tokenizer_config.json': settings}
+    found = {name: json.dumps(content, ensure_ascii=False, indent=1).encode() + b'\n'
+             for name, content in found.items()}
+    if published:
+        found['vocab.json'] = json.dumps(model['vocab'], ensure_ascii=False).encode()
+        found['merges.txt'] = '\n'.join(['#version: 0.2', *map(' '.join, model['merges']), '']).encode()
+    return found
+
+
+def _published(tokenizer):
+    """The released algorithm: a word's last character carries the end mark from the start."""
+    pieces = [piece.removesuffix(END) + SUFFIX if piece.endswith(END) else piece for piece in tokenizer.pieces()]
+    characters = sum(len(piece) == 1 for piece in pieces[1:-1])
+    known, merges, ranks = set(pieces[:1 + 2 * characters]), [], {}
+    for piece in pieces[1 + 2 * characters:-1]:
+        stem = piece.removesuffix(SUFFIX)
+        pairs = [(stem[:i], stem[i:] + piece[len(stem):]) for i in range(1, len(stem))]
+        pairs = [pair for pair in pairs if known.issuperset(pair)]
+        # Where several could have made it, the earlier merges leave the two that did.
+        pair = pairs[0] if len(pairs) == 1 else tuple(_merged([*stem[:-1], stem[-1] + piece[len(stem):]], ranks))
+        known.add(piece)
+        ranks[pair] = len(merges)
+        merges.append(pair)
+    return _bpe(pieces, merges, end_of_word_suffix=SUFFIX)
+
+
+def _merged(symbols, ranks):
+    """Two symbols, of more."""
+    while len(symbols) > 2:
+        first, second = min(zip(symbols, symbols[1:]), key=lambda pair: ranks.get(pair, len(ranks)))
+        merged, i = [], 0
+        while i < len(symbols):
+            pair = symbols[i:i + 2] == [first, second]
+            merged.append(first + second if pair else symbols[i])
+            i += 1 + pair
+        symbols = merged
+    return symbols
+
+
+def _own(tokenizer):
+    """SentencePiece's algorithm: any two neighbours that make a piece are merged, the best piece first."""
+    pieces, scores = tokenizer.pieces(), tokenizer.scores()
+    known, merges = set(pieces), []
+    for row in sorted(range(len(pieces)), key=lambda row: -scores[row]):
+        piece = pieces[row]
+        if row not in (tokenizer.unk_id, tokenizer.newline_id) and not re.fullmatch('<0x[0-9A-F]{2}>', piece):
+            merges += [(piece[:i], piece[i:]) for i in range(1, len(piece))
+                       if piece[:i] in known and piece[i:] in known]
+    # The line break, a word of its own, is taken whole; so is any word with a row: merges would come to it as well.
+    return _bpe(pieces, merges, byte_fallback=True, ignore_merges=True)
+
+
+def _bpe(pieces, merges, **settings):
+    return {'type': 'BPE', 'dropout': None, 'unk_token': '<unk>', 'continuing_subword_prefix': None,
+            'end_of_word_suffix': None, 'fuse_unk': False, 'byte_fallback': False, 'ignore_merges': False,
+            'vocab': {piece: row for row, piece in enumerate(pieces)}, 'merges': merges} | settings
+
+
+def _template(tokenizer):
+    """[start] a [extract], [start] a [delimiter] b [extract]."""
+    start, delimiter, extract = ({'SpecialToken': {'id': name, 'type_id': 0}} for name in SPECIALS)
+    a, b = ({'Sequence': {'id': name, 'type_id': 0}} for name in 'AB')
+    return {'type': 'TemplateProcessing', 'single': [start, a, extract], 'pair': [start, a, delimiter, b, extract],
+            'special_tokens': {name: {'id': name, 'ids': [tokenizer.vocab_size + i], 'tokens': [name]}
+                               for i, name in enumerate(SPECIALS)}}
+
+
+def _normalizers(marks):
+    """What stands for data/text.py. marks: whether the end mark is put after each word."""
+    signs = {'[“”„‟]': '"', '[‘’‚‛´]': "'", '[—–―]': '-', '…': '...', '\r\n?': '\n'} | _LIGATURES
+    steps = [  # A space first: `tokenizers` loses count where something is inserted before the first character.
+        {'type': 'Prepend', 'prepend': ' '}, {'type': 'NFC'}, *(_replace(*pair) for pair in signs.items()),
+        _spaces(*(_around(re.escape(c)) for c in _RUNS), _around(r'\.\.', r'\.')),
+        _spaces(*(f'(?<={re.escape(c)})|(?={re.escape(c)})' for c in _EACH)),
+        _replace(r'\s*\n\s*', ' \n '), _replace(r'[^\S\n]+', ' '), _replace(r'\A\s+', ' '), _replace(r'\s+\z', ''),
+        *_english(), {'type': 'Lowercase'}]
+    return steps + [_replace('(?<=[^ ])(?![^ ])', END)] * marks
+
+
+def _english():
+    """spaCy's English tokenizer in short; every word stands after a space."""
+    import spacy
+    rules = {}
+    for text, parts in spacy.blank('en').tokenizer.rules.items():
+        if re.fullmatch(r"[A-Za-z0-9.']+", text):
+            rules[text.lower()] = [part[65].lower() for part in parts]  # 65: the attribute ORTH
+    closing = [text[:-1] for text, parts in rules.items() if text[-1] == "'" and len(parts) == 1 and len(text) > 1]
+    abbreviations = [text[:-1] for text, parts in rules.items() if text[-1] == '.' and len(parts) == 1]
+    inside = {}
+    for parts in rules.values():
+        for i in range(1, len(parts)):
+            inside.setdefault(''.join(parts[i:]), set()).add(''.join(parts[:i]))
+    alone = [text for text, parts in rules.items() if len(parts) == 1] + list(inside)
+    opening = [text[1:] for text in alone if text[0] == "'" and len(text) > 1]
+    end, signs = '(?![^ ])', "[%=:&#<>$£€¥'`]"
+    return [
+        _spaces(f"(?<=[^ ])(?={signs}{end})(?<! ')(?<! (?i:{_any(closing)}))", f"(?<=[^ '])(?=''{end})"),
+        _spaces(rf"(?<=[^ ])(?='[sS]{end})", rf"(?<=[0-9])(?=(?i:{_UNITS}){end})",
+                r'(?<=[A-Za-z0-9])(?=[:<>=][A-Za-z])', r'(?<=[A-Za-z0-9][:<>=])(?=[A-Za-z])',
+                r'(?<=[a-z])(?=\.[A-Z])', r'(?<=[a-z]\.)(?=[A-Z])'),
+        _spaces(rf"(?<=[^ .])(?=\.{end})(?<![ .][A-Za-z])(?<! (?i:{_any(abbreviations)}))"),
+        _spaces("(?<= [%=:&#<>$£€¥`])(?=[^ ])", "(?<= '')(?=[^ ])",
+                f"(?<= ')(?=[^ '])(?!(?i:{_any(opening)}){end})"),
+        *(_spaces(rf"(?<=(?i: {left}))(?=(?i:{re.escape(right)}){end})")
+          for right, lefts in inside.items() for left in [f'(?:{_any(lefts)})']),
+    ]
+
+
+def _any(texts):
+    return '|'.join(sorted(map(re.escape, texts)))
+
+
+def _around(sign, one=None):
+    """Where a run of a sign begins or ends."""
+    one = one or sign
+    return f'(?<={sign})(?!{one})|(?<!{one})(?={sign})'
+
+
+def _spaces(*places):
+    """A space at each place, given as a regular expression that matches nothing but the place."""
+    return _replace('|'.join(places), ' ')
+
+
+def _replace(pattern, content, kind='Regex'):
+    return {'type': 'Replace', 'pattern': {kind: pattern}, 'content': content}

@@ -1,0 +1,126 @@
+"""tokenizer.json: what Hugging Face's libraries make of a vocabulary, against ours."""
+import json
+import random
+import string
+
+import pytest
+import released
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny import SHARED
+
+from gpt1_jax.data import text, tokenizer
+from gpt1_jax.data.published import from_published, from_tokenizer_json
+from gpt1_jax.errors import UserError
+from gpt1_jax.weights import tokenizer_files
+
+PUBLISHED = SHARED / 'openai_vocab'
+needs_published = pytest.mark.skipif(not PUBLISHED.exists(), reason='the published vocabulary is not beside the clone')
+tokenizers = pytest.importorskip('tokenizers')
+
+TEXT = """The cat sat on the mat. Mr. Smith's dog didn't bark; it's well-known, isn't it?
+"Don't!" said Dr. Jones at 10am ... they'd paid US$5 (or 10,000 dollars) -- naïvely, I'm told: 'twas theirs.
+""" * 3
+
+
+def loaded(files):
+    return tokenizers.Tokenizer.from_str(files['tokenizer.json'].decode())
+
+
+@pytest.fixture(scope='module')
+def own():
+    return tokenizer.train([TEXT], merges=80)
+
+
+@pytest.fixture(scope='module')
+def small(tmp_path_factory):
+    directory = tmp_path_factory.mktemp('vocabulary')
+    released.vocabulary(directory)
+    return from_published(directory / 'encoder_bpe_40000.json', directory / 'vocab_40000.bpe')
+
+
+def words(raw):
+    """Raw text as words with a space between them, line breaks as they are."""
+    return '\n'.join(' '.join(line) for line in text.lines(raw))
+
+
+def random_words(rng, letters, n=400):
+    return [''.join(rng.choices(letters, k=rng.randint(1, 12))) for _ in range(n)]
+
+
+def test_every_word_has_our_ids_whatever_its_letters(own, small):
+    rng = random.Random(0)
+    letters = string.ascii_lowercase + 'thecatsa' * 6
+    for ours, odd in ((own, 'ßé日本ж😀'), (small, 'ß日')):
+        found = loaded(tokenizer_files.files(ours, 64))
+        for word in random_words(rng, letters) + random_words(rng, letters + odd * 3):
+            assert found.encode(word).ids == ours.encode(word), word
+
+
+def test_a_trained_vocabulary_has_the_same_ids_for_its_text_split_or_not(own):
+    found = loaded(tokenizer_files.files(own, 64))
+    expected = own.encode(TEXT)
+    assert found.encode(words(TEXT)).ids == expected and found.encode(TEXT).ids == expected
+    assert expected.count(own.newline_id) == 5 and own.unk_id not in expected
+    assert found.decode(expected[:9]) == own.decode(expected[:9]) == "the cat sat on the mat . mr. smith"[:len(
+        own.decode(expected[:9]))]
+
+
+def test_every_row_of_a_vocabulary_is_there_under_its_number(own, small):
+    for ours in (own, small):
+        vocabulary = json.loads(tokenizer_files.files(ours, 64)['tokenizer.json'])['model']['vocab']
+        assert sorted(vocabulary.values()) == list(range(ours.vocab_size))
+    rows = tokenizer_files.files(small, 64)['vocab.json']
+    assert json.loads(rows) == vocabulary and vocabulary['sat</w>'] == 72 - 1 - 7
+
+
+def test_merges_are_recovered_as_they_were_published(small):
+    files = tokenizer_files.files(small, 64)
+    assert files['merges.txt'].decode().splitlines()[1:] == [' '.join(pair) for pair in released.MERGES]
+
+
+def test_specials_stand_where_section_3_3_puts_them(own):
+    found = loaded(tokenizer_files.files(own, 64, specials=True))
+    a, b = own.encode('the cat'), own.encode("didn't bark")
+    start, delimiter, extract = own.start_id, own.delimiter_id, own.extract_id
+    assert found.encode('the cat').ids == [start, *a, extract]
+    assert found.encode('the cat', "didn't bark").ids == [start, *a, delimiter, *b, extract]
+    assert loaded(tokenizer_files.files(own, 64)).encode('the cat').ids == a
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(st.sampled_from('ab \n\t\r.,\'"-—…“!?$%&:;()5éﬁ▁日\0\u0308\u200b\u2028'), max_size=12))
+def test_no_text_is_too_odd(raw):
+    found = test_no_text_is_too_odd.found
+    assert all(0 <= i < 600 for i in found.encode(raw).ids)
+
+
+test_no_text_is_too_odd.found = loaded(tokenizer_files.files(tokenizer.train([TEXT], merges=80), 64))
+
+
+@needs_published
+def test_the_published_files_come_back_and_nearly_all_golden_texts_are_exact(tmp_path):
+    encoder, merges = PUBLISHED / 'encoder_bpe_40000.json', PUBLISHED / 'vocab_40000.bpe'
+    ours = from_published(encoder, merges)
+    files = tokenizer_files.files(ours, 512)
+    assert files['merges.txt'] == merges.read_bytes()
+    assert json.loads(files['vocab.json']) == json.loads(encoder.read_bytes())
+    (tmp_path / 'tokenizer.json').write_bytes(files['tokenizer.json'])
+    assert from_tokenizer_json(tmp_path / 'tokenizer.json').fingerprint == ours.fingerprint
+    rows = [json.loads(line) for line in open(PUBLISHED / 'golden_encodings.jsonl', encoding='utf-8')]
+    found = loaded(files)
+    assert sum(found.encode(words(row['text'])).ids == row['ids'] for row in rows) >= len(rows) - 1
+    assert sum(found.encode(row['text']).ids == row['ids'] for row in rows) >= 0.99 * len(rows)
+
+
+@pytest.mark.parametrize('content, message', [
+    ('{', 'not a BPE tokenizer'), ('[]', 'not a BPE tokenizer'), ('{"model": {"vocab": {}, "merges": []}}',
+                                                                   "not a BPE tokenizer \\(KeyError: 'end_of_word"),
+    ('{"model": {"vocab": {}, "merges": [], "end_of_word_suffix": null}}', 'the end of a word is None'),
+    ('{"model": {"vocab": {}, "merges": [[3]], "end_of_word_suffix": "</w>"}}', 'must map|do not belong'),
+    ('{"model": {"vocab": [1], "merges": [], "end_of_word_suffix": "</w>"}}', 'must map each piece to its id'),
+], ids=range(6))
+def test_a_tokenizer_of_another_kind_is_refused_by_name(tmp_path, content, message):
+    (tmp_path / 'tokenizer.json').write_text(content)
+    with pytest.raises(UserError, match=f'tokenizer.json.*{message}'):
+        from_tokenizer_json(tmp_path / 'tokenizer.json')
