@@ -11,7 +11,7 @@ import re
 from gpt1_jax.data.tokenizer import END, SPECIALS, Tokenizer
 
 SUFFIX = '</w>'  # how the released vocabulary writes the end of a word
-_RUNS, _EACH = '-~/|', '!";?+,)(*[]}{_'  # data/text.py sets runs of one of these apart, of some spaCy each sign
+_RUNS, _EACH = '-~/|', '!";?+,)(*[]}{_'  # data/text.py sets runs of one of these apart; of some, spaCy each sign
 _LIGATURES = {'ﬀ': 'ff', 'ﬁ': 'fi', 'ﬂ': 'fl', 'ﬃ': 'ffi', 'ﬄ': 'ffl'}
 _UNITS = 'km|m|cm|mm|dm|nm|ha|ft|g|kg|mg|t|lb|oz|mph|kmh|pa|hpa|mb|kb|gb|tb|k'
 
@@ -114,7 +114,7 @@ def _normalizers(marks):
     steps = [  # A space first: `tokenizers` loses count where something is inserted before the first character.
         {'type': 'Prepend', 'prepend': ' '}, {'type': 'NFC'}, *(_replace(*pair) for pair in signs.items()),
         _spaces(*(_around(re.escape(c)) for c in _RUNS), _around(r'\.\.', r'\.')),
-        _spaces(*(f'(?<={re.escape(c)})|(?={re.escape(c)})' for c in _EACH)),
+        _spaces(*(f'(?<={sign})|(?={sign})' for sign in (*map(re.escape, _EACH), r'\p{So}'))),
         _replace(r'\s*\n\s*', ' \n '), _replace(r'[^\S\n]+', ' '), _replace(r'\A\s+', ' '), _replace(r'\s+\z', ''),
         *_english(), {'type': 'Lowercase'}]
     return steps + [_replace('(?<=[^ ])(?![^ ])', END)] * marks
