@@ -135,14 +135,14 @@ def _english():
             inside.setdefault(''.join(parts[i:]), set()).add(''.join(parts[:i]))
     alone = [text for text, parts in rules.items() if len(parts) == 1] + list(inside)
     opening = [text[1:] for text in alone if text[0] == "'" and len(text) > 1]
-    end, signs = '(?![^ ])', "[%=:&#<>$£€¥'`]"
+    end, signs = '(?![^ ])', "[:&#<>'`]"
     return [
         _spaces(f"(?<=[^ ])(?={signs}{end})(?<! ')(?<! (?i:{_any(closing)}))", f"(?<=[^ '])(?=''{end})"),
-        _spaces(rf"(?<=[^ ])(?='[sS]{end})", rf"(?<=[0-9])(?=(?i:{_UNITS}){end})",
+        _spaces(rf"(?<=[^ ])(?='[sS]{end})", rf"(?<=[0-9])(?=(?i:{_UNITS}|[%$£€¥]){end})",
                 r'(?<=[A-Za-z0-9])(?=[:<>=][A-Za-z])', r'(?<=[A-Za-z0-9][:<>=])(?=[A-Za-z])',
                 r'(?<=[a-z])(?=\.[A-Z])', r'(?<=[a-z]\.)(?=[A-Z])'),
         _spaces(rf"(?<=[^ .])(?=\.{end})(?<![ .][A-Za-z])(?<! (?i:{_any(abbreviations)}))"),
-        _spaces("(?<= [%=:&#<>$£€¥`])(?=[^ ])", "(?<= '')(?=[^ ])",
+        _spaces("(?<= [%=:&#<>$£€¥`])(?=[^ ])", "(?<= '')(?=[^ ])", r'(?<= US\$)(?=[^ ])', r'(?<= [CA]\$)(?=[^ ])',
                 f"(?<= ')(?=[^ '])(?!(?i:{_any(opening)}){end})"),
         *(_spaces(rf"(?<=(?i: {left}))(?=(?i:{re.escape(right)}){end})")
           for right, lefts in inside.items() for left in [f'(?:{_any(lefts)})']),

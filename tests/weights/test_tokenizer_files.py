@@ -1,4 +1,5 @@
 """tokenizer.json: what Hugging Face's libraries make of a vocabulary, against ours."""
+import functools
 import json
 import random
 import string
@@ -29,7 +30,7 @@ def loaded(files):
 
 @pytest.fixture(scope='module')
 def own():
-    return tokenizer.train([TEXT], merges=80)
+    return of_the_text()[0]
 
 
 @pytest.fixture(scope='module')
@@ -62,8 +63,8 @@ def test_a_trained_vocabulary_has_the_same_ids_for_its_text_split_or_not(own):
     expected = own.encode(TEXT)
     assert found.encode(words(TEXT)).ids == expected and found.encode(TEXT).ids == expected
     assert expected.count(own.newline_id) == 5 and own.unk_id not in expected
-    assert found.decode(expected[:9]) == own.decode(expected[:9]) == "the cat sat on the mat . mr. smith"[:len(
-        own.decode(expected[:9]))]
+    line = expected[:expected.index(own.newline_id)]
+    assert found.decode(line) == own.decode(line) and found.decode(line).startswith('the cat sat on the mat . mr.')
 
 
 def test_every_row_of_a_vocabulary_is_there_under_its_number(own, small):
@@ -71,7 +72,7 @@ def test_every_row_of_a_vocabulary_is_there_under_its_number(own, small):
         vocabulary = json.loads(tokenizer_files.files(ours, 64)['tokenizer.json'])['model']['vocab']
         assert sorted(vocabulary.values()) == list(range(ours.vocab_size))
     rows = tokenizer_files.files(small, 64)['vocab.json']
-    assert json.loads(rows) == vocabulary and vocabulary['sat</w>'] == 72 - 1 - 7
+    assert json.loads(rows) == vocabulary and vocabulary['do'] == 72 - 1 - 7
 
 
 def test_merges_are_recovered_as_they_were_published(small):
@@ -91,11 +92,14 @@ def test_specials_stand_where_section_3_3_puts_them(own):
 @settings(max_examples=300, deadline=None)
 @given(st.text(st.sampled_from('ab \n\t\r.,\'"-—…“!?$%&:;()5éﬁ▁日\0\u0308\u200b\u2028'), max_size=12))
 def test_no_text_is_too_odd(raw):
-    found = test_no_text_is_too_odd.found
-    assert all(0 <= i < 600 for i in found.encode(raw).ids)
+    ours, found = of_the_text()
+    assert all(0 <= i < ours.vocab_size for i in found.encode(raw).ids)
 
 
-test_no_text_is_too_odd.found = loaded(tokenizer_files.files(tokenizer.train([TEXT], merges=80), 64))
+@functools.cache
+def of_the_text():
+    ours = tokenizer.train([TEXT], merges=80)
+    return ours, loaded(tokenizer_files.files(ours, 64))
 
 
 @needs_published
