@@ -179,28 +179,28 @@ def _check(file, where, stated, n_head):
     names = {name.removeprefix(PREFIX): name for name in file.keys() if not re.fullmatch(MASKS, name)}
     slices = {name: file.get_slice(full) for name, full in names.items()}
     shapes = {name: tuple(found.get_shape()) for name, found in slices.items()}
-    for name, rank in {'tokens_embed.weight': 2, 'positions_embed.weight': 2, 'h.0.mlp.c_fc.weight': 2}.items():
+    for name, rank in {'tokens_embed.weight': 2, 'positions_embed.weight': 2, 'h.0.mlp.c_fc.bias': 1}.items():
         if len(shapes.get(name, ())) != rank:
             raise UserError(f'{where}: {name} ' + (f'has shape {shapes[name]}, must have {rank} dimensions'
                                                    if name in shapes else 'is missing'))
     depth = 1 + max(int(name.split('.')[1]) for name in names if re.fullmatch(r'h\.\d{1,9}\..*', name))
+    if depth > len(names):
+        raise UserError(f'{where}: has arrays of block {depth - 1:,}, but not of all before it')
     n_ctx, (vocab_size, n_embd) = shapes['positions_embed.weight'][0], shapes['tokens_embed.weight']
     sizes = {'vocab_size': vocab_size, 'n_ctx': n_ctx, 'n_embd': n_embd, 'n_layer': depth,
              'n_head': stated.get('n_head', n_head or HEADS)}
     for ours, name in SIZES.items():
         if stated.get(name, sizes[ours]) != sizes[ours]:
             raise UserError(f'{where}: the arrays say that {name} is {sizes[ours]}, {CONFIG} says {stated[name]}')
-    if depth > len(names):
-        raise UserError(f'{where}: has arrays of block {depth - 1:,}, but not of all before it')
     dropouts = {ours: stated[name] for ours, name in DROPOUTS.items() if name in stated}
     try:
-        model = imported.fields(sizes | dropouts | {'n_inner': shapes['h.0.mlp.c_fc.weight'][1]})
+        model = imported.fields(sizes | dropouts | {'n_inner': shapes['h.0.mlp.c_fc.bias'][0]})
     except UserError as error:
         raise UserError(f'{where}: {error}') from None
     wanted = layout.shapes(model)
-    for name in [*(wanted.keys() - names)][:1]:
+    for name in sorted(wanted.keys() - names)[:1]:
         raise UserError(f'{where}: {name} is missing')
-    for name in [*(names.keys() - wanted - {HEAD})][:1]:
+    for name in sorted(names.keys() - wanted - {HEAD})[:1]:
         raise UserError(f'{where}: {names[name]} is no array of a GPT-1 language model')
     for name, shape in (wanted | {HEAD: wanted['tokens_embed.weight']}).items():
         if name in names and shapes[name] != shape:

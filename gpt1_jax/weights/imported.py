@@ -41,9 +41,11 @@ def write(out, kind, model, read, tokenizer, paths):
     weights = hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()
     config = {'kind': 'pretrain', 'model': model, 'imported': {'from': kind, 'files': hashes},
               'fingerprint': {'tokens': None, 'tokenizer': tokenizer.fingerprint, 'weights': weights}}
+    workdir.check(out)
+    tree = layout.to_tree(model, read)  # before anything is written: it may be refused
     run = workdir.start(out, config, tokenizer)
     if STEP not in run.steps():
-        params = jax.tree.map(jnp.asarray, layout.to_tree(model, read))
+        params = jax.tree.map(jnp.asarray, tree)
         zero = jnp.zeros([], jnp.int32)
         writer = checkpoint.Writer(run.checkpoints)
         try:  # without moments: a run goes on from here with a fresh optimizer, as any `init_from`
