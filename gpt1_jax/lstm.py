@@ -22,7 +22,7 @@ import jax.numpy as jnp
 
 from gpt1_jax import dropout
 from gpt1_jax.errors import UserError, shown
-from gpt1_jax.model import WEIGHTS, Embedding
+from gpt1_jax.model import WEIGHTS, Cache, Embedding
 from gpt1_jax.sharding import constrain
 
 SCALE = 50  # 1 / 0.02, the deviation of the embedding's first values: see above
@@ -82,16 +82,20 @@ class Layer(nn.Module):
     config: LSTMConfig
 
     @nn.compact
-    def __call__(self, x, key):
-        """x: [B, L, D] -> [B, L, U]."""
+    def __call__(self, x, key, memory=None, real=None):
+        """x: [B, L, D] -> ([B, L, U], memory): (h, c), each [1, B, U], after the first real[b] tokens; see Cache."""
         c = self.config
         kernel = self.param('input_kernel', WEIGHTS, (1, x.shape[-1], 4, c.n_units))[0].astype(c.dtype)
         recurrent = self.param('recurrent_kernel', WEIGHTS, (1, c.n_units, 4, c.n_units))[0].astype(c.dtype)
         bias = self.param('bias', _initial_bias, (1, 4, c.n_units))[0].astype(c.dtype)
         # Everything but the recurrence itself is one product for all positions, time first as the scan wants it.
         projected = jnp.einsum('bld,dgu->lbgu', x, kernel) + bias[None, None]
-        h = recurrence(projected, constrain(recurrent, 'recurrent'), c.unroll)
-        return dropout.dropout(jnp.moveaxis(h, 0, 1), c.resid_dropout, key, 0, OUTPUT)
+        recurrent = constrain(recurrent, 'recurrent')
+        if memory is None:
+            h = recurrence(projected, recurrent, c.unroll)
+        else:
+            h, memory = continued(projected, recurrent, memory, real)
+        return dropout.dropout(jnp.moveaxis(h, 0, 1), c.resid_dropout, key, 0, OUTPUT), memory
 
 
 def _initial_bias(key, shape):
@@ -111,15 +115,35 @@ def recurrence(projected, kernel, unroll=1):
     return _forward(projected, kernel, unroll)[0]
 
 
+def continued(projected, kernel, memory, real):
+    """`recurrence` from a state on, without a gradient: ([L, B, U], the state after the first real[b] steps of row b).
+
+    memory: (h, c), each [1, B, U]. real: int[B].
+    """
+    def step(carry, at):
+        z, counts = at
+        h, c, _ = _step(carry, z, kernel)
+        return tuple(jnp.where(counts[:, None], new, old) for new, old in zip((h, c), carry)), h
+    counts = jnp.arange(len(projected))[:, None] < real[None]
+    memory, h = jax.lax.scan(step, tuple(state[0] for state in memory), (projected, counts))
+    return h, tuple(state[None] for state in memory)
+
+
+def _step(carry, z, kernel):
+    """(h, c) before, and what the inputs add to the gates -> (h, c, gates): see `recurrence`."""
+    h, c = carry
+    z = z + jnp.einsum('bu,ugv->bgv', h, kernel, preferred_element_type=jnp.float32)
+    i, f, o = (jax.nn.sigmoid(z[:, n]) for n in (0, 1, 3))
+    g = jnp.tanh(z[:, 2])
+    c = f * c + i * g
+    h = (o * jnp.tanh(c)).astype(h.dtype)
+    return h, c, jnp.stack([i, f, g, o], axis=1).astype(h.dtype)
+
+
 def _forward(projected, kernel, unroll):
     def step(carry, z):
-        h, c = carry
-        z = z + jnp.einsum('bu,ugv->bgv', h, kernel, preferred_element_type=jnp.float32)
-        i, f, o = (jax.nn.sigmoid(z[:, n]) for n in (0, 1, 3))
-        g = jnp.tanh(z[:, 2])
-        c = f * c + i * g
-        h = (o * jnp.tanh(c)).astype(h.dtype)
-        return (h, c), (h, c, jnp.stack([i, f, g, o], axis=1).astype(h.dtype))
+        h, c, gates = _step(carry, z, kernel)
+        return (h, c), (h, c, gates)
     zero = jnp.zeros_like(projected[0, :, 0])
     _, (h, c, gates) = jax.lax.scan(step, (zero, zero.astype(jnp.float32)), projected, unroll=unroll)
     return h, (kernel, h, c, gates)
@@ -156,16 +180,26 @@ class LSTM(nn.Module):
     config: LSTMConfig
 
     @nn.compact
-    def __call__(self, tokens, key=None):
+    def __call__(self, tokens, key=None, cache=None, real=None):
         """The layer's states, and the rows that the tied output layer multiplies them with.
 
         tokens: int[B, L], L at most n_ctx; ids from vocab_size on are specials. key: dropout.Key, or None without
-        dropout. Returns (hidden [B, L, D], Table); the Table's positions are [0, D].
+        dropout. Returns (hidden [B, L, D], Table); the Table's positions are [0, D]. cache, real: as GPT's; here the
+        state goes on without an end, whatever n_ctx is.
         """
         c = self.config
         if tokens.shape[1] > c.n_ctx:
             raise UserError(f'a sequence of {tokens.shape[1]} tokens is longer than the context, {c.n_ctx}')
         x, table = Embedding(c, name='embed')(tokens, key)
         layer = nn.remat(Layer, prevent_cse=False) if c.remat else Layer
-        h = layer(c, name='blocks')(constrain(x * SCALE, 'activations'), key)
-        return constrain(h, 'activations'), table
+        memory = None if cache is None else cache.memory
+        if cache is not None and real is None:
+            real = jnp.full(cache.length.shape, tokens.shape[1])
+        h, memory = layer(c, name='blocks')(constrain(x * SCALE, 'activations'), key, memory, real)
+        h = constrain(h, 'activations')
+        return (h, table) if cache is None else (h, table, Cache(memory, cache.length + real))
+
+    def empty_cache(self, B):
+        """The Cache of B rows before their first token: the state is zero."""
+        c = self.config
+        return Cache((jnp.zeros((1, B, c.n_units), c.dtype), jnp.zeros((1, B, c.n_units))), jnp.zeros(B, jnp.int32))

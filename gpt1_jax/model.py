@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from gpt1_jax import dropout
-from gpt1_jax.attention import causal_attention
+from gpt1_jax.attention import cached_attention, causal_attention
 from gpt1_jax.errors import UserError, shown
 from gpt1_jax.sharding import constrain, gathered
 
@@ -76,6 +76,16 @@ class Table(NamedTuple):
     positions: jax.Array
 
 
+class Cache(NamedTuple):
+    """What a backbone keeps of the tokens before, so that generating reads each once. GPT: keys and values.
+
+    memory: arrays [N, B, ...] that each layer reads its own slice of, (k, v) each [N, B, C, H, E]. length: int32[B],
+    tokens so far: the position of each row's next one, and where its key and value go.
+    """
+    memory: Any
+    length: jax.Array
+
+
 class Embedding(nn.Module):
     """Eq. 2, h_0 = U W_e + W_p, with the rows of W_e that are no words (specials) and W_p stored apart.
 
@@ -84,8 +94,8 @@ class Embedding(nn.Module):
     config: Any  # with vocab_size, n_special, n_positions, n_embd, embd_dropout, dtype: GPTConfig or LSTMConfig
 
     @nn.compact
-    def __call__(self, tokens, key):
-        """tokens: int[B, L] -> (float[B, L, D], Table)."""
+    def __call__(self, tokens, key, positions=None):
+        """tokens: int[B, L] -> (float[B, L, D], Table). positions: int[B, L], default 0 to L - 1 in each row."""
         c = self.config
         sizes = {'tokens': c.vocab_size, 'specials': c.n_special, 'positions': c.n_positions}
         rows, first = {}, 0
@@ -102,7 +112,11 @@ class Embedding(nn.Module):
             x = jnp.take(words, jnp.minimum(tokens, c.vocab_size - 1), axis=0)
             special = jnp.take(others, jnp.clip(tokens - c.vocab_size, 0, c.n_special - 1), axis=0)
             x = jnp.where((tokens >= c.vocab_size)[:, :, None], special, x)
-        return (x + table.positions[None, :tokens.shape[1]] if c.n_positions else x), table
+        if not c.n_positions:
+            return x, table
+        if positions is not None:
+            return x + jnp.take(table.positions, positions, axis=0, mode='clip'), table
+        return x + table.positions[None, :tokens.shape[1]], table
 
 
 class Attention(nn.Module):
@@ -110,13 +124,19 @@ class Attention(nn.Module):
     config: GPTConfig
 
     @nn.compact
-    def __call__(self, x, key, layer):
+    def __call__(self, x, key, layer, memory=None, positions=None):
+        """x: [B, L, D] -> ([B, L, D], memory). memory: (k, v), this layer's of Cache; positions: int[B, L], of x."""
         c = self.config
         heads = (3, c.n_head, c.n_embd // c.n_head)
         qkv = nn.DenseGeneral(heads, kernel_init=WEIGHTS, dtype=c.dtype, name='qkv')(x)
         q, k, v = jnp.moveaxis(qkv, 2, 0)
-        a = causal_attention(q, k, v, rate=c.attn_dropout, key=key, layer=layer)
-        return nn.DenseGeneral(c.n_embd, axis=(-2, -1), kernel_init=WEIGHTS, dtype=c.dtype, name='out')(a)
+        if memory is None:
+            a = causal_attention(q, k, v, rate=c.attn_dropout, key=key, layer=layer)
+        else:
+            rows = jnp.arange(len(x))[:, None]
+            memory = tuple(old.at[rows, positions].set(new) for old, new in zip(memory, (k, v)))
+            a = cached_attention(q, *memory, positions)
+        return nn.DenseGeneral(c.n_embd, axis=(-2, -1), kernel_init=WEIGHTS, dtype=c.dtype, name='out')(a), memory
 
 
 class MLP(nn.Module):
@@ -135,18 +155,18 @@ class Block(nn.Module):
     config: GPTConfig
 
     @nn.compact
-    def __call__(self, x, layer, key):
-        """x: [B, L, D], layer: uint32 scalar -> ([B, L, D], None), the pair that a scan wants."""
+    def __call__(self, x, layer, key, memory=None, positions=None):
+        """x: [B, L, D], layer: uint32 scalar -> ([B, L, D], memory), the pair that a scan wants; memory: see Cache."""
         c = self.config
 
         def norm(name):  # the two-pass variance of the released code; Flax's default epsilon is 1e-6
             return nn.LayerNorm(epsilon=1e-5, use_fast_variance=False, dtype=c.dtype, name=name)
 
-        a = Attention(c, name='attn')(x, key, layer)
+        a, memory = Attention(c, name='attn')(x, key, layer, memory, positions)
         n = norm('ln_1')(x + dropout.dropout(a, c.resid_dropout, key, layer, dropout.ATTENTION_OUT))
         m = MLP(c, name='mlp')(n)
         h = norm('ln_2')(n + dropout.dropout(m, c.resid_dropout, key, layer, dropout.MLP_OUT))
-        return constrain(h, 'activations'), None
+        return constrain(h, 'activations'), memory
 
 
 class GPT(nn.Module):
@@ -154,19 +174,36 @@ class GPT(nn.Module):
     config: GPTConfig
 
     @nn.compact
-    def __call__(self, tokens, key=None):
+    def __call__(self, tokens, key=None, cache=None, real=None):
         """The states of the last block, and the rows that the tied output layer multiplies them with.
 
         tokens: int[B, L], L at most n_ctx; ids from vocab_size on are specials. key: dropout.Key, or None without
         dropout. Returns (hidden [B, L, D], Table). Logits are `hidden @ rows.T`: see losses.
+
+        cache: the Cache of the tokens before these, at first `empty_cache`; length + real at most n_ctx in each row.
+        real: int[B], how many of the L tokens count, by default all; the others lie right of these and leave no trace.
+        With a cache it returns (hidden, Table, the Cache with these tokens).
         """
         c = self.config
         if tokens.shape[1] > c.n_ctx:
             raise UserError(f'a sequence of {tokens.shape[1]} tokens is longer than the context, {c.n_ctx}')
-        x, table = Embedding(c, name='embed')(tokens, key)
+        memory, positions = None, None
+        if cache is not None:
+            memory, positions = cache.memory, cache.length[:, None] + jnp.arange(tokens.shape[1])[None]
+        x, table = Embedding(c, name='embed')(tokens, key, positions)
         block = nn.remat(Block, prevent_cse=False) if c.remat else Block
-        blocks = nn.scan(block, variable_axes={'params': 0}, split_rngs={'params': True}, in_axes=(0, nn.broadcast),
-                         length=c.n_layer, unroll=min(c.unroll, c.n_layer))
+        blocks = nn.scan(block, variable_axes={'params': 0}, split_rngs={'params': True},
+                         in_axes=(0, nn.broadcast, 0, nn.broadcast), length=c.n_layer, unroll=min(c.unroll, c.n_layer))
         # Layer numbers are a scanned input: a mask depends on its layer, whichever way the layers are run.
-        x, _ = blocks(c, name='blocks')(constrain(x, 'activations'), jnp.arange(c.n_layer, dtype=jnp.uint32), key)
-        return x, table
+        x, memory = blocks(c, name='blocks')(constrain(x, 'activations'), jnp.arange(c.n_layer, dtype=jnp.uint32), key,
+                                             memory, positions)
+        if cache is None:
+            return x, table
+        # What lies beyond a row's length is hidden from its next token, and then overwritten by it.
+        return x, table, Cache(memory, cache.length + (tokens.shape[1] if real is None else real))
+
+    def empty_cache(self, B):
+        """The Cache of B rows before their first token."""
+        c = self.config
+        zeros = jnp.zeros((c.n_layer, B, c.n_ctx, c.n_head, c.n_embd // c.n_head), c.dtype)
+        return Cache((zeros, zeros), jnp.zeros(B, jnp.int32))
