@@ -176,6 +176,10 @@ class Tokenizer:
         text = b''.join(table[i] for i in ids).decode('utf-8', errors='replace')
         return re.sub(' *\n', '\n', text).rstrip(' ')
 
+    def ends_word(self, token: int) -> bool:
+        """Whether no later token changes what `decode` makes of the ids up to this one: it ends a word, or a line."""
+        return self._texts[token].endswith((b' ', b'\n'))
+
     def save(self, directory: str | os.PathLike) -> None:
         """Writes tokenizer.model and, last, tokenizer.json. Each appears complete or not at all."""
         directory = storage.path(directory)
