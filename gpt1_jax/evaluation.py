@@ -29,16 +29,9 @@ def evaluate_run(this: workdir.Run, split, data_dir=None, selection='best', scor
     `predict` said already, {(split, step): scores}, added to. details: further fields of the rows. A split without
     labels gives predictions alone.
     """
-    config = this.config
-    if config['kind'] != 'finetune':
-        raise UserError(f'{this.path}: not a fine-tuned run')
+    config = check(this)
     if selection not in SELECTIONS:
         raise UserError(f'selection {selection!r} is none of {", ".join(SELECTIONS)}')
-    try:
-        given = config['data'] if isinstance(config.get('data'), dict) else {}
-        rules.validate(config, NEEDED | {f'data.{name}': rule for name, rule in SINCE.items() if name in given})
-    except UserError as error:
-        raise UserError(f'{this.path / "config.json"}: {error}') from None
     task, tokenizer, mesh = tasks.of(config), this.tokenizer(), sharding.make_mesh()
     rows.check_split(task, split)
     data, directory = config['data'], data_dir or config['data']['dir']
@@ -83,6 +76,19 @@ def evaluate_run(this: workdir.Run, split, data_dir=None, selection='best', scor
     return lines
 
 
+def check(this: workdir.Run):
+    """The config of a fine-tuned run. UserError where it is none, or lacks a field that is needed."""
+    config = this.config
+    if config['kind'] != 'finetune':
+        raise UserError(f'{this.path}: not a fine-tuned run')
+    try:
+        given = config['data'] if isinstance(config.get('data'), dict) else {}
+        rules.validate(config, NEEDED | {f'data.{name}': rule for name, rule in SINCE.items() if name in given})
+    except UserError as error:
+        raise UserError(f'{this.path / "config.json"}: {error}') from None
+    return config
+
+
 def compute(task, gold, scores):
     """{metric: fraction} of a task's metrics; F1 counts its positive label."""
     return metrics.compute(task.metrics, gold, scores,
@@ -92,17 +98,9 @@ def compute(task, gold, scores):
 def predict(task, model, mesh, params, encoded, size, sizes):
     """What the model says of every row, in order: logits float[n, labels or choices], or of a score float[n, 1].
 
-    A score by soft bins is their expected value, as released (utils.py 25-36). encoded: list of inputs.Encoded; size:
-    rows at once; sizes: batches.Sizes.
+    A score by soft bins is their expected value, as released (utils.py 25-36). Arguments: as of `logits`.
     """
-    devices = mesh.shape['data'] * mesh.shape['fsdp']
-    size, outputs = -(-size // devices) * devices, None
-    for indices, batch in batches.eval_batches(encoded, size, sizes):
-        placed = sharding.place(lambda rows: {name: batch[name][rows] for name in ('tokens', 'extract', 'present')},
-                                size, mesh)
-        logits = np.asarray(_logits(model, mesh)(params, placed))
-        outputs = np.zeros((len(encoded), logits.shape[1]), np.float32) if outputs is None else outputs
-        outputs[indices] = logits[:len(indices)]
+    outputs = logits(model, mesh, params, encoded, size, sizes)
     if task.score is None:
         return outputs
     low, high = task.score
@@ -110,6 +108,20 @@ def predict(task, model, mesh, params, encoded, size, sizes):
         return low + (high - low) * outputs
     shares = np.exp(outputs - outputs.max(axis=1, keepdims=True))
     return (shares @ (low + np.arange(shares.shape[1])) / shares.sum(axis=1))[:, None]
+
+
+def logits(model, mesh, params, encoded, size, sizes):
+    """The task model's outputs, float32[n, C], in the rows' order. encoded: list of inputs.Encoded; size: rows at once;
+    sizes: batches.Sizes."""
+    devices = mesh.shape['data'] * mesh.shape['fsdp']
+    size, outputs = -(-size // devices) * devices, None
+    for indices, batch in batches.eval_batches(encoded, size, sizes):
+        placed = sharding.place(lambda rows: {name: batch[name][rows] for name in ('tokens', 'extract', 'present')},
+                                size, mesh)
+        found = np.asarray(_logits(model, mesh)(params, placed))
+        outputs = np.zeros((len(encoded), found.shape[1]), np.float32) if outputs is None else outputs
+        outputs[indices] = found[:len(indices)]
+    return outputs
 
 
 def task_model(task, sizes, classifier_dropout):

@@ -14,7 +14,7 @@ def open_pretrained(path):
     """The workdir.Run of a pretrained run. UserError when there is none, or a fine-tuned one."""
     run = workdir.load(path)
     if run.config['kind'] != 'pretrain':
-        raise UserError(f'{path}: is a fine-tuned run; scoring text wants a pretrained one')
+        raise UserError(f'{path}: is a fine-tuned run; scoring and generating text want a pretrained one')
     return run
 
 

@@ -45,7 +45,8 @@ def _task(spec):
         spec.metrics or custom_spec.METRICS[target][:2 if spec.score else 1], splits, read, files,
         unlabelled=unlabelled, segments=tuple(map(len, spec.segments)),
         cut=spec.texts.index(spec.cut) if spec.cut else None,
-        score=whole or None, squared=spec.squared, positive=labels.index(spec.positive) if spec.positive else 1)
+        score=whole or None, squared=spec.squared, positive=labels.index(spec.positive) if spec.positive else 1,
+        n_texts=len(spec.texts), read_file=functools.partial(_read_file, spec))
 
 
 def _read(spec, path, split, skipped):
@@ -62,6 +63,17 @@ def _read(spec, path, split, skipped):
         raise UserError(f'{path}: {len(found)} rows leave none for train beside '
                         f'config.custom.dev_fraction = {spec.dev_fraction}')
     return dev if split == 'dev' else train
+
+
+def _read_file(spec, path, skipped=None):
+    """The examples of a file with the columns of the set's, labels aside: see Task.read_file."""
+    if spec.format == 'jsonl' and not str(path).endswith('.jsonl'):
+        raise UserError(f'{path}: the files of {spec.name} are JSON lines, must end in .jsonl')
+    needed = (*spec.texts, *spec.choices, *filter(None, (spec.id,)))
+    layouts = [spec.columns, tuple(column for column in spec.columns if column != spec.label)]
+    columns = tables.layout(path, needed, layouts, spec.quoting, spec.delimiter)
+    rows = tables.read(path, needed, columns, spec.quoting, spec.delimiter)
+    return reading.collect(rows, lambda row_id, row: _example(spec, row_id, row, False), str(path), skipped=skipped)
 
 
 def divide(examples: list[Example], fraction: float, seed: int) -> tuple[list[Example], list[Example]]:

@@ -43,6 +43,9 @@ class Task:
                 the prediction (STS-B).
     positive:   index of the label that F1 counts.
     groups:     first parts of ids ('middle' of 'middle/12.txt/0') whose rows are reported on their own, too.
+    n_texts:    how many texts an example has.
+    read_file:  (path, skipped=None) -> examples of one file in the layout of the set's own, wherever it is and whether
+                or not it has labels, which are not read; errors as of `read`. None where there is no such layout.
     """
     name: str
     head: str
@@ -58,3 +61,5 @@ class Task:
     squared: bool = False
     positive: int = 1
     groups: tuple[str, ...] = ()
+    n_texts: int = 1
+    read_file: Callable[..., list[Example]] | None = None

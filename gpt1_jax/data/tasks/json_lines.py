@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Iterable
 
 from gpt1_jax import storage
-from gpt1_jax.data.tasks import reading, tfds_source
+from gpt1_jax.data.tasks import reading, tables, tfds_source
 from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.data.tasks.reading import Row, RowFault
 from gpt1_jax.errors import UserError, shown
@@ -61,6 +61,27 @@ def wrong_with(row, n_texts: int, n_choices: int, n_labels: int) -> str | None:
     return None
 
 
+def read_file(path, task: Task, skipped: list[str] | None = None) -> list[Example]:
+    """The examples of any task as {"texts": [...]} lines, with "choices" where the task has them, and "id", by default
+    the row's number from 0. Labels are not read. Errors and `skipped` as of Task.read."""
+    most = len(task.labels) if task.head == 'choice' else 0
+
+    def listed(fields, name):
+        value = fields.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(text, str) and text.strip() for text in value):
+            raise RowFault(f'{name} is not a list of non-empty strings')
+        return tuple(value)
+
+    def make(row_id, fields):
+        texts, choices = listed(fields, 'texts'), listed(fields, 'choices')
+        if len(texts) != task.n_texts:
+            raise RowFault(f'{len(texts)} texts, expected {task.n_texts}')
+        if not (2 if most else 0) <= len(choices) <= most:
+            raise RowFault(f'{len(choices)} choices, expected {f"2 to {most}" if most > 2 else most}')
+        return Example(reading.row_id(fields, 'id', row_id), texts, choices)
+    return reading.collect(tables.read(path), make, str(path), skipped=skipped)
+
+
 def task(name: str, head: str, labels: tuple[str, ...], splits: tuple[str, ...], n_texts: int, n_choices: int) -> Task:
     """The Task over '{name}_{split}.jsonl' in a directory."""
     def files(directory, split_name):
@@ -73,4 +94,4 @@ def task(name: str, head: str, labels: tuple[str, ...], splits: tuple[str, ...],
     def read_split(directory, split_name, skipped=None):
         return read(files(directory, split_name)[0], n_texts, n_choices, len(labels), skipped)
 
-    return Task(name, head, labels, ('accuracy',), splits, read_split, files)
+    return Task(name, head, labels, ('accuracy',), splits, read_split, files, n_texts=n_texts)

@@ -30,12 +30,14 @@ def part(dev: bool, stories: list[Row]) -> list[Row]:
 
 
 def _make(split, row_id, fields):
+    right = reading.label(reading.field(fields, RIGHT), STORY_CLOZE.labels) if split.labelled else None
     return Example(row_id, (reading.field(fields, 'context'),), tuple(reading.field(fields, name) for name in ENDINGS),
-                   reading.label(reading.field(fields, RIGHT), STORY_CLOZE.labels))
+                   right)
 
 
 def _official(paths, split):
-    for where, row_id, fields in tables.read(paths[0], (ID, *SENTENCES, *ENDINGS, RIGHT), quoted=True, delimiter=','):
+    needed = (ID, *SENTENCES, *ENDINGS, *((RIGHT,) if split.labelled else ()))
+    for where, row_id, fields in tables.read(paths[0], needed, quoted=True, delimiter=','):
         try:
             if isinstance(fields, RowFault):
                 raise fields
@@ -43,6 +45,12 @@ def _official(paths, split):
             yield Row(where, reading.field(fields, ID), fields | {'context': context})
         except RowFault as fault:
             yield Row(where, row_id, fault)
+
+
+def _read_file(path, skipped=None):
+    split = Split((), 0, labelled=False)
+    return reading.collect(_official([path], split), lambda row_id, fields: _make(split, row_id, fields), path,
+                           skipped=skipped)
 
 
 def _prepared(directory, split):
@@ -63,4 +71,4 @@ STORY_CLOZE = reading.two_sources(
      'dev': Split(('cloze_test_val__spring2016*.csv',), DEV, ('story_cloze/2016:validation',),
                   part=functools.partial(part, True)),
      'test': Split(('cloze_test_test__spring2016*.csv',), STORIES, ('story_cloze/2016:test',))},
-    official=_official, prepared=_prepared, make=_make)
+    official=_official, prepared=_prepared, make=_make, read_file=_read_file)

@@ -59,7 +59,8 @@ def _make(split, row_id, fields):
         raise RowFault(f'{len(options) if isinstance(options, list) else "no"} options, expected {len(LETTERS)}')
     choices = tuple(reading.field({f'option {letter}': option}, f'option {letter}')
                     for letter, option in zip(LETTERS, options))
-    return Example(row_id, (article, question), choices, reading.label(reading.field(fields, 'answer'), LETTERS))
+    right = reading.label(reading.field(fields, 'answer'), LETTERS) if split.labelled else None
+    return Example(row_id, (article, question), choices, right)
 
 
 def _official(paths, split):
@@ -75,9 +76,20 @@ def _official(paths, split):
         if not isinstance(passage, dict):
             yield Row(path, name, RowFault(f'{type(passage).__name__}, expected an object'))
             continue
+        if not split.labelled and isinstance(passage.get('questions'), list):
+            passage['answers'] = [None] * len(passage['questions'])
         # The release calls its files 12.txt, and the passage in it middle12.txt, as TFDS does.
         own = passage.get('id')
         yield from questions(path, level, own if isinstance(own, str) and own else name, passage)
+
+
+def _read_file(path, skipped=None):
+    """Of one passage, or of all that a folder and those under it hold; ids begin with the passage's folder."""
+    path, split = pathlib.Path(path), Split((), 0, labelled=False)
+    with about(path):
+        paths = [path] if not path.is_dir() else sorted(path.rglob('*.txt'), key=lambda one: by_number(str(one)))
+    return reading.collect(_official(paths, split), lambda row_id, fields: _make(split, row_id, fields), str(path),
+                           skipped=skipped)
 
 
 def _prepared(directory, split):
@@ -92,4 +104,5 @@ RACE = reading.two_sources(
     'race', 'choice', LETTERS, ('accuracy',),
     {name: Split((name,), rows, tuple(f'race/{level}:{name}' for level in LEVELS))
      for name, rows in (('train', 87866), ('dev', 4887), ('test', 4934))},
-    official=_official, prepared=_prepared, make=_make, find=files, segments=(2,), cut=0, groups=LEVELS)
+    official=_official, prepared=_prepared, make=_make, find=files, segments=(2,), cut=0, groups=LEVELS,
+    n_texts=2, read_file=_read_file)

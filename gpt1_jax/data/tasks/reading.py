@@ -161,6 +161,14 @@ def field(fields: dict, name: str) -> str:
     return value
 
 
+def row_id(fields: dict, column: str | None, default: str) -> str:
+    """fields[column], a text or a whole number; the default where there is no such column."""
+    if column not in fields:
+        return default
+    number = isinstance(fields[column], int) and not isinstance(fields[column], bool)
+    return str(fields[column]) if number else field(fields, column)
+
+
 def label(value: str, labels: tuple[str, ...]) -> int:
     """The index of a label's name. RowFault where it is none of them."""
     if value not in labels:

@@ -38,6 +38,18 @@ def read(path, needed=(), columns=(), quoted=False, delimiter='\t') -> Iterator[
         yield Row(f'{path}: row {number}', str(position), fields)
 
 
+def layout(path, needed, layouts, quoted=False, delimiter='\t') -> tuple[str, ...]:
+    """What `read` wants as `columns` of a file that may have a header or not: () where its first row names all that are
+    needed, else the first of the layouts with as many columns as that row."""
+    if str(path).endswith('.jsonl'):
+        return ()
+    lines = reading.decoded_lines(path)
+    first = next(_quoted(path, lines, delimiter), (0, ()))[1] if quoted else next(lines).split(delimiter)
+    if {*needed} <= {name.strip() for name in first}:
+        return ()
+    return next((tuple(columns) for columns in layouts if columns and len(columns) == len(first)), ())
+
+
 def _quoted(path, lines, delimiter):
     reader = csv.reader((line + '\n' for line in lines), delimiter=delimiter, strict=True)
     try:
@@ -98,8 +110,17 @@ def table_task(name: str, head: str, labels: tuple[str, ...], metrics: tuple[str
                     without_label if number == -1 and without_label else str(number))
             yield Row(where, place, fields if split.labelled else fields | {split.id_column: place})
 
+    def read_file(path, skipped=None):
+        own = [split.columns for split in splits.values()]
+        layouts = own + [tuple(column for column in columns if column != label) for columns in own]
+        ids = next((split.id_column for split in splits.values() if split.id_column), None)
+        rows = read(path, texts, layout(path, texts, layouts))
+        return reading.collect(rows, lambda row_id, fields: Example(
+            reading.row_id(fields, ids, row_id), tuple(reading.field(fields, column) for column in texts)), path,
+            skipped=skipped)
+
     return reading.two_sources(name, head, labels, metrics, splits, official=official, prepared=prepared, make=make,
-                               score=score)
+                               score=score, n_texts=len(texts), read_file=read_file)
 
 
 def _value(text, score):

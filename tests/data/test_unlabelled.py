@@ -1,0 +1,136 @@
+"""Rows to be answered: from files in each task's own layout, with labels or without, and from JSON lines."""
+import json
+
+import official
+import pytest
+
+from gpt1_jax.data import tasks
+from gpt1_jax.data.tasks import custom, unlabelled
+from gpt1_jax.data.tasks.example import Example
+from gpt1_jax.errors import UserError
+
+PAIRS, PAIR = official.PAIRS, ('sentence1', 'sentence2')
+FIVE = {'name': 'five', 'files': {'train': 'train.csv', 'dev': 'dev.csv'}, 'segments': [['passage', 'question']],
+        'choices': ['a', 'b', 'c'], 'label': 'answer', 'answer': 'letter', 'id': 'id'}
+FIVE_EXAMPLES = [Example('q1', ('It sat, then left.', 'Where?'), ('mat', 'tree', 'hill')),
+                 Example('q2', ('Dogs ran.', 'Who ran?'), ('cats', 'dogs'))]
+
+
+def read(name, path, skipped=None):
+    return unlabelled.read(tasks.get(name), path, skipped)
+
+
+@pytest.mark.parametrize('name, header, row, ids', [
+    ('cola', None, lambda i, p: ('gj04', p[4], '', p[0]), False),          # as train.tsv and dev.tsv
+    ('cola', ('index', 'sentence'), lambda i, p: (i + 7, p[0]), True),     # as test.tsv
+    ('sst2', ('sentence', 'label'), lambda i, p: (p[0], p[4]), False),
+    ('sst2', ('sentence',), lambda i, p: p[:1], False),
+    ('mnli', ('index', 'other', *PAIR, 'gold_label'), lambda i, p: (i + 7, 'x', *p[:2], 'hidden'), True),
+    ('snli', ('gold_label', *PAIR), lambda i, p: ('-', *p[:2]), False),    # no annotators need agree
+    ('scitail', None, lambda i, p: (*p[:2], 'neutral'), False), ('scitail', None, lambda i, p: p[:2], False),
+    ('scitail', ('premise', 'hypothesis'), lambda i, p: p[:2], False),
+    ('mrpc', ('Quality', '#1 ID', '#2 ID', '#1 String', '#2 String'), lambda i, p: (p[4], 1, 2, *p[:2]), False),
+    ('qqp', ('id', 'question1', 'question2'), lambda i, p: (i + 7, *p[:2]), True),
+    ('stsb', ('index', *PAIR, 'score'), lambda i, p: (i + 7, *p[:2], p[3]), True)])
+def test_a_table_needs_no_more_than_the_texts(tmp_path, name, header, row, ids):
+    path = official.tsv(tmp_path / 'rows', [row(i, pair) for i, pair in enumerate(PAIRS)], header)
+    n = tasks.get(name).n_texts
+    assert read(name, path) == [Example(str(i + 7 * ids), pair[:n]) for i, pair in enumerate(PAIRS)]
+
+
+def test_stories_need_no_right_ending(tmp_path):
+    stories = official.STORIES
+    labelled = official.story_cloze(tmp_path / 'labelled.csv')
+    lines = labelled.read_text().splitlines()
+    (tmp_path / 'not.csv').write_text('\n'.join(line.rpartition(',')[0] for line in lines))
+    found = read('story_cloze', labelled)
+    assert found == read('story_cloze', tmp_path / 'not.csv') and len(found) == len(stories)
+    assert found[3] == Example('id-3', (' '.join(stories[3][:4]),), stories[3][4:6])
+
+
+@pytest.mark.filterwarnings('ignore:.*the published set has')
+def test_a_passage_or_a_folder_of_them_needs_no_answers(tmp_path):
+    official.race(tmp_path / 'RACE', 'test')
+    whole = read('race', tmp_path / 'RACE' / 'test')
+    labelled = tasks.get('race').read(tmp_path / 'RACE', 'test', [])
+    assert sorted(e.id for e in whole) == sorted(e.id for e in labelled) and {e.label for e in whole} == {None}
+    assert {e.id: (e.texts, e.choices) for e in whole} == {e.id: (e.texts, e.choices) for e in labelled}
+    passage = official.PASSAGES['middle'][0]
+    path = tmp_path / 'one.txt'
+    path.write_text(json.dumps({name: passage[name] for name in ('article', 'questions', 'options')}))
+    one = read('race', path)
+    assert [e.texts[1] for e in one] == [question.strip() for question in passage['questions']]
+    assert [e.id for e in one] == [f'{tmp_path.name}/one.txt/{i}' for i in range(3)]
+
+
+def test_a_set_of_your_own_by_its_columns(tmp_path):
+    (tmp_path / 'new.csv').write_text('id,passage,question,a,b,c\nq1,"It sat, then left.",Where?,mat,tree,hill\n'
+                                      'q2,Dogs ran.,Who ran?,cats,dogs,\n')
+    task = custom.task(FIVE)
+    assert unlabelled.read(task, tmp_path / 'new.csv') == FIVE_EXAMPLES
+    # The label's column may be there; a file without a header has the columns that config.custom.columns names.
+    names = ['id', 'passage', 'question', 'a', 'b', 'c', 'answer']
+    task = custom.task(FIVE | {'columns': names, 'format': '|', 'quoting': False})
+    for cells in (['q2', 'Dogs ran.', 'Who ran?', 'cats', 'dogs', '', 'nobody knows'],
+                  ['q2', 'Dogs ran.', 'Who ran?', 'cats', 'dogs', '']):
+        (tmp_path / 'bare').write_text('|'.join(cells) + '\n')
+        assert unlabelled.read(task, tmp_path / 'bare') == FIVE_EXAMPLES[1:]
+
+
+@pytest.mark.parametrize('fields', [{}, {'format': 'jsonl', 'files': {'train': 'a.jsonl', 'dev': 'b.jsonl'}}])
+def test_json_lines_by_columns_and_by_texts(tmp_path, fields):
+    task = custom.task(FIVE | fields)
+    columns = [{'id': e.id, 'passage': e.texts[0], 'question': e.texts[1], **dict(zip('abc', (*e.choices, '')))}
+               for e in FIVE_EXAMPLES]
+    texts = [{'id': e.id, 'texts': e.texts, 'choices': e.choices, 'label': 'unread'} for e in FIVE_EXAMPLES]
+    for records in (columns, texts):
+        path = tmp_path / 'new.jsonl'
+        path.write_text(''.join(json.dumps(record) + '\n' for record in records))
+        assert unlabelled.read(task, path) == FIVE_EXAMPLES
+
+
+def test_json_lines_of_a_published_set(tmp_path):
+    path = tmp_path / 'new.jsonl'
+    path.write_text('{"texts": ["A.", "B."], "id": 5}\n{"texts": ["C.", "D."]}\n')
+    assert read('rte', path) == [Example('5', ('A.', 'B.')), Example('1', ('C.', 'D.'))]
+    path.write_text('{"sentence1": "A.", "sentence2": "B.", "index": 5}\n')
+    assert read('rte', path) == [Example('5', ('A.', 'B.'))]
+    path.write_text('{"texts": ["A."], "choices": ["B.", "C."]}\n')
+    assert read('cloze', path) == [Example('0', ('A.',), ('B.', 'C.'))]
+
+
+@pytest.mark.parametrize('name, ending, text, message', [
+    ('rte', 'tsv', 'index\tsentence1\tsentence2\n0\tA.\tB.\n1\tA.\t \n', 'row 3: sentence2 is empty'),
+    ('rte', 'tsv', 'index\tsentence1\tsentence2\n0\tA.\n', 'row 2: 2 columns, expected 3'),
+    ('rte', 'tsv', 'index\tsentence1\tsentence2\n0\tA.\tB.\n0\tC.\tD.\n', "row 3: id '0' stands twice"),
+    ('rte', 'tsv', 'index\tpremise\thypothesis\n0\tA.\tB.\n', "no column 'sentence1'"),
+    ('cola', 'tsv', 'A sentence alone.\n', "no column 'sentence'"), ('rte', 'tsv', '', 'empty'),
+    ('rte', 'jsonl', '{"texts": ["A."]}\n', 'row 1: 1 texts, expected 2'),
+    ('rte', 'jsonl', '{"texts": ["A.", "B."]}\n{"texts": ["A.", 1]}\n', 'row 2: texts is not a list of non-empty'),
+    ('rte', 'jsonl', '{"texts": ["A.", "B."], "choices": ["C.", "D."]}\n', 'row 1: 2 choices, expected 0'),
+    ('race', 'jsonl', '{"texts": ["A.", "B."], "choices": ["C."]}\n', 'row 1: 1 choices, expected 2 to 4'),
+    ('cloze', 'jsonl', '{"texts": ["A."]}\n', 'row 1: 0 choices, expected 2'),
+    ('rte', 'jsonl', '{"texts": ["A.", "B."], "id": null}\n', 'row 1: no id'),
+    ('rte', 'jsonl', '{"texts": \n', 'row 1: not JSON'), ('rte', 'jsonl', '[1]\n', 'row 1: list, expected an object'),
+    ('race', 'txt', '{"article": "A.", "questions": ["B?"], "options": [["C.", "D."]]}', 'question 1: 2 options, exp'),
+    ('cloze', 'tsv', 'A.\tB.\n', 'rows of cloze are JSON lines')])
+def test_a_bad_row_is_named_with_its_file(tmp_path, name, ending, text, message):
+    path = tmp_path / f'new.{ending}'
+    path.write_text(text)
+    with pytest.raises(UserError) as caught:
+        read(name, path)
+    assert str(caught.value).startswith(f'{path}: {message}')
+
+
+def test_bad_rows_may_be_left_out(tmp_path):
+    path = tmp_path / 'new.jsonl'
+    path.write_text('{"texts": ["A.", "B."]}\n{"texts": ["A."]}\n{"texts": ["C.", "D."]}\n')
+    skipped = []
+    assert [e.id for e in read('rte', path, skipped)] == ['0', '2']
+    assert skipped == [f'{path}: row 2: 1 texts, expected 2']
+
+
+def test_a_missing_file_is_named(tmp_path):
+    for name, file in (('rte', 'a.tsv'), ('race', 'a.txt'), ('story_cloze', 'a.csv'), ('rte', 'a.jsonl')):
+        with pytest.raises(UserError, match=f'{file}: no such file'):
+            read(name, tmp_path / file)
