@@ -2,8 +2,11 @@
 
 sampling.py has the tokens, data/tokenizer.py their text: lower-case words, punctuation set off by spaces.
 """
+import zlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from gpt1_jax import sampling
 from gpt1_jax.errors import UserError, shown
@@ -39,7 +42,7 @@ def generate(model, params, mesh, tokenizer, prompts: Sequence[str], tokens: int
     n = len(encoded) * samples
     ids, texts, shown_up_to, reasons = [[] for _ in range(n)], [''] * n, [0] * n, [None] * n
     source = sampling.tokens(model, params, mesh, [ids for ids in encoded for _ in range(samples)], how,
-                             list(range(samples)) * len(encoded))
+                             [stream(ids, sample) for ids in encoded for sample in range(samples)])
     for place in range(tokens if n else 0):
         for i, token in enumerate(next(source).tolist()):
             if reasons[i]:
@@ -60,6 +63,11 @@ def generate(model, params, mesh, tokenizer, prompts: Sequence[str], tokens: int
             break
     found = [Continuation(*parts) for parts in zip(ids, texts, reasons)]
     return [found[first:first + samples] for first in range(0, n, samples)]
+
+
+def stream(ids: Sequence[int], sample: int) -> int:
+    """The number of a sample's random numbers: that of another prompt is another, whatever else is in the batch."""
+    return zlib.crc32(np.array([sample, *ids], '<i4').tobytes())
 
 
 def encode(tokenizer, prompts: Sequence[str]) -> list[list[int]]:

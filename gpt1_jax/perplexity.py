@@ -2,12 +2,16 @@
 
     python -m gpt1_jax.perplexity --init_from=runs/gpt1 --text=books/valid
     python -m gpt1_jax.perplexity --init_from=runs/gpt1 --tokens=runs/gpt1/tokens --split=valid --stride=64
+    python -m gpt1_jax.perplexity --init_from=runs/gpt1 --sentence='The cat sat on the mat.'
 
 The text is one stream, as in pretraining: each document's tokens and one line break. A window is n_ctx tokens and, one
 place on, their n_ctx targets; windows begin every `stride` tokens. The first one scores all its targets, which is all
 but the text's first token; each other one its last `stride`, each of them after n_ctx - stride + 1 tokens at least.
-With stride = n_ctx, the default, that is pretraining's validation perplexity, here over all of the text.
+With stride = n_ctx, the default, that is pretraining's validation perplexity, here over all of the text. A sentence
+is scored as it is, no line break follows it, and each token's log-probability is printed; --per_token=FILE writes them
+as JSON lines, of any text.
 """
+import collections
 import math
 import time
 
@@ -25,42 +29,49 @@ NOTE = ("note: the paper's 18.4 is per token of the published vocabulary on Book
 
 
 def evaluate(init_from, text=None, tokens=None, split='valid', step=None, stride=None, tokens_per_batch=4096,
-             text_field='text', path=None):
+             text_field='text', path=None, sentence=None, each=None):
     """The perplexity of a pretrained run on text, or on a split of prepared tokens; appends to results.jsonl, returns
     the row.
 
     text:   a spec or several, see data/corpus.py. tokens: a prepared directory, of the run's vocabulary, and its split.
     step:   a saved update; default the latest. stride: from 1 to n_ctx, the default.
     path:   of results.jsonl; default the run's.
+    sentence: a text itself, instead of `text`. each: called with `token_rows`: every token's log-probability.
     The row has the perplexity per token as 'value'; 'per_word', a word being what white space separates; and
     'bits_per_byte' of the documents' UTF-8. Both are over all words and bytes of the text, and None for tokens, which
     no longer know them. Letter case and the kind of white space cost nothing: the vocabulary drops them.
     UserError for a mistake in any of these.
     """
-    if bool(text) == bool(tokens):
-        raise UserError('give either --text=FILES or --tokens=DIR')
+    if sum(map(bool, (text, tokens, sentence is not None))) != 1:
+        raise UserError('give either --text=FILES or --tokens=DIR or --sentence=TEXT')
     results.check(path)
     run, started = scoring.open_pretrained(init_from), time.perf_counter()
     step, tokenizer, mesh, n_ctx = run.step(step), run.tokenizer(), sharding.make_mesh(), run.config['model']['n_ctx']
     stride = n_ctx if stride is None else stride
     if not 1 <= stride <= n_ctx:
         raise UserError(f'stride = {stride}, must be from 1 to the context, {n_ctx}')
-    if text:
+    if sentence is not None:
+        ids, counts, files = np.array(tokenizer.encode(sentence), np.int32), _counts(sentence), {}
+        _check_length(len(ids))
+    elif text:
         ids, counts = stream(tokenizer, text, text_field)
         files = results.file_hashes([source for source in corpus.sources(text) if corpus.is_file(source)])
     else:
         ids, counts, files = _prepared(tokens, split, tokenizer)
     model, params = scoring.restore(run, step, mesh)
-    nats, scored = score(model, params, mesh, ids, stride, tokens_per_batch)
+    logs = scoring.by_token(model, params, mesh, ids, stride, tokens_per_batch)
+    nats, scored = -float(logs.sum()), len(logs)
+    if each is not None:
+        each(token_rows(tokenizer, ids, logs))
     row = {
         'kind': 'perplexity', 'task': 'perplexity', 'split': split if tokens else None, 'n': scored,
         'metric': 'perplexity', 'value': _exp(nats / scored),
-        'per_word': _exp(nats / counts['words']) if text else None,
-        'bits_per_byte': nats / math.log(2) / counts['bytes'] if text else None,
+        'per_word': None if tokens else _exp(nats / counts['words']),
+        'bits_per_byte': None if tokens else nats / math.log(2) / counts['bytes'],
         'n_ctx': n_ctx, 'stride': stride, **counts, 'tokens': len(ids),
         'unknown': int(np.count_nonzero(ids == tokenizer.unk_id)), 'step': step, 'run': str(run.path),
         'digest': checkpoint.params_digest(checkpoint.read_meta(run.checkpoints, step)), 'files': files,
-        'text': text or str(tokens), 'seconds': round(time.perf_counter() - started, 1),
+        'text': sentence or text or str(tokens), 'seconds': round(time.perf_counter() - started, 1),
         'device': jax.devices()[0].device_kind, **results.versions()}
     results.append_new(path or run.results, [row])
     return row
@@ -71,39 +82,29 @@ def stream(tokenizer, spec, text_field='text'):
 
     UserError where there are less than two tokens of text.
     """
-    found, counts = [], {'documents': 0, 'words': 0, 'bytes': 0}
+    found, counts = [], collections.Counter()
     for document in corpus.documents(spec, text_field):
         ids = tokenizer.encode(document.text)
-        counts['documents'] += 1
-        counts['words'] += len(document.text.split())
-        counts['bytes'] += len(document.text.encode('utf-8', 'surrogatepass'))
+        counts.update(_counts(document.text))
         if ids:  # a blank document ends in no line break
             found.append(np.array([*ids, tokenizer.newline_id], np.int32))
-    n = sum(map(len, found)) - len(found)
-    if n < 2:
-        raise UserError(f'the text has {n} token(s): at least two are needed, one to predict and one before it')
-    return np.concatenate(found), counts
+    _check_length(sum(map(len, found)) - len(found))
+    return np.concatenate(found), dict(counts)
 
 
 def score(model, params, mesh, ids, stride, tokens_per_batch=4096):
     """(nats, targets): minus the log-probability of all tokens of int[n] after the first, and their number, n - 1."""
-    n_ctx, last = model.config.n_ctx, len(ids) - 1
-    L = scoring.padded(last, n_ctx)
-    size = scoring.batch_size(tokens_per_batch, L, mesh)
-    starts = np.arange(1 + -(-max(0, last - n_ctx) // stride)) * stride
-    nats = scored = 0
-    for first in range(0, len(starts), size):
-        inputs, targets = np.zeros((2, size, L), np.int32)
-        new = np.zeros((size, L), bool)
-        for r, start in enumerate(starts[first:first + size]):
-            window = ids[start:start + n_ctx + 1]
-            n = len(window) - 1
-            inputs[r, :n], targets[r, :n] = window[:-1], window[1:]
-            new[r, n_ctx - stride if start else 0:n] = True
-        logs = np.asarray(scoring.log_probabilities(model, mesh)(params, inputs, targets), np.float64)
-        nats -= float(logs[new].sum())
-        scored += int(new.sum())
-    return nats, scored
+    logs = scoring.by_token(model, params, mesh, ids, stride, tokens_per_batch)
+    return -float(logs.sum()), len(logs)
+
+
+def token_rows(tokenizer, ids, logs):
+    """[{"place", "id", "token", "log_probability"}]: of the first token None. A token that ends a word ends in a space.
+
+    ids: int[n]. logs: float[n - 1], nats.
+    """
+    return [{'place': place, 'id': int(token), 'token': tokenizer.piece(int(token)), 'log_probability': log}
+            for place, (token, log) in enumerate(zip(ids, [None, *logs.tolist()], strict=True))]
 
 
 def _prepared(directory, split, tokenizer):
@@ -118,6 +119,15 @@ def _prepared(directory, split, tokenizer):
     return np.concatenate(found.shards), counts, {'tokens': manifest['fingerprint']}
 
 
+def _counts(text):
+    return {'documents': 1, 'words': len(text.split()), 'bytes': len(text.encode('utf-8', 'surrogatepass'))}
+
+
+def _check_length(n):
+    if n < 2:
+        raise UserError(f'the text has {n} token(s): at least two are needed, one to predict and one before it')
+
+
 def _exp(x):
     return math.exp(min(x, 700))
 
@@ -127,6 +137,8 @@ def _define_flags():
     flags.DEFINE_integer('step', None, 'a saved update (default: the latest)')
     flags.DEFINE_multi_string('text', None, 'a file, directory, pattern, tfds:NAME:SPLIT[:FIELD] or "documentation"; '
                               'may be given several times')
+    flags.DEFINE_string('sentence', None, 'a text itself, instead of files')
+    flags.DEFINE_string('per_token', None, "a file to write, JSON lines: each token's log-probability")
     flags.DEFINE_string('text_field', 'text', 'field of a .jsonl record that holds its text')
     flags.DEFINE_string('tokens', None, 'a prepared directory, instead of text')
     flags.DEFINE_string('split', 'valid', 'with --tokens: its split')
@@ -136,7 +148,18 @@ def _define_flags():
 
 def main():
     f = flags.FLAGS
-    row = evaluate(f.init_from, f.text, f.tokens, f.split, f.step, f.stride, f.tokens_per_batch, f.text_field)
+    results.check(f.per_token)
+
+    def each(rows):
+        if f.sentence is not None:
+            for row in rows:
+                log = row['log_probability']
+                print(f'{row["token"]!r:20} {"" if log is None else f"{log:9.4f}"}'.rstrip())
+        if f.per_token:
+            results.write(f.per_token, rows)
+
+    row = evaluate(f.init_from, f.text, f.tokens, f.split, f.step, f.stride, f.tokens_per_batch, f.text_field,
+                   sentence=f.sentence, each=each)
     size = '' if row['words'] is None else f', {row["words"]:,} words, {row["bytes"]:,} bytes of UTF-8'
     unknown = row['unknown'] / row['tokens']
     print(f'{row["documents"]:,} document(s), {row["tokens"]:,} tokens ({unknown:.3%} unknown){size}')

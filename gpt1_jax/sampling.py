@@ -43,14 +43,14 @@ def tokens(model, params, mesh, prompts, sampling=Sampling(), streams=None):
     """Yield int[n], the next token of each prompt, without end.
 
     prompts: n lists of ids, none empty, of any lengths; all are read in one batch, and none changes what another gets.
-    streams: int[n], by default 0, 1, ...: of one seed and prompt, each stream has its own random numbers.
+    streams: uint32[n], by default 0, 1, ...: each stream of a seed has its own random numbers.
     Ids are those of the vocabulary's rows: specials and positions have no logit. A notice on stderr says that a prompt
     is longer than the context, of which the beginning is left out then, or that the context was full.
     """
     n_ctx, limited = model.config.n_ctx, model.config.n_positions > 0
     size = scoring.batch_size(len(prompts), 1, mesh)
     filled = [*prompts, *[prompts[-1]] * (size - len(prompts))]
-    streams = np.resize(np.arange(len(prompts)) if streams is None else streams, size).astype(np.uint32)
+    streams = np.resize(np.array(range(len(prompts)) if streams is None else streams, np.uint32), size)
     how = {'temperature': np.float32(sampling.temperature), 'top_k': np.int32(sampling.top_k),
            'top_p': np.float32(sampling.top_p), 'seed': np.uint32(sampling.seed)}
     for ids in dict.fromkeys(map(tuple, prompts)):

@@ -60,6 +60,28 @@ def score(model, params, mesh, sequences, names=None, tokens_per_batch=4096):
     return sums, np.array([n for _, n in cut])
 
 
+def by_token(model, params, mesh, ids, stride=None, tokens_per_batch=4096):
+    """float64[n - 1]: the log-probability, in nats, of each token of a text after the first. ids: int[n], any n from 2.
+
+    Windows of n_ctx tokens begin every `stride` tokens, by default n_ctx. The first scores all its targets, each other
+    its last `stride`, which have n_ctx - stride + 1 tokens before them at least.
+    """
+    n_ctx, last = model.config.n_ctx, len(ids) - 1
+    stride, L, found = stride or n_ctx, padded(last, n_ctx), np.zeros(last)
+    size = batch_size(tokens_per_batch, L, mesh)
+    starts = np.arange(1 + -(-max(0, last - n_ctx) // stride)) * stride
+    for first in range(0, len(starts), size):
+        inputs, targets = np.zeros((2, size, L), np.int32)
+        for r, start in enumerate(starts[first:first + size]):
+            window = ids[start:start + n_ctx + 1]
+            inputs[r, :len(window) - 1], targets[r, :len(window) - 1] = window[:-1], window[1:]
+        logs = np.asarray(log_probabilities(model, mesh)(params, inputs, targets), np.float64)
+        for row, start in zip(logs, starts[first:first + size]):
+            n, new = min(n_ctx, last - start), n_ctx - stride if start else 0
+            found[start + new:start + n] = row[new:n]
+    return found
+
+
 def check(ids, n, n_ctx):
     """UserError unless the last n of the ids can be scored by a model of context n_ctx."""
     if not 1 <= n < len(ids):

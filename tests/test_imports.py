@@ -8,7 +8,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ENTRY_POINTS = {f'gpt1_jax.{name}' for name in (
-    'prepare', 'pretrain', 'finetune', 'zero_shot', 'perplexity', 'generate', 'weights.openai', 'weights.hugging_face')}
+    'prepare', 'pretrain', 'finetune', 'zero_shot', 'perplexity', 'generate', 'predict', 'weights.openai',
+    'weights.hugging_face')}
 
 
 def imports(file, package):

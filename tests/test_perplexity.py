@@ -130,13 +130,41 @@ def test_the_text_of_a_split_gives_the_figure_of_its_tokens(pretrained, tmp_path
     ('', {}, 'the text has 0 token'), (' \n\n', {}, 'the text has 0 token'), ('.', {}, 'has 1 token'),
     ('a b', {'stride': 17}, 'stride = 17, must be from 1 to the context, 16'), ('a b', {'stride': 0}, 'stride = 0'),
     ('a b', {'step': 3}, 'no checkpoint of step 3; there are 2, 4'), ('a b', {'tokens': 'x'}, 'give either --text'),
-    (None, {}, 'give either --text'), (None, {'tokens': 'nowhere'}, 'nowhere: not a prepared corpus')])
+    (None, {}, 'give either --text'), (None, {'sentence': ''}, 'the text has 0 token'),
+    ('a b', {'sentence': 'a b'}, 'give either --text'),
+    (None, {'tokens': 'nowhere'}, 'nowhere: not a prepared corpus')])
 def test_a_mistake_is_named(pretrained, tmp_path, text, more, message):
     if text is not None:
         (tmp_path / 'a.txt').write_text(text)
         more = more | {'text': str(tmp_path / 'a.txt')}
     with pytest.raises(UserError, match=message):
         perplexity.evaluate(pretrained, **more)
+
+
+def test_a_sentence_is_scored_token_by_token_as_it_is(pretrained, tmp_path):
+    text = 'The CAT sat on a mat, while red dogs ran over green hills.'
+    found = []
+    row = perplexity.evaluate(pretrained, sentence=text, path=tmp_path / 'results.jsonl', each=found.extend, stride=4)
+    run = workdir.load(pretrained)
+    ids = run.tokenizer().encode(text)
+    model, params = scoring.restore(run, 4, sharding.make_mesh())
+    expected = [-nats_of(model, params, ids, t, context_of(t, 16, 4)) for t in range(1, len(ids))]
+    assert len(ids) > 20 and [one['id'] for one in found] == ids and row['n'] == len(ids) - 1
+    assert found[0]['log_probability'] is None
+    np.testing.assert_allclose([one['log_probability'] for one in found[1:]], expected, rtol=1e-4)
+    assert row['value'] == pytest.approx(math.exp(-np.mean(expected)), rel=1e-4)
+    assert (row['documents'], row['words'], row['bytes'], row['text']) == (1, 12, len(text), text)
+    assert ''.join(one['token'] for one in found) == 'the cat sat on a mat , while red dogs ran over green hills . '
+
+
+def test_the_command_prints_the_tokens_of_a_sentence_and_writes_them(pretrained, tmp_path):
+    path = tmp_path / 'tokens.jsonl'
+    done = command('perplexity', f'--init_from={pretrained}', '--sentence=The cat', f'--per_token={path}', check=0)
+    rows = results.read(path)
+    lines = done.stdout.splitlines()
+    assert [line.split("'")[1] for line in lines[:len(rows)]] == [row['token'] for row in rows]
+    assert [line.split()[-1] for line in lines[1:len(rows)]] == [f'{row["log_probability"]:.4f}' for row in rows[1:]]
+    assert 'perplexity per token ' in lines[len(rows) + 2]
 
 
 def test_tokens_of_another_vocabulary_are_refused(pretrained, tmp_path):

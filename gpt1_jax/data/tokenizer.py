@@ -176,6 +176,11 @@ class Tokenizer:
         text = b''.join(table[i] for i in ids).decode('utf-8', errors='replace')
         return re.sub(' *\n', '\n', text).rstrip(' ')
 
+    def piece(self, token: int) -> str:
+        """What one token adds to a text: 'cat ' where it ends the word, 'ca' where it does not; a byte that is no whole
+        character is U+FFFD."""
+        return self._texts[token].decode('utf-8', errors='replace')
+
     def ends_word(self, token: int) -> bool:
         """Whether no later token changes what `decode` makes of the ids up to this one: it ends a word, or a line."""
         return self._texts[token].endswith((b' ', b'\n'))

@@ -1,0 +1,223 @@
+"""Answers for rows without labels, of every kind of task, against plain numpy; the command and its mistakes."""
+import functools
+import json
+import math
+import sys
+
+import jax
+import numpy as np
+import official
+import pytest
+import reference
+from tiny import ROOT, WORDS, cola, command, finetune_config, load_config, override
+
+sys.path.insert(0, str(ROOT))
+
+from gpt1_jax import checkpoint, evaluation, finetune, predict, prediction, results, training, workdir  # noqa: E402
+from gpt1_jax.data import tasks  # noqa: E402
+from gpt1_jax.data import tokenizer as tokenizer_lib  # noqa: E402
+from gpt1_jax.data.tasks.example import Example  # noqa: E402
+from gpt1_jax.errors import UserError  # noqa: E402
+
+N_CTX = 48
+MODEL = {'kind': 'gpt', 'n_layer': 2, 'n_embd': 16, 'n_head': 4, 'n_inner': 32, 'n_ctx': N_CTX}
+LONG = ' '.join(WORDS) + ' ' + ' '.join(WORDS)
+PAIRS = [pair[:2] for pair in official.PAIRS[:11]]
+
+
+@functools.cache
+def tokenizer():
+    return tokenizer_lib.train([LONG, *(text for pair in PAIRS for text in pair)], merges=80)
+
+
+def fitted(directory, task, n=2, **overrides):
+    """(directory, parameters) of a run as fine-tuning leaves it, with random weights of any size. n: steps saved."""
+    config = finetune_config(task, directory, **overrides) if ':' not in task else override(
+        load_config('custom', task.partition(':')[2]), {'data__dir': str(directory), 'batch__eval_size': 8} | overrides)
+    config = json.loads(json.dumps(config.to_dict())) | {
+        'kind': 'finetune', 'model': MODEL | {'vocab_size': tokenizer().vocab_size}, 'lengths': [16, 24],
+        'fingerprint': {}}
+    this = workdir.start(directory / 'run', config, tokenizer())
+    task = tasks.of(config)
+    model = evaluation.task_model(task, config['model'], 0.1)
+    K = {'classify': 1, 'similarity': 2, 'choice': 2}[task.head]
+    params = reference.random_like(jax.eval_shape(lambda: evaluation.initial(model, K, 0)), seed=3)
+    writer = checkpoint.Writer(this.checkpoints, keep_latest=n)
+    for step in range(n, 0, -1):  # the first step is another model, and the best on dev is the last one
+        tree = jax.tree.map(lambda x: x * (1 if step == n else -1), params)
+        writer.save(training.TrainState(np.int32(step), tree, {'count': np.int32(0)}, np.int32(0), np.array(False)), {},
+                    quality=step)
+    writer.close()
+    return this.path, params
+
+
+def states(params, *segments):
+    """float64[D]: the state at the extract token of [start] segment [delimiter] segment ... [extract]."""
+    t, ids = tokenizer(), []
+    for segment in segments:
+        ids += [t.delimiter_id if ids else t.start_id, *t.encode(segment)]
+    return reference.gpt(params['backbone'], np.array([[*ids, t.extract_id]]))[0][0, -1]
+
+
+def outputs(params, state):
+    return state @ params['classifier']['kernel'] + params['classifier']['bias']
+
+
+def answers(path, source, *more):
+    """What `predict` writes for rows: a table's text, or JSON of each record of a list."""
+    text = source if isinstance(source, str) else ''.join(json.dumps(record) + '\n' for record in source)
+    file = path.parent / ('new.tsv' if isinstance(source, str) else 'new.jsonl')
+    file.write_text(text)
+    found, bad = predict.predict(path, file, path.parent / 'out.jsonl', *more)
+    assert results.read(path.parent / 'out.jsonl') == found and not bad
+    return found
+
+
+def close(found, expected):
+    """Whether a row has a softmax of logits, the names of the labels aside."""
+    np.testing.assert_allclose(list(found['probabilities'].values()), reference.softmax(np.array(expected)), atol=1e-5)
+    return True
+
+
+def test_labels_of_single_texts(tmp_path):
+    path, params = fitted(tmp_path, 'cola')
+    texts = [pair[i % 2] for i, pair in enumerate(PAIRS)] + ['Red.', 'Seven rivers sang to every small child.']
+    found = answers(path, 'index\tsentence\n' + ''.join(f'{i + 5}\t{text}\n' for i, text in enumerate(texts)))
+    assert [row['id'] for row in found] == [str(i + 5) for i in range(13)]
+    for row, text in zip(found, texts):
+        expected = outputs(params, states(params, text))
+        assert close(row, expected) and row['label'] == '01'[expected.argmax()]
+        assert set(row) == {'id', 'label', 'probabilities'} and list(row['probabilities']) == ['0', '1']
+    assert len({row['label'] for row in found}) == 2
+    assert found == answers(path, [{'id': str(i + 5), 'texts': [text]} for i, text in enumerate(texts)])
+
+
+def test_names_of_labels_and_a_cut_text(tmp_path):
+    path, params = fitted(tmp_path, 'rte')
+    found = answers(path, [{'texts': pair} for pair in (PAIRS[0], (LONG, PAIRS[0][1]))])
+    assert list(found[0]['probabilities']) == ['entailment', 'not_entailment'] and 'cut' not in found[0]
+    assert close(found[0], outputs(params, states(params, *PAIRS[0])))
+    assert found[1]['cut'] is True
+
+
+def test_similarity_reads_both_orders(tmp_path):
+    path, params = fitted(tmp_path, 'qqp')
+    found = answers(path, 'id\tquestion1\tquestion2\n' + ''.join(f'{i}\t{a}\t{b}\n' for i, (a, b) in enumerate(PAIRS)))
+    for row, (a, b) in zip(found, PAIRS):
+        assert close(row, outputs(params, states(params, a, b) + states(params, b, a)))
+    back = answers(path, [{'texts': [b, a]} for a, b in PAIRS])
+    np.testing.assert_allclose([row['probabilities']['1'] for row in back],
+                               [row['probabilities']['1'] for row in found], atol=1e-5)
+
+
+@pytest.mark.parametrize('name, letters', [('race', 'ABCD'), ('custom:five_choice', 'ABCDE')])
+def test_multiple_choice_is_a_softmax_over_the_choices_that_a_row_has(tmp_path, name, letters):
+    path, params = fitted(tmp_path, name)
+    rows = [((a, b), WORDS[i:i + n]) for i, ((a, b), n) in enumerate(zip(PAIRS, (4, 4, 2, 3, 4, len(letters))))]
+    found = answers(path, [{'texts': texts, 'choices': choices} for texts, choices in rows])
+    for row, ((a, b), choices) in zip(found, rows):
+        expected = [outputs(params, states(params, f'{a}\n{b}'.replace('\n', ' '), choice))[0] for choice in choices]
+        assert list(row['probabilities']) == list(letters[:len(choices)])
+        assert close(row, expected) and row['label'] == letters[int(np.argmax(expected))]
+    assert len({row['label'] for row in found}) > 1
+
+
+def test_a_score_of_soft_labels_is_their_mean(tmp_path):
+    path, params = fitted(tmp_path, 'custom:rating')
+    found = answers(path, [{'text': a} for a, _ in PAIRS])
+    for row, (a, _) in zip(found, PAIRS):
+        assert close(row, outputs(params, states(params, a))) and set(row) == {'id', 'score', 'probabilities'}
+        assert row['score'] == pytest.approx(sum(int(k) * p for k, p in row['probabilities'].items()), abs=1e-4)
+        assert list(row['probabilities']) == list('1234567')
+
+
+def test_a_score_of_the_squared_loss_is_the_output_between_low_and_high(tmp_path):
+    path, params = fitted(tmp_path, 'custom:rating', custom__squared=True)
+    for row, (a, _) in zip(answers(path, [{'text': a} for a, _ in PAIRS]), PAIRS):
+        assert row == {'id': row['id'], 'score': pytest.approx(1 + 6 * outputs(params, states(params, a))[0], abs=1e-4)}
+
+
+def test_the_best_step_answers_unless_another_is_named(tmp_path):
+    path, params = fitted(tmp_path, 'cola')
+    row, = answers(path, [{'texts': ['Red dogs ran.']}])
+    other, = answers(path, [{'texts': ['Red dogs ran.']}], 1)
+    assert close(row, outputs(params, states(params, 'Red dogs ran.')))
+    assert abs(other['probabilities']['1'] - row['probabilities']['1']) > 0.01
+    with pytest.raises(UserError, match='no checkpoint of step 3; there are 1, 2'):
+        answers(path, [{'texts': ['Red dogs ran.']}], 3)
+
+
+def test_other_rows_compile_nothing_new(tmp_path):
+    path, _ = fitted(tmp_path, 'race')
+    found = prediction.load(workdir.load(path))
+    assert found.sizes.lengths == (16, 24, 32, 48) and found.at_once == (1, 8)
+
+    def ask(n, words, choices):
+        prediction.predict(found, [Example(str(i), (' '.join(WORDS[:words]), 'which ?'), tuple(WORDS[:choices]))
+                                   for i in range(n)])
+    for words in (1, 12, 17, 40):
+        ask(8, words, 4)
+        ask(1, words, 4)
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, seconds, **_: compiled.append(event) if 'backend_compile' in event else None)
+    for n in (1, 3, 9, 20):
+        for words in (2, 9, 15, 30, 90):
+            ask(n, words, 2 + n % 3)
+    found = prediction.load(workdir.load(path))  # nor does the same run, loaded again
+    ask(2, 4, 3)
+    assert compiled == []
+    jax.jit(lambda x: x * 3.75)(np.ones(3))  # the listener does hear of a compilation
+    assert len(compiled) == 1
+
+
+def test_a_bad_row_is_named_or_left_out(tmp_path):
+    path, _ = fitted(tmp_path, 'race')
+    rows = [{'texts': ['A cat sat.', 'Who?'], 'choices': ['a cat', 'birds']}] * 3
+    rows[1] = {'texts': ['A cat sat.', LONG], 'choices': ['a cat', 'birds']}  # the question is never cut
+    file = tmp_path / 'new.jsonl'
+    file.write_text(''.join(json.dumps(row) + '\n' for row in [*rows, {'texts': ['A cat sat.']}]))
+    with pytest.raises(UserError, match=r'new.jsonl: row 4: 1 texts, expected 2'):
+        predict.predict(path, file, tmp_path / 'out.jsonl')
+    assert not (tmp_path / 'out.jsonl').exists()
+    found, bad = predict.predict(path, file, tmp_path / 'out.jsonl', skip_bad=True)
+    assert [row['id'] for row in found] == ['0', '2'] and len(bad) == 2
+    assert bad[0] == f'{file}: row 4: 1 texts, expected 2'
+    assert bad[1].startswith(f'{file}: race: row 1: ') and 'leave no room' in bad[1]
+    file.write_text(''.join(json.dumps(row) + '\n' for row in rows))
+    with pytest.raises(UserError, match=r'new.jsonl: race: row 1: \d+ tokens that are never cut'):
+        predict.predict(path, file, tmp_path / 'out.jsonl')
+    with pytest.raises(UserError, match='race: row x has 5 choices, the task has at most 4'):
+        prediction.predict(prediction.load(workdir.load(path)), [Example('x', ('a', 'b'), tuple('abcde'))])
+
+
+def test_answers_are_those_that_fine_tuning_s_own_evaluation_gave(tmp_path):
+    """And so for labelled files: what the command says of dev.tsv is what predictions_dev.jsonl says."""
+    data = cola(tmp_path / 'data')
+    tokenizer().save(tmp_path / 'tokenizer')
+    config = finetune_config('cola', data, tokenizer=str(tmp_path / 'tokenizer'), **{
+        f'model__{name}': value for name, value in MODEL.items()}, train__epochs=2, batch__lengths=1)
+    finetune.run(config, tmp_path / 'run')
+    out = tmp_path / 'out.jsonl'
+    done = command('predict', f'--init_from={tmp_path / "run"}', f'--input={data / "dev.tsv"}', f'--output={out}',
+                   check=0)
+    assert done.stdout == f'13 row(s), 0 of them cut to the context: {out}\n' and not done.stderr
+    expected = results.read(tmp_path / 'run' / 'predictions_dev.jsonl')
+    for row, other in zip(results.read(out), expected, strict=True):
+        a, b = other['scores']
+        assert row['id'] == other['id']
+        assert row['probabilities']['1'] == pytest.approx(1 / (1 + math.exp(a - b)), abs=1e-5)
+    done = command('predict', f'--init_from={tmp_path / "run"}', f'--input={tmp_path / "no.tsv"}', f'--output={out}')
+    assert (done.returncode, done.stderr) == (1, f'error: {tmp_path / "no.tsv"}: no such file\n')
+
+
+def test_what_is_no_fine_tuned_run_is_named(tmp_path):
+    path, _ = fitted(tmp_path, 'cola')
+    with pytest.raises(UserError, match='there is no directory .*/nowhere'):
+        predict.predict(path, tmp_path / 'new.tsv', tmp_path / 'nowhere' / 'out.jsonl')
+    with pytest.raises(UserError, match='not a run directory'):
+        predict.predict(tmp_path, tmp_path / 'new.tsv', tmp_path / 'out.jsonl')
+    config = json.loads((path / 'config.json').read_text())
+    (path / 'config.json').write_text(json.dumps(config | {'kind': 'pretrain'}))
+    with pytest.raises(UserError, match='run: not a fine-tuned run'):
+        predict.predict(path, tmp_path / 'new.tsv', tmp_path / 'out.jsonl')
