@@ -5,6 +5,7 @@ import math
 import sys
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import official
 import pytest
@@ -27,7 +28,7 @@ PAIRS = [pair[:2] for pair in official.PAIRS[:11]]
 
 @functools.cache
 def tokenizer():
-    return tokenizer_lib.train([LONG, *(text for pair in PAIRS for text in pair)], merges=80)
+    return tokenizer_lib.train([LONG, *(text for pair in PAIRS for text in pair)], merges=160)
 
 
 def fitted(directory, task, n=2, **overrides):
@@ -43,19 +44,23 @@ def fitted(directory, task, n=2, **overrides):
     K = {'classify': 1, 'similarity': 2, 'choice': 2}[task.head]
     params = reference.random_like(jax.eval_shape(lambda: evaluation.initial(model, K, 0)), seed=3)
     writer = checkpoint.Writer(this.checkpoints, keep_latest=n)
-    for step in range(n, 0, -1):  # the first step is another model, and the best on dev is the last one
-        tree = jax.tree.map(lambda x: x * (1 if step == n else -1), params)
-        writer.save(training.TrainState(np.int32(step), tree, {'count': np.int32(0)}, np.int32(0), np.array(False)), {},
+    for step in range(1, n + 1):  # the best on dev is the last one; before it there is another model
+        tree = jax.tree.map(lambda x: jnp.asarray(x * (1 if step == n else -1)), params)
+        zero = jnp.zeros([], jnp.int32)
+        writer.save(training.TrainState(jnp.int32(step), tree, {'count': zero}, zero, jnp.zeros([], bool)), {},
                     quality=step)
     writer.close()
     return this.path, params
 
 
 def states(params, *segments):
-    """float64[D]: the state at the extract token of [start] segment [delimiter] segment ... [extract]."""
+    """float64[D]: the state at the extract token of [start] segment [delimiter] segment ... [extract]; a segment is a
+    text, or several that are laid end to end."""
     t, ids = tokenizer(), []
     for segment in segments:
-        ids += [t.delimiter_id if ids else t.start_id, *t.encode(segment)]
+        ids.append(t.delimiter_id if ids else t.start_id)
+        for text in [segment] if isinstance(segment, str) else segment:
+            ids += t.encode(text)
     return reference.gpt(params['backbone'], np.array([[*ids, t.extract_id]]))[0][0, -1]
 
 
@@ -88,7 +93,7 @@ def test_labels_of_single_texts(tmp_path):
         expected = outputs(params, states(params, text))
         assert close(row, expected) and row['label'] == '01'[expected.argmax()]
         assert set(row) == {'id', 'label', 'probabilities'} and list(row['probabilities']) == ['0', '1']
-    assert len({row['label'] for row in found}) == 2
+    assert len({round(row['probabilities']['1'], 3) for row in found}) > 5
     assert found == answers(path, [{'id': str(i + 5), 'texts': [text]} for i, text in enumerate(texts)])
 
 
@@ -116,10 +121,10 @@ def test_multiple_choice_is_a_softmax_over_the_choices_that_a_row_has(tmp_path, 
     rows = [((a, b), WORDS[i:i + n]) for i, ((a, b), n) in enumerate(zip(PAIRS, (4, 4, 2, 3, 4, len(letters))))]
     found = answers(path, [{'texts': texts, 'choices': choices} for texts, choices in rows])
     for row, ((a, b), choices) in zip(found, rows):
-        expected = [outputs(params, states(params, f'{a}\n{b}'.replace('\n', ' '), choice))[0] for choice in choices]
+        expected = [outputs(params, states(params, (a, b), choice))[0] for choice in choices]
         assert list(row['probabilities']) == list(letters[:len(choices)])
         assert close(row, expected) and row['label'] == letters[int(np.argmax(expected))]
-    assert len({row['label'] for row in found}) > 1
+    assert all('cut' not in row for row in found)
 
 
 def test_a_score_of_soft_labels_is_their_mean(tmp_path):
@@ -155,9 +160,8 @@ def test_other_rows_compile_nothing_new(tmp_path):
     def ask(n, words, choices):
         prediction.predict(found, [Example(str(i), (' '.join(WORDS[:words]), 'which ?'), tuple(WORDS[:choices]))
                                    for i in range(n)])
-    for words in (1, 12, 17, 40):
+    for words in range(1, 42, 2):
         ask(8, words, 4)
-        ask(1, words, 4)
     compiled = []
     jax.monitoring.register_event_duration_secs_listener(
         lambda event, seconds, **_: compiled.append(event) if 'backend_compile' in event else None)
@@ -191,6 +195,7 @@ def test_a_bad_row_is_named_or_left_out(tmp_path):
         prediction.predict(prediction.load(workdir.load(path)), [Example('x', ('a', 'b'), tuple('abcde'))])
 
 
+@pytest.mark.filterwarnings('ignore:.*the published set has')
 def test_answers_are_those_that_fine_tuning_s_own_evaluation_gave(tmp_path):
     """And so for labelled files: what the command says of dev.tsv is what predictions_dev.jsonl says."""
     data = cola(tmp_path / 'data')
