@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gpt1_jax import checkpoint, losses, sharding, training, workdir
+from gpt1_jax import checkpoint, sharding, training, workdir
 from gpt1_jax.backbone import backbone
 from gpt1_jax.errors import UserError
 
@@ -39,25 +39,34 @@ def score(model, params, mesh, sequences, names=None, tokens_per_batch=4096):
             check(ids, n, n_ctx)
         except UserError as error:
             raise UserError(f'{name}: {error}') from None
-    cut = [(ids[-n_ctx:], n) for ids, n in sequences]
-    sums = np.zeros(len(cut))
-    order = sorted(range(len(cut)), key=lambda i: len(cut[i][0]))
-    by_length = {}
-    for i in order:
-        by_length.setdefault(padded(len(cut[i][0]), n_ctx), []).append(i)
+    sums, _ = last_tokens(model, params, mesh, [(ids[-n_ctx:], n) for ids, n in sequences], tokens_per_batch)
+    return sums, np.array([n for _, n in sequences])
+
+
+def last_tokens(model, params, mesh, sequences, tokens_per_batch=4096):
+    """(float64[N], bool[N]): the log-probability, in nats, of the last n tokens of each sequence, and whether greedy
+    decoding writes them: whether no other token is more probable in the place of any.
+
+    sequences: list of (ids, n), 1 <= n < len(ids) <= n_ctx + 1: as many targets as there are positions.
+    """
+    n_ctx = model.config.n_ctx
+    sums, greedy, by_length = np.zeros(len(sequences)), np.zeros(len(sequences), bool), {}
+    for i in sorted(range(len(sequences)), key=lambda i: len(sequences[i][0])):
+        by_length.setdefault(padded(len(sequences[i][0]) - 1, n_ctx), []).append(i)
     for L, chosen in by_length.items():
         size = batch_size(tokens_per_batch, L, mesh)
         for first in range(0, len(chosen), size):
             rows = chosen[first:first + size]
             inputs, targets = np.zeros((2, size, L), np.int32)
             for r, i in enumerate(rows):
-                ids, _ = cut[i]
-                inputs[r, :len(ids)], targets[r, :len(ids) - 1] = ids, ids[1:]
-            logs = np.asarray(log_probabilities(model, mesh)(params, inputs, targets), np.float64)
+                ids, _ = sequences[i]
+                inputs[r, :len(ids) - 1], targets[r, :len(ids) - 1] = ids[:-1], ids[1:]
+            logs, best = map(np.asarray, log_probabilities(model, mesh)(params, inputs, targets))
             for r, i in enumerate(rows):
-                ids, n = cut[i]
-                sums[i] = logs[r, len(ids) - 1 - n:len(ids) - 1].sum()
-    return sums, np.array([n for _, n in cut])
+                ids, n = sequences[i]
+                scored = slice(len(ids) - 1 - n, len(ids) - 1)
+                sums[i], greedy[i] = logs[r, scored].sum(dtype=np.float64), best[r, scored].all()
+    return sums, greedy
 
 
 def by_token(model, params, mesh, ids, stride=None, tokens_per_batch=4096):
@@ -75,8 +84,8 @@ def by_token(model, params, mesh, ids, stride=None, tokens_per_batch=4096):
         for r, start in enumerate(starts[first:first + size]):
             window = ids[start:start + n_ctx + 1]
             inputs[r, :len(window) - 1], targets[r, :len(window) - 1] = window[:-1], window[1:]
-        logs = np.asarray(log_probabilities(model, mesh)(params, inputs, targets), np.float64)
-        for row, start in zip(logs, starts[first:first + size]):
+        logs, _ = log_probabilities(model, mesh)(params, inputs, targets)
+        for row, start in zip(np.asarray(logs), starts[first:first + size]):
             n, new = min(n_ctx, last - start), n_ctx - stride if start else 0
             found[start + new:start + n] = row[new:n]
     return found
@@ -106,12 +115,14 @@ def batch_size(tokens_per_batch, L, mesh):
 
 @functools.lru_cache
 def log_probabilities(model, mesh):
-    """(params, inputs int[B, L], targets int[B, L]) -> float32[B, L]: log P of each target after the inputs up to its
-    place, in nats, over the vocabulary's rows."""
+    """(params, inputs int[B, L], targets int[B, L]) -> (float32[B, L], bool[B, L]): log P of each target after the
+    inputs up to its place, in nats, over the vocabulary's rows; and whether none of them is more probable."""
     rows = sharding.batch_sharding(mesh)
 
     @functools.partial(jax.jit, in_shardings=(None, rows, rows))
     def log_probabilities(params, inputs, targets):
         hidden, table = model.apply({'params': params}, inputs)
-        return -losses.token_losses(hidden, table.tokens, targets)
+        logits = jnp.einsum('bld,vd->blv', hidden, table.tokens, preferred_element_type=jnp.float32)
+        label = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+        return label - jax.nn.logsumexp(logits, axis=-1), label >= jnp.max(logits, axis=-1)
     return training.on_mesh(log_probabilities, mesh)
