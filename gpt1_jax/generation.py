@@ -23,10 +23,12 @@ class Continuation(NamedTuple):
     reason: str
 
 
-def generate(model, params, mesh, tokenizer, prompts: Sequence[str], tokens: int = 100, how: Sampling = Sampling(),
-             samples: int = 1, stop: Sequence[str] = (), show: Callable[[int, int, str], None] | None = None):
+def generate(model, params, mesh, tokenizer, prompts: Sequence[str | list[int]], tokens: int = 100,
+             how: Sampling = Sampling(), samples: int = 1, stop: Sequence[str] = (),
+             show: Callable[[int, int, str], None] | None = None):
     """list[Continuation] of each prompt, `samples` of each, all in one batch.
 
+    prompts: texts, or their ids.
     tokens:  how many at most. how: see sampling.Sampling. The same arguments give the same text; a sample's own is the
              same however many others there are.
     stop:    a text ends before the first of these strings in it. Each is looked for as it is, in lower case, and as the
@@ -70,9 +72,9 @@ def stream(ids: Sequence[int], sample: int) -> int:
     return zlib.crc32(np.array([sample, *ids], '<i4').tobytes())
 
 
-def encode(tokenizer, prompts: Sequence[str]) -> list[list[int]]:
+def encode(tokenizer, prompts: Sequence[str | list[int]]) -> list[list[int]]:
     """The prompts' ids. UserError for one without a token."""
-    encoded = [tokenizer.encode(prompt) for prompt in prompts]
+    encoded = [tokenizer.encode(prompt) if isinstance(prompt, str) else prompt for prompt in prompts]
     for number, ids in enumerate(encoded, 1):
         if not ids:
             raise UserError(f'{"the prompt" if len(encoded) == 1 else f"prompt {number}"} is empty: give it a word at '
