@@ -8,8 +8,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ENTRY_POINTS = {f'gpt1_jax.{name}' for name in (
-    'prepare', 'pretrain', 'finetune', 'zero_shot', 'perplexity', 'generate', 'predict', 'weights.openai',
-    'weights.hugging_face')}
+    'prepare', 'pretrain', 'finetune', 'zero_shot', 'perplexity', 'generate', 'predict', 'lm_eval',
+    'weights.openai', 'weights.hugging_face')}
 
 
 def imports(file, package):
@@ -66,6 +66,11 @@ def test_backbone_alone_chooses_between_the_models():
 
 def test_checkpoint_is_the_only_importer_of_orbax():
     assert importers('orbax') == {'gpt1_jax.checkpoint'}
+
+
+def test_harness_is_the_only_importer_of_lm_eval():
+    assert importers('lm_eval') == {'gpt1_jax.harness', 'gpt1_jax.lm_eval'}
+    assert importers('gpt1_jax.harness') == {'gpt1_jax.lm_eval'}
 
 
 def test_entry_points_alone_read_configs_and_flags():
