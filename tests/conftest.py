@@ -2,6 +2,8 @@
 import os
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
+# Most of a test's time is compiling: LLVM need not optimise what runs once. XLA's own passes are those of any run.
+os.environ.setdefault('XLA_FLAGS', '--xla_backend_optimization_level=0')
 
 import jax  # noqa: E402  (after the environment is set)
 
