@@ -30,7 +30,7 @@ def start(processes, devices, directory, text, **overrides):
     return subprocess.Popen(
         [sys.executable, '-c', code, f'--text={text}', f'--workdir={directory}',
          f'--overrides={json.dumps(small | overrides)}'], cwd=ROOT, text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, env=os.environ | {'XLA_FLAGS': '', 'PYTHONPATH': str(ROOT)})
+        stderr=subprocess.STDOUT, env=os.environ | {'PYTHONPATH': str(ROOT)})
 
 
 def ended(process, timeout=400):

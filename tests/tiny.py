@@ -81,7 +81,7 @@ def command(module, *arguments, check=None, timeout=300, env=None):
     import os
     found = subprocess.run(
         [sys.executable, '-m', f'gpt1_jax.{module}', *arguments], cwd=ROOT, capture_output=True, text=True,
-        timeout=timeout, env=os.environ | {'XLA_FLAGS': ''} | (env or {}))
+        timeout=timeout, env=os.environ | (env or {}))
     if check is not None:
         assert found.returncode == check, found.stdout + found.stderr
     return found
