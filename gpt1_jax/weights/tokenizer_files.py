@@ -5,6 +5,7 @@ and spaCy, cannot be written into such a file: here regular expressions stand fo
 word ends. They follow data/text.py and, shortened, spaCy's English rules, whose exceptions ("mr.", "don't") are copied
 from the installed spaCy. Each leaves words that were set apart already as they are.
 """
+import functools
 import json
 import re
 
@@ -120,13 +121,15 @@ def _normalizers(marks):
     return steps + [_replace('(?<=[^ ])(?![^ ])', END)] * marks
 
 
+@functools.cache
 def _english():
     """spaCy's English tokenizer in short; every word stands after a space."""
     import spacy
+    from spacy.symbols import ORTH
     rules = {}
     for text, parts in spacy.blank('en').tokenizer.rules.items():
         if re.fullmatch(r"[A-Za-z0-9.']+", text):
-            rules[text.lower()] = [part[65].lower() for part in parts]  # 65: the attribute ORTH
+            rules[text] = [part[ORTH] for part in parts]
     closing = [text[:-1] for text, parts in rules.items() if text[-1] == "'" and len(parts) == 1 and len(text) > 1]
     abbreviations = [text[:-1] for text, parts in rules.items() if text[-1] == '.' and len(parts) == 1]
     inside = {}
@@ -136,15 +139,17 @@ def _english():
     alone = [text for text, parts in rules.items() if len(parts) == 1] + list(inside)
     opening = [text[1:] for text in alone if text[0] == "'" and len(text) > 1]
     end, signs = '(?![^ ])', "[:&#<>'`]"
+    closed = _spaces(f"(?<=[^ ])(?={signs}{end})(?<! ')(?<! (?i:{_any(closing)}))", f"(?<=[^ '])(?=''{end})")
+    opened = _spaces("(?<= [%=:&#<>$£€¥`])(?=[^ ])", "(?<= '')(?=[^ ])", r'(?<= US\$)(?=[^ ])', r'(?<= [CA]\$)(?=[^ ])',
+                     f"(?<= ')(?=[^ '])(?!(?i:{_any(opening)}){end})")
+    inner = _spaces(rf"(?<=[^ ])(?='[sS]{end})", rf"(?<=[0-9])(?=(?i:{_UNITS}|[%$£€¥]){end})",
+                    r'(?<=[A-Za-z0-9])(?=[:<>=][A-Za-z])', r'(?<=[A-Za-z0-9][:<>=])(?=[A-Za-z])',
+                    r'(?<=[a-z])(?=\.[A-Z])', r'(?<=[a-z]\.)(?=[A-Z])')
     return [
-        _spaces(f"(?<=[^ ])(?={signs}{end})(?<! ')(?<! (?i:{_any(closing)}))", f"(?<=[^ '])(?=''{end})"),
-        _spaces(rf"(?<=[^ ])(?='[sS]{end})", rf"(?<=[0-9])(?=(?i:{_UNITS}|[%$£€¥]){end})",
-                r'(?<=[A-Za-z0-9])(?=[:<>=][A-Za-z])', r'(?<=[A-Za-z0-9][:<>=])(?=[A-Za-z])',
-                r'(?<=[a-z])(?=\.[A-Z])', r'(?<=[a-z]\.)(?=[A-Z])'),
-        _spaces(rf"(?<=[^ .])(?=\.{end})(?<![ .][A-Za-z])(?<! (?i:{_any(abbreviations)}))"),
-        _spaces("(?<= [%=:&#<>$£€¥`])(?=[^ ])", "(?<= '')(?=[^ ])", r'(?<= US\$)(?=[^ ])', r'(?<= [CA]\$)(?=[^ ])',
-                f"(?<= ')(?=[^ '])(?!(?i:{_any(opening)}){end})"),
-        *(_spaces(rf"(?<=(?i: {left}))(?=(?i:{re.escape(right)}){end})")
+        closed, inner, _spaces(rf"(?<=[^ .])(?=\.{end})(?<![ .][A-Za-z])(?<! (?i:{_any(abbreviations)}))"),
+        closed, inner, closed,  # of "'word'." the quote, of "10%." the sign, of "'word':" both
+        opened, opened, opened,  # of ">>>" each sign
+        *(_spaces(rf"(?<= {left})(?={re.escape(right)}{end})")
           for right, lefts in inside.items() for left in [f'(?:{_any(lefts)})']),
     ]
 

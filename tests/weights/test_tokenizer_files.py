@@ -89,6 +89,13 @@ def test_specials_stand_where_section_3_3_puts_them(own):
     assert loaded(tokenizer_files.files(own, 64)).encode('the cat').ids == a
 
 
+def test_raw_text_with_quotes_signs_and_capitals_has_our_ids(own):
+    found = loaded(tokenizer_files.files(own, 64))
+    for raw in ("He said 'the cat'. Then ('sat'): ok", ">>> the ## cat == &c", "ID of the cat; I'd id it",
+                "'Twas Mr. Smith's, US$5 & 10%.", "the cats' mats, isn't it?", 'e.g. a cat...and -- a dog'):
+        assert found.encode(raw).ids == own.encode(raw), raw
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.text(st.sampled_from('ab \n\t\r.,\'"-—…“!?$%&:;()5éﬁ▁日\0\u0308\u200b\u2028'), max_size=12))
 def test_no_text_is_too_odd(raw):
