@@ -73,6 +73,10 @@ def test_harness_is_the_only_importer_of_lm_eval():
     assert importers('gpt1_jax.harness') == {'gpt1_jax.lm_eval'}
 
 
+def test_hugging_face_is_the_only_importer_of_safetensors():
+    assert importers('safetensors') == {'gpt1_jax.weights.hugging_face'}
+
+
 def test_entry_points_alone_read_configs_and_flags():
     assert importers('ml_collections') <= ENTRY_POINTS
     assert importers('absl') <= ENTRY_POINTS | {'gpt1_jax.cli'}  # cli is their shared command line

@@ -5,7 +5,7 @@ not say.
 """
 import json
 
-from gpt1_jax import checkpoint, results, storage, workdir
+from gpt1_jax import __version__, checkpoint, results, workdir
 from gpt1_jax.data import tokens
 from gpt1_jax.errors import UserError
 
@@ -54,15 +54,20 @@ def card(run, step, tokenizer, parameters, license, notes=()):
     head = {'license': license, 'language': 'en', 'library_name': 'transformers',
             'pipeline_tag': 'text-classification' if tuned else 'text-generation', 'tags': ['openai-gpt', 'gpt1_jax']}
     title = f'GPT-1 fine-tuned on {run.config["task"]}' if tuned else 'GPT-1, pretrained'
-    facts = {'parameters': f'{parameters:,}', 'checkpoint': f'step {step:,}, digest `{digest}`',
-             **(_finetuning(run) if tuned else _pretraining(run, step)),
+    try:
+        made_of = _finetuning(run) if tuned else _pretraining(run, step)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{run.path / 'config.json'}: not a run's config ({type(error).__name__}: {error})") from None
+    facts = {'parameters': f'{parameters:,}', 'checkpoint': f'step {step:,}, digest `{digest}`', **made_of,
              'vocabulary': f'{tokenizer.vocab_size:,} rows, '
-                           f'{"trained on the corpus" if tokenizer.has_bytes else "as published"}, '
+                           f'{"trained by gpt1_jax" if tokenizer.has_bytes else "as published"}, '
                            f'fingerprint `{tokenizer.fingerprint}`',
-             'made by': _versions(meta.get('versions') or results.versions())}
+             'exported by': f'gpt1_jax {__version__}, code `{results.code_digest()}`'}
+    if 'environment' in meta:
+        facts['written by'] = 'jax {jax} on {devices} x {device}'.format(**meta['environment'])
     parts = ['---', *(f'{name}: {json.dumps(value)}' for name, value in head.items()), '---', '', f'# {title}', '',
              'The decoder-only transformer of "Improving Language Understanding by Generative Pre-Training" (Radford '
-             'et al., 2018), exported by gpt1_jax.', '',
+             'et al., 2018).', '',
              *_section('What it is made of', [f'{name}: {value}' for name, value in facts.items()]),
              *_section('Where it departs from the recipe of the paper', deviations(run) or ['nowhere']),
              *_section('Evaluations', evaluations(run, step, digest) or ['none recorded with the run']),
@@ -74,15 +79,17 @@ def card(run, step, tokenizer, parameters, license, notes=()):
 
 
 def deviations(run):
-    """['batch.size is 8, in the paper 64'] of a run's config; of imported weights only their sizes are known."""
+    """['batch.size is 8, in the paper 64'] of a run's config."""
     config = workdir.flatten(run.config)
-    recipe = MODEL if 'imported' in run.config else RECIPE[run.config['kind']]
+    recipe = RECIPE[run.config['kind']]
     found = [f'{name} is {config[name]}, in the paper {value}' for name, value in recipe.items()
              if name in config and config[name] != value]
     if run.config['model']['vocab_size'] != 40478:
         found.append(f'the vocabulary has {run.config["model"]["vocab_size"]:,} rows, in the paper 40,478')
-    if run.config['kind'] == 'pretrain' and 'imported' not in run.config:
-        found.append('the corpus is not BooksCorpus, which can no longer be had')
+    if 'imported' in run.config:
+        found.append('how imported weights were trained is not recorded with them')
+    elif run.config['kind'] == 'pretrain':
+        found.append('the corpus is the one named above, in the paper BooksCorpus, which can no longer be had')
     return found
 
 
@@ -93,10 +100,10 @@ def evaluations(run, step, digest):
         if row.get('step') == step:
             found += [f'{name} {value:.4f} at step {step:,}' for name, value in row.items()
                       if name.startswith(('valid_', 'dev_')) and isinstance(value, (int, float))]
-    for row in results.read(run.results):
+    for row in results.read(run.config.get('results') or run.results):
         if row.get('digest') == digest and isinstance(row.get('value'), (int, float)):
             where = ', '.join(str(row[name]) for name in ('task', 'split', 'group') if row.get(name))
-            found.append(f'{where}, {row.get("kind")}: {row.get("metric")} {row["value"]:.4f} (n = {row.get("n"):,})')
+            found.append(f'{where}, {row.get("kind")}: {row.get("metric")} {row["value"]:.4f} (n = {row.get("n")})')
     return list(dict.fromkeys(found))
 
 
@@ -126,12 +133,15 @@ def _finetuning(run):
     origin = config['fingerprint']['origin']
     facts['task'] = f'{config["task"]}, labels {", ".join(map(str, config["labels"]))}; hashes of its files {files}'
     facts['fine-tuned from'] = f'weights of digest `{origin}`' if origin else 'random weights'
-    if origin and config.get('init_from') and (storage.path(config['init_from']) / 'config.json').exists():
+    if not origin or not config.get('init_from'):
+        return facts
+    try:
         other = workdir.load(config['init_from'])
         step = other.step(config.get('init_step'))
-        if checkpoint.params_digest(checkpoint.read_meta(other.checkpoints, step)) == origin:
-            facts |= {f'pretraining {name}': value for name, value in _pretraining(other, step).items()}
-    return facts
+        same = checkpoint.params_digest(checkpoint.read_meta(other.checkpoints, step)) == origin
+    except UserError:  # it is not where it was
+        return facts
+    return facts | ({f'pretraining {name}': value for name, value in _pretraining(other, step).items()} if same else {})
 
 
 def _limits(tokenizer, tuned, n_ctx):
@@ -150,11 +160,6 @@ def _limits(tokenizer, tuned, n_ctx):
         limits.append('`tokenizer(a)` and `tokenizer(a, b)` put start, delimiter and extract where Section 3.3 does, '
                       'but cut long texts otherwise than training did.')
     return limits
-
-
-def _versions(found):
-    versions = found.get('versions', {})
-    return f'gpt1_jax {versions.get("gpt1_jax")} (code `{found.get("code")}`), jax {versions.get("jax")}'
 
 
 def _section(title, lines):

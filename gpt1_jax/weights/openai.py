@@ -7,10 +7,12 @@ params_9.npy, encoder_bpe_40000.json, vocab_40000.bpe. The pieces are one vector
 (train.py 404-411). Nothing in them is unpickled, and their sizes are compared before memory is taken for the weights.
 There are no rows for start, delimiter and extract: fine-tuning draws them, as the released code does.
 """
+import itertools
 import json
 import math
 import pathlib
 import tokenize
+import warnings
 
 import numpy as np
 from absl import flags
@@ -22,10 +24,9 @@ from gpt1_jax.weights import imported, layout
 
 SHAPES, ENCODER, MERGES = 'params_shapes.json', 'encoder_bpe_40000.json', 'vocab_40000.bpe'
 PIECES = tuple(f'params_{i}.npy' for i in range(10))
-HEADS = 12
 
 
-def convert(source, out, n_head=HEADS):
+def convert(source, out, n_head=imported.HEADS):
     """Make the run directory `out` of the released files in `source`; returns the workdir.Run.
 
     n_head: no file says it; 12 in the release. UserError naming the file that is missing, damaged or does not fit.
@@ -40,13 +41,11 @@ def convert(source, out, n_head=HEADS):
     if found != total:
         raise UserError(f'{source}: {PIECES[0]} to {PIECES[-1]} hold {found:,} values, {SHAPES} says {total:,}')
     tokenizer = from_published(source / ENCODER, source / MERGES)
-    imported.check_tokenizer(tokenizer, model, source / ENCODER)
+    imported.check_tokenizer(tokenizer, model['vocab_size'], source / ENCODER)
     for name, piece in zip(PIECES, pieces):
         if not np.isfinite(piece).all():
             raise UserError(f'{source / name}: holds values that are not finite')
-    first, starts = 0, {}
-    for name, shape in wanted.items():
-        starts[name], first = first, first + math.prod(shape)
+    starts = dict(zip(wanted, itertools.accumulate(map(math.prod, wanted.values()), initial=0)))
 
     def read(name):
         return values(pieces, starts[name], math.prod(wanted[name])).reshape(wanted[name])
@@ -65,7 +64,8 @@ def read_sizes(file, n_head):
     if not isinstance(listed, list) or len(listed) < 14 or (len(listed) - 2) % 12:
         raise UserError(f'{file}: must list the shapes of 2 + 12 n arrays (released: 146)')
     for i, shape in enumerate(listed):
-        imported.whole_numbers(shape, f'{file}: shape {i}')
+        if not isinstance(shape, list) or not all(type(n) is int and 0 < n < 2 ** 31 for n in shape):
+            raise UserError(f'{file}: shape {i} is {shown(shape)}, must be a list of whole numbers')
     ranks = {0: 2, 1: 2, 8: 3}  # positions, tokens, the first block's mlp/c_fc/w
     for i, rank in ranks.items():
         if len(listed[i]) != rank:
@@ -79,7 +79,7 @@ def read_sizes(file, n_head):
         # A kernel is that of a convolution of width 1; embeddings are none.
         expected = [1, *shape] if len(shape) == 2 and i > 1 else list(shape)
         if listed[i] != expected:
-            raise UserError(f'{file}: shape {i} ({name}) is {listed[i]}, must be {expected}')
+            raise UserError(f'{file}: shape {i} ({name}) is {shown(listed[i])}, must be {expected}')
     return model
 
 
@@ -92,22 +92,24 @@ def open_piece(file):
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     with about(file):
         size = file.stat().st_size
-        with open(file, 'rb') as stream:
+        with open(file, 'rb') as stream, warnings.catch_warnings():
+            warnings.simplefilter('ignore')  # of a header that Python 2 wrote
             try:
                 version = np.lib.format.read_magic(stream)
                 if version not in readers:
                     raise ValueError(f'version {version} of the format is unknown')
                 shape, _, dtype = readers[version](stream)
             except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError) as error:
-                raise UserError(f'{file}: not a .npy file ({error})') from None
+                cause = str(error).partition('\n')[0][:200]  # what follows tells how to trust the file anyway
+                raise UserError(f'{file}: not a .npy file ({cause})') from None
             begin = stream.tell()
     if dtype.hasobject:
         raise UserError(f'{file}: holds pickled objects, which are never read')
-    if dtype != np.dtype('<f4') or len(shape) != 1:
+    if dtype != np.dtype('<f4') or len(shape) != 1 or shape[0] < 1:
         raise UserError(f'{file}: is {dtype}{list(shape)}, must be a vector of float32')
-    if begin + 4 * shape[0] != size or shape[0] < 1:
-        raise UserError(f'{file}: its header says {shape[0]:,} values, its size {size:,} bytes '
-                        f'{max(0, size - begin) / 4:,.10g}')
+    if begin + 4 * shape[0] != size:
+        raise UserError(f'{file}: its header says {shape[0]:,} values, which are {begin + 4 * shape[0]:,} bytes, but '
+                        f'it has {size:,}')
     return np.memmap(file, dtype, 'r', begin, shape)
 
 
@@ -123,7 +125,7 @@ def values(pieces, start, n):
 def _define_flags():
     flags.DEFINE_string('source', None, 'directory of the released files', required=True)
     flags.DEFINE_string('out', None, 'the run directory to make', required=True)
-    flags.DEFINE_integer('n_head', HEADS, 'attention heads, which no file says')
+    flags.DEFINE_integer('n_head', imported.HEADS, 'attention heads, which no file says')
 
 
 def main():

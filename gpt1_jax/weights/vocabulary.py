@@ -1,6 +1,7 @@
 """The vocabulary that belongs to weights from elsewhere: where it may lie, in which form."""
-import pathlib
+import json
 
+from gpt1_jax import storage
 from gpt1_jax.data.published import from_published, from_tokenizer_json
 from gpt1_jax.data.tokenizer import MODEL_FILE, SETTINGS_FILE, Tokenizer
 from gpt1_jax.errors import UserError, about
@@ -15,7 +16,7 @@ def find(directory):
 
     UserError where there is none, or it is damaged.
     """
-    directory = pathlib.Path(directory)
+    directory = storage.path(directory)
     with about(directory):
         for place in (directory / OURS, directory / 'tokenizer', directory):
             if (place / MODEL_FILE).is_file():
@@ -29,3 +30,12 @@ def find(directory):
             return from_tokenizer_json(file), [file]
     raise UserError(f'{directory}: no vocabulary in it ({OURS}, vocab.json and merges.txt, or tokenizer.json): '
                     'give --tokenizer=DIR')
+
+
+def added(directory, rows):
+    """How many tokens a tokenizer.json, where there is one, adds to a vocabulary of so many rows."""
+    try:
+        found = json.loads((storage.path(directory) / 'tokenizer.json').read_text('utf-8'))
+        return len({token['id'] for token in found['added_tokens'] if token['id'] >= rows})
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return 0

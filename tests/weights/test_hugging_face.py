@@ -1,21 +1,57 @@
 """Hugging Face's directories: what transformers makes of an export, and what comes back."""
+import functools
 import json
+import re
 import shutil
 import struct
+import types
 
 import jax
+import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
+import reference
 import released
 import safetensors.numpy
-from tiny import cola, command, corpus, finetune_config, pretrain_config
+from tiny import WORDS, cola, command, corpus, finetune_config, load_config, override, pretrain_config
 
-from gpt1_jax import finetune, metrics, pretrain, scoring, sharding, workdir
+from gpt1_jax import (
+    backbone,
+    checkpoint,
+    evaluation,
+    finetune,
+    metrics,
+    prediction,
+    pretrain,
+    results,
+    scoring,
+    sharding,
+    training,
+    workdir,
+)
+from gpt1_jax.data import inputs, tasks, tokenizer
+from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.errors import UserError
-from gpt1_jax.weights import hugging_face, openai
+from gpt1_jax.weights import hugging_face, layout, openai, tokenizer_files
 
-pytestmark = pytest.mark.filterwarnings('ignore:.*the published set has')
-MESH = sharding.make_mesh(devices=jax.devices()[:1])
+MESH = sharding.make_mesh()  # that of exports: so one program reads a run in both
+TOKENS = 'f' * 64  # the corpus's hash
+
+
+def saved(directory, config, vocabulary, initial, step):
+    """A run as training leaves it after `step` updates, with random weights of any size."""
+    this = workdir.start(directory, json.loads(json.dumps(config)), vocabulary)
+    params = jax.tree.map(jnp.asarray, reference.random_like(jax.eval_shape(initial), seed=3))
+    zero = jnp.zeros([], jnp.int32)
+    writer = checkpoint.Writer(this.checkpoints)
+    writer.save(training.TrainState(jnp.int32(step), params, {'count': zero}, zero, jnp.zeros([], bool)), {}, quality=1)
+    writer.close()
+    return this
+
+
+def digest(run):
+    return checkpoint.params_digest(checkpoint.read_meta(run.checkpoints, run.step()))
 
 
 @pytest.fixture(scope='module')
@@ -25,9 +61,16 @@ def base(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def pretrained(base):
-    config = pretrain_config(corpus(base / 'text'), model__n_inner=64, model__n_ctx=48, train__steps=4, eval__every=4,
-                             tokenizer__merges=200)
-    return pretrain.run(config, base / 'pretrained')
+    vocabulary = tokenizer.train([' '.join(WORDS).capitalize() + ', and.'], merges=90)
+    config = pretrain_config('books', model__n_inner=64, model__n_ctx=48).to_dict()
+    fields = backbone.own_fields(config['model']) | {'vocab_size': vocabulary.vocab_size}
+    config |= {'kind': 'pretrain', 'model': fields, 'fingerprint': {
+        'tokens': TOKENS, 'tokenizer': vocabulary.fingerprint}}
+    model = backbone.backbone(fields)
+    run = saved(base / 'pretrained', config, vocabulary,
+                lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params'], 4)
+    results.append(run.metrics, {'step': 3, 'valid_perplexity': 90.0}, {'step': 4, 'valid_perplexity': 87.5})
+    return run
 
 
 @pytest.fixture(scope='module')
@@ -37,21 +80,36 @@ def exported(base, pretrained):
 
 
 @pytest.fixture(scope='module')
-def data(base):
-    return cola(base / 'cola')
-
-
-@pytest.fixture(scope='module')
-def tuned(base, pretrained, data):
-    finetune.run(finetune_config('cola', data, init_from=str(pretrained.path)), base / 'tuned')
-    return workdir.load(base / 'tuned')
-
-
-@pytest.fixture(scope='module')
 def released_run(base):
-    """The published vocabulary's layout, and weights that are no small numbers."""
+    """The published vocabulary's layout."""
     released.write(base / 'released')
     return openai.convert(base / 'released', base / 'released_run', n_head=4)
+
+
+def fine_tuned(directory, config, origin):
+    """A run as fine-tuning from another one leaves it."""
+    config = override(config, {'init_from': str(origin.path)}).to_dict()
+    task, vocabulary = tasks.of(config), origin.tokenizer()
+    config |= {'kind': 'finetune', 'model': origin.config['model'], 'labels': list(task.labels), 'lengths': [16, 32],
+               'fingerprint': {'tokenizer': vocabulary.fingerprint, 'origin': digest(origin),
+                               'files': {'train.tsv': '0123456789abcdef'}}}
+    model = evaluation.task_model(task, config['model'], 0.1)
+    run = saved(directory, config, vocabulary, lambda: evaluation.initial(model, 1, 0), 20)
+    results.append(run.results, *({'kind': 'finetune', 'task': task.name, 'split': 'dev', 'group': None, 'n': 13,
+                                   'metric': 'matthews', 'value': value, 'digest': of}
+                                  for value, of in ((0.25, digest(run)), (0.75, 'another'))))
+    return run
+
+
+@pytest.fixture(scope='module')
+def tuned(base, released_run):
+    return fine_tuned(base / 'tuned', finetune_config('cola', 'CoLA'), released_run)
+
+
+@pytest.fixture(scope='module')
+def classifier(base, tuned):
+    hugging_face.export(tuned.path, base / 'classifier', license='apache-2.0')
+    return base / 'classifier'
 
 
 @pytest.fixture
@@ -60,18 +118,28 @@ def transformers():
 
 
 def restored(run):
-    model, params = scoring.restore(run, run.step(), MESH)
-    return model, jax.device_get(params)
+    return jax.device_get(scoring.restore(run, run.step(), MESH)[1])
 
 
-def logits(model, params, ids):
-    hidden, table = jax.jit(model.apply)({'params': params}, ids)
-    return np.asarray(hidden @ table.tokens.T)
+@functools.cache
+def program(path):
+    run = workdir.load(path)
+    model, params = backbone.backbone(run.config['model']), restored(run)
+
+    @jax.jit
+    def logits(ids):
+        hidden, table = model.apply({'params': params}, ids)
+        return hidden @ table.tokens.T
+    return logits
+
+
+def logits(run, ids):
+    return np.asarray(program(run.path)(ids))
 
 
 def same_run(run, other):
     """Whether weights, to the bit, sizes and vocabulary are the same."""
-    ours, theirs = (jax.tree_util.tree_leaves_with_path(restored(one)[1]) for one in (run, other))
+    ours, theirs = (jax.tree_util.tree_leaves_with_path(restored(one)) for one in (run, other))
     for (path, leaf), (place, found) in zip(ours, theirs, strict=True):
         assert place == path and found.tobytes() == leaf.tobytes() and found.shape == leaf.shape, path
     sizes = ('kind', 'vocab_size', 'n_ctx', 'n_embd', 'n_layer', 'n_head', 'n_inner', 'embd_dropout', 'attn_dropout',
@@ -83,55 +151,62 @@ def same_run(run, other):
 
 # Export
 
-@pytest.mark.parametrize('which', ['pretrained', 'released_run'])
-def test_transformers_loads_an_export_and_gives_its_logits(which, base, request, transformers):
+def test_transformers_loads_an_export_and_gives_its_logits(pretrained, exported, transformers):
     import torch
-    run = request.getfixturevalue(which)
-    hugging_face.export(run.path, base / f'logits_{which}')
-    theirs, info = transformers.OpenAIGPTLMHeadModel.from_pretrained(base / f'logits_{which}', output_loading_info=True)
+    theirs, info = transformers.OpenAIGPTLMHeadModel.from_pretrained(exported, output_loading_info=True)
     assert not any(info.values()), info
-    ids = np.random.default_rng(0).integers(0, run.config['model']['vocab_size'], (3, 48)).astype(np.int32)
+    ids = np.random.default_rng(0).integers(0, pretrained.config['model']['vocab_size'], (1, 48)).astype(np.int32)
     with torch.no_grad():
         expected = theirs.eval()(torch.from_numpy(ids).long()).logits.numpy()
-    found = logits(*restored(run), ids)
-    assert np.abs(expected).max() > 0.1
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    assert np.abs(expected).max() > 1
+    np.testing.assert_allclose(logits(pretrained, ids), expected, rtol=1e-5, atol=1e-5)
+
+
+def same_greedy_continuation(run, directory, transformers):
+    import torch
+    vocabulary = transformers.AutoTokenizer.from_pretrained(directory)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(directory).eval()
+    prompt = 'The cat sat on a mat, while red'
+    given, expected = vocabulary(prompt, return_tensors='pt'), run.tokenizer().encode(prompt)
+    assert given.input_ids[0].tolist() == expected
+    with torch.no_grad():
+        found = theirs.generate(**given, max_new_tokens=20, do_sample=False, pad_token_id=0)[0].tolist()
+    for _ in range(20):
+        ids = np.array([expected + [0] * (48 - len(expected))], np.int32)
+        expected.append(int(logits(run, ids)[0, len(expected) - 1].argmax()))
+    assert found == expected
+    return True
 
 
 def test_the_greedy_continuation_is_the_same(pretrained, exported, transformers):
-    import torch
-    tokenizer = transformers.AutoTokenizer.from_pretrained(exported)
-    theirs = transformers.AutoModelForCausalLM.from_pretrained(exported).eval()
-    prompt = 'The cat sat on a mat, while red'
-    given = tokenizer(prompt, return_tensors='pt')
-    assert given.input_ids[0].tolist() == pretrained.tokenizer().encode(prompt)
-    with torch.no_grad():
-        expected = theirs.generate(**given, max_new_tokens=20, do_sample=False, pad_token_id=0)[0].tolist()
-    ids, n = np.zeros((1, 48), np.int32), len(pretrained.tokenizer().encode(prompt))
-    ids[0, :n] = pretrained.tokenizer().encode(prompt)
-    model, params = restored(pretrained)
-    apply = jax.jit(lambda ids: (lambda hidden, table: hidden @ table.tokens.T)(*model.apply({'params': params}, ids)))
-    for place in range(n, n + 20):
-        ids[0, place] = np.asarray(apply(ids))[0, place - 1].argmax()
-    assert expected == ids[0, :n + 20].tolist()
+    assert same_greedy_continuation(pretrained, exported, transformers)
 
 
-def test_a_classifier_gives_its_predictions_in_transformers(tuned, base, data, transformers):
+def test_a_classifier_gives_its_logits_in_transformers(tuned, classifier, transformers):
     import torch
-    hugging_face.export(tuned.path, base / 'classifier')
-    theirs, info = transformers.OpenAIGPTForSequenceClassification.from_pretrained(
-        base / 'classifier', output_loading_info=True)
+    theirs, info = transformers.OpenAIGPTForSequenceClassification.from_pretrained(classifier, output_loading_info=True)
     assert not any(info.values()), info
     assert theirs.config.id2label == {0: '0', 1: '1'}
-    tokenizer = transformers.AutoTokenizer.from_pretrained(base / 'classifier')
-    texts = [line.split('\t')[3] for line in (data / 'dev.tsv').read_text().splitlines()]
-    ours = tuned.tokenizer()
-    assert tokenizer(texts[0]).input_ids == [ours.start_id, *ours.encode(texts[0]), ours.extract_id]
+    texts = [' '.join(WORDS[i:i + 2 + i % 3]) for i in range(13)]
+    fitted = prediction.load(tuned)
+    encoded = inputs.encode_all([Example(str(i), (text,)) for i, text in enumerate(texts)], fitted.task,
+                                fitted.tokenizer, fitted.n_ctx)
+    ours = evaluation.logits(fitted.model, fitted.mesh, fitted.params, encoded, 16, fitted.sizes)
+    given = transformers.AutoTokenizer.from_pretrained(classifier)(texts, padding=True, return_tensors='pt')
+    assert given.input_ids[0][given.attention_mask[0] == 1].tolist() == encoded[0].sequences[0]
     with torch.no_grad():  # of several lengths, so with padding
-        found = theirs.eval()(**tokenizer(texts, padding=True, return_tensors='pt')).logits.numpy()
-    _, _, scores = metrics.read_predictions(tuned.predictions('dev'))
-    assert np.abs(scores).max() > 0.01 and len(scores) == 13
-    np.testing.assert_allclose(found, scores, rtol=1e-5, atol=1e-5)
+        found = theirs.eval()(**given).logits.numpy()
+    assert np.abs(np.asarray(fitted.params['classifier']['bias'])).min() > 0.01 and ours.std() > 0.1
+    np.testing.assert_allclose(found, ours, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.slow  # another program to compile for three lines
+def test_a_score_becomes_a_regression(released_run, tmp_path):
+    config = override(load_config('custom', 'rating'), {'custom__squared': True})
+    hugging_face.export(fine_tuned(tmp_path / 'run', config, released_run).path, tmp_path / 'out')
+    found = json.loads((tmp_path / 'out' / 'config.json').read_text())
+    assert found['problem_type'] == 'regression' and found['id2label'] == {'0': 'score'}
+    assert 'The prediction is 1 + 6 x the logit.' in (tmp_path / 'out' / 'README.md').read_text()
 
 
 def edited(run, directory, change):
@@ -167,28 +242,46 @@ def test_a_directory_with_other_files_is_left_alone_and_an_export_is_replaced(pr
     assert {p: p.read_bytes() for p in exported.rglob('*') if p.is_file()} == before
 
 
-def test_the_model_card_says_what_the_run_says(pretrained, exported, tuned, base):
+def test_the_model_card_of_a_pretrained_run(exported):
     card = (exported / 'README.md').read_text()
     assert card.startswith('---\nlicense: "other"\n')
-    for line in (f'corpus: `{base / "text"}`', pretrained.config['fingerprint']['tokens'],
-                 'tokens seen: 1,536 (4 updates of 8 x 48)', '* batch.size is 8, in the paper 64',
-                 '* model.n_layer is 2, in the paper 12', 'the corpus is not BooksCorpus', '* valid_perplexity ',
-                 'trained on the corpus', 'stated by nobody yet', 'which OpenAIGPTTokenizer cannot'):
+    for line in (f'corpus: `books`, hash of its tokens `{TOKENS}`', 'tokens seen: 1,536 (4 updates of 8 x 48)',
+                 '* batch.size is 8, in the paper 64', '* model.n_layer is 2, in the paper 12',
+                 'in the paper BooksCorpus', '* valid_perplexity 87.5', 'trained by gpt1_jax', 'written by: jax ',
+                 'stated by nobody yet', 'which OpenAIGPTTokenizer cannot'):
         assert line in card, line
     assert 'MIT License' not in card  # nothing published is in it
-    hugging_face.export(tuned.path, base / 'card', license='apache-2.0')
-    card = (base / 'card' / 'README.md').read_text()
+    assert 'valid_perplexity 90' not in card  # of another step
+
+
+def test_the_model_card_of_a_classifier(pretrained, released_run, tuned, classifier, tmp_path):
+    card = (classifier / 'README.md').read_text()
+    files = 'imported from openai/finetune-transformer-lm, SHA-256 of its files params_shapes.json `'
     for line in ('license: "apache-2.0"', 'fine-tuned on cola', 'pipeline_tag: "text-classification"',
-                 f'weights of digest `{tuned.config["fingerprint"]["origin"]}`', 'pretraining tokens seen: 1,536',
-                 'train.tsv `', 'cola, dev, finetune: matthews', "bias is in the bias of the last LayerNorm"):
+                 f'weights of digest `{digest(released_run)}`', f'pretraining weights: {files}',
+                 'pretraining corpus and tokens seen: not recorded with the weights', 'train.tsv `0123',
+                 'cola, dev, finetune: matthews 0.25', 'bias is in the bias of the last LayerNorm',
+                 'Copyright (c) 2018 OpenAI'):
         assert line in card, line
+    assert 'matthews 0.75' not in card  # of other parameters
+    for place, seen in ((str(pretrained.path), True), (str(tmp_path / 'gone'), False)):
+        other = edited(tuned, tmp_path / f'run{seen}', lambda c: (
+            c.update(init_from=place), c['fingerprint'].update(origin=digest(pretrained))))
+        hugging_face.export(other, tmp_path / f'out{seen}')
+        card = (tmp_path / f'out{seen}' / 'README.md').read_text()
+        assert digest(pretrained) in card and ('pretraining tokens seen: 1,536' in card) == seen
 
 
-def test_the_card_of_the_published_vocabulary_carries_its_notice(theirs):
+def test_the_card_of_imported_weights_carries_the_notice_of_their_vocabulary(theirs):
     card = (theirs / 'README.md').read_text()
     assert 'Copyright (c) 2018 OpenAI' in card and 'openai/finetune-transformer-lm' in card
-    assert 'imported from openai/finetune-transformer-lm, SHA-256 of its files params_shapes.json `' in card
     assert 'corpus and tokens seen: not recorded with the weights' in card and 'BooksCorpus, which' not in card
+
+
+def test_a_config_that_the_card_cannot_be_made_of_is_named(pretrained, tmp_path):
+    run = edited(pretrained, tmp_path / 'run', lambda c: c.pop('batch'))
+    with pytest.raises(UserError, match="config.json: not a run's config .KeyError: 'batch'"):
+        hugging_face.export(run, tmp_path / 'out')
 
 
 # Import
@@ -207,13 +300,12 @@ def test_what_transformers_saves_is_imported(released_run, base, tmp_path, trans
     with pytest.raises(UserError, match='theirs: no vocabulary in it .*give --tokenizer=DIR'):
         hugging_face.convert(tmp_path / 'theirs', tmp_path / 'back')
     transformers.OpenAIGPTTokenizer.from_pretrained(base / 'published').save_pretrained(tmp_path / 'theirs')
-    shutil.rmtree(tmp_path / 'theirs' / 'gpt1_jax', ignore_errors=True)
     assert same_run(released_run, hugging_face.convert(tmp_path / 'theirs', tmp_path / 'back'))
 
 
 def test_one_file_is_imported_with_or_without_the_prefix_and_the_tied_head(released_run, base, tmp_path):
     arrays = released.hugging_face(released.arrays())
-    bare = arrays | {'h.0.attn.bias': np.ones((1, 1, 48, 48), np.float32)}
+    bare = arrays | {'h.0.attn.bias': np.ones((1, 1, 64, 64), np.float32)}
     prefixed = {f'transformer.{name}': array for name, array in arrays.items()} | {
         'lm_head.weight': arrays['tokens_embed.weight']}
     for name, given in {'bare': bare, 'prefixed': prefixed}.items():
@@ -225,23 +317,93 @@ def test_one_file_is_imported_with_or_without_the_prefix_and_the_tied_head(relea
                                                           'vocab_40000.bpe']
 
 
-def test_fine_tuning_after_the_detour_gives_the_same_result(pretrained, exported, tuned, data, tmp_path):
-    hugging_face.convert(exported, tmp_path / 'back')
-    finetune.run(finetune_config('cola', data, init_from=str(tmp_path / 'back')), tmp_path / 'tuned')
-    again = workdir.load(tmp_path / 'tuned')
+@pytest.mark.parametrize('dtype', [np.float16, ml_dtypes.bfloat16])
+def test_half_the_precision_is_taken_to_the_bit(dtype, base, tmp_path):
+    arrays = {name: array.astype(dtype) for name, array in released.hugging_face(released.arrays()).items()}
+    safetensors.numpy.save_file(arrays | {'lm_head.weight': arrays['tokens_embed.weight']}, tmp_path / 'x.safetensors')
+    run = hugging_face.convert(tmp_path / 'x.safetensors', tmp_path / 'run', base / 'released', n_head=4)
+    for name, array in layout.from_tree(run.config['model'], restored(run)).items():
+        assert array.dtype == np.float32 and array.tobytes() == arrays[name].astype(np.float32).tobytes(), name
+
+
+@pytest.mark.parametrize('name, heads', [
+    ('OpenAIGPTModel', []), ('OpenAIGPTForSequenceClassification', ['score.weight']),
+    ('OpenAIGPTDoubleHeadsModel', ['multiple_choice_head.summary.bias', 'multiple_choice_head.summary.weight'])])
+def test_the_backbone_of_any_of_transformers_classes_is_taken(name, heads, released_run, theirs, tmp_path,
+                                                              transformers):
+    getattr(transformers, name).from_pretrained(theirs).save_pretrained(theirs)
+    back = hugging_face.convert(theirs, tmp_path / 'back')
+    assert same_run(released_run, back) and sorted(back.config['imported']['left_out']) == heads
+
+
+def test_rows_of_added_tokens_are_left_out_and_named(released_run, theirs, tmp_path):
+    def added(arrays):
+        rows = arrays['transformer.tokens_embed.weight']
+        arrays['transformer.tokens_embed.weight'] = np.concatenate([rows, rows[:3]])
+    rewritten(added)(theirs / 'model.safetensors')
+    config = json.loads((theirs / 'config.json').read_text()) | {'vocab_size': 75}
+    (theirs / 'config.json').write_text(json.dumps(config))
+    assert 'the vocabulary has 72 rows' in complaint(theirs, tmp_path / 'back')
+    files = tokenizer_files.files(released_run.tokenizer(), 64, specials=True)
+    (theirs / 'tokenizer.json').write_bytes(files['tokenizer.json'])
+    back = hugging_face.convert(theirs, tmp_path / 'back')
+    assert same_run(released_run, back)
+    assert back.config['imported']['left_out'] == [
+        'tokens_embed.weight: its last 3 rows, of tokens that were added to the vocabulary']
+
+
+def test_a_classifier_of_ours_is_not_taken_for_a_language_model(classifier, tmp_path):
+    for source in (classifier, classifier / 'model.safetensors'):
+        with pytest.raises(UserError, match='a classifier that gpt1_jax exported, whose bias is in its last LayerNorm'):
+            hugging_face.convert(source, tmp_path / 'run')
+
+
+@pytest.mark.slow  # two trainings; each part of it is tested above
+@pytest.mark.filterwarnings('ignore:.*the published set has')
+def test_the_whole_path_on_text(tmp_path, transformers):
+    """Pretraining, export, import, fine-tuning with and without the detour, export of the classifier."""
+    import torch
+    config = pretrain_config(corpus(tmp_path / 'text'), model__n_inner=64, model__n_ctx=48, train__steps=10,
+                             tokenizer__merges=200)
+    run = pretrain.run(config, tmp_path / 'pretrained')
+    hugging_face.export(run.path, tmp_path / 'exported')
+    card = (tmp_path / 'exported' / 'README.md').read_text()
+    assert re.search(r'hash of its tokens `[0-9a-f]+`, \d+ documents of [\d,]+ tokens', card) and 'valid_loss' in card
+    assert same_greedy_continuation(run, tmp_path / 'exported', transformers)
+    back, data = hugging_face.convert(tmp_path / 'exported', tmp_path / 'back'), cola(tmp_path / 'cola')
+    assert same_run(run, back)
+    for origin, name in ((run, 'tuned'), (back, 'again')):
+        finetune.run(finetune_config('cola', data, init_from=str(origin.path)), tmp_path / name)
+    tuned, again = workdir.load(tmp_path / 'tuned'), workdir.load(tmp_path / 'again')
     assert again.config['fingerprint'] == tuned.config['fingerprint']
     assert again.predictions('dev').read_bytes() == tuned.predictions('dev').read_bytes()
+    hugging_face.export(tuned.path, tmp_path / 'classifier')
+    card = (tmp_path / 'classifier' / 'README.md').read_text()
+    assert 'cola, dev, finetune: matthews' in card and 'pretraining tokens seen: 3,840' in card
+    theirs = transformers.OpenAIGPTForSequenceClassification.from_pretrained(tmp_path / 'classifier').eval()
+    texts = [line.split('\t')[3] for line in (data / 'dev.tsv').read_text().splitlines()]
+    theirs_tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / 'classifier')
+    given = theirs_tokenizer(texts, padding=True, return_tensors='pt')
+    with torch.no_grad():
+        found = theirs(**given).logits.numpy()
+    np.testing.assert_allclose(found, metrics.read_predictions(tuned.predictions('dev'))[2], rtol=1e-5, atol=1e-5)
 
 
-def test_the_command(pretrained, tmp_path):
-    out = command('weights.hugging_face', f'--export={pretrained.path}', f'--out={tmp_path / "out"}', check=0).stdout
-    assert 'model.safetensors' in out and (tmp_path / 'out' / 'README.md').exists()
-    out = command('weights.hugging_face', f'--source={tmp_path / "out"}', f'--out={tmp_path / "run"}', check=0).stdout
+def test_the_command(exported, tmp_path):
+    out = command('weights.hugging_face', f'--source={exported}', f'--out={tmp_path / "run"}', check=0).stdout
     assert 'parameters, vocabulary of' in out and workdir.load(tmp_path / 'run').steps() == [0]
-    bad = command('weights.hugging_face', f'--source={tmp_path / "none"}', f'--out={tmp_path / "other"}', check=1)
-    assert bad.stderr == f'error: {tmp_path / "none" / "config.json"}: No such file or directory\n'
-    bad = command('weights.hugging_face', f'--out={tmp_path / "other"}', check=1)
-    assert bad.stderr == 'error: give either --export=RUN or --source=DIR_OR_FILE\n'
+
+
+def test_the_command_s_other_way_and_neither(pretrained, tmp_path, monkeypatch, capsys):
+    given = types.SimpleNamespace(export=str(pretrained.path), source=None, out=str(tmp_path / 'out'), step=4,
+                                  license='mit')
+    monkeypatch.setattr(hugging_face.flags, 'FLAGS', given)
+    hugging_face.main()
+    assert 'model.safetensors' in capsys.readouterr().out
+    assert (tmp_path / 'out' / 'README.md').read_text().startswith('---\nlicense: "mit"\n')
+    given.export = None
+    with pytest.raises(UserError, match='give either --export=RUN or --source=DIR_OR_FILE'):
+        hugging_face.main()
 
 
 # What is wrong is named in one line, and nothing is written.
@@ -280,20 +442,21 @@ def changed(name, function):
 LN = 'h.1.ln_1.weight'
 WEIGHTS = {
     'missing': (lambda p: p.unlink(), 'No such file or directory'),
-    'pickle instead': (lambda p: p.rename(p.with_name('pytorch_model.bin')), 'is a pickle, which is never read'),
+    'pickle instead': (lambda p: p.rename(p.with_name('pytorch_model.bin')), 'is a pickle, .* save_pretrained'),
+    'pieces': (lambda p: p.rename(p.with_name('model.safetensors.index.json')), 'in several files: .* save_pretrained'),
     'directory': (lambda p: (p.unlink(), p.mkdir()), 'Is a directory'),
-    'empty': (written(b''), 'not a safetensors file'),
-    'truncated': (lambda p: p.write_bytes(p.read_bytes()[:-4]), 'not a safetensors file'),
-    'longer': (lambda p: p.write_bytes(p.read_bytes() + b'abcd'), 'not a safetensors file'),
-    'header cut': (lambda p: p.write_bytes(p.read_bytes()[:60]), 'not a safetensors file'),
-    'header of an exabyte': (written(header({}, length=1 << 60)), 'not a safetensors file'),
-    'no JSON': (written(header(b'{"a": ')), 'not a safetensors file'),
-    'nested': (written(header(b'[' * 10_000)), 'not a safetensors file'),
-    'size that lies': (written(header({'tokens_embed.weight': entry(shape=[1 << 40, 1 << 20])})), 'not a safetensors'),
-    'size beyond 64 bits': (written(header({'a': entry(shape=[1 << 63, 4])})), 'not a safetensors file'),
-    'offsets backwards': (written(header({'a': entry(offsets=[8, 0])})), 'not a safetensors file'),
-    'offsets that overlap': (written(header({'a': entry(), 'b': entry()})), 'not a safetensors file'),
-    'unknown type': (written(header({'a': entry(dtype='F33')})), 'not a safetensors file'),
+    'empty': (written(b''), 'not a complete safetensors file'),
+    'truncated': (lambda p: p.write_bytes(p.read_bytes()[:-4]), 'not a complete safetensors file'),
+    'longer': (lambda p: p.write_bytes(p.read_bytes() + b'abcd'), 'not a complete safetensors file'),
+    'header cut': (lambda p: p.write_bytes(p.read_bytes()[:60]), 'not a complete safetensors file'),
+    'header of an exabyte': (written(header({}, length=1 << 60)), 'not a complete safetensors file'),
+    'no JSON': (written(header(b'{"a": ')), 'not a complete safetensors file'),
+    'nested': (written(header(b'[' * 10_000)), 'not a complete safetensors file'),
+    'size that lies': (written(header({'tokens_embed.weight': entry(shape=[1 << 40, 1 << 20])})), 'not a complete'),
+    'size beyond 64 bits': (written(header({'a': entry(shape=[1 << 63, 4])})), 'not a complete safetensors file'),
+    'offsets backwards': (written(header({'a': entry(offsets=[8, 0])})), 'not a complete safetensors file'),
+    'offsets that overlap': (written(header({'a': entry(), 'b': entry()})), 'not a complete safetensors file'),
+    'unknown type': (written(header({'a': entry(dtype='F33')})), 'not a complete safetensors file'),
     'nothing in it': (written(header({}, body=b'')), 'tokens_embed.weight is missing'),
     'array missing': (rewritten(lambda a: a.pop(f'transformer.{LN}')), f'{LN} is missing'),
     'block missing': (rewritten(lambda a: [a.pop(k) for k in list(a) if '.h.1.' in k]), r'h\.1\.\S+ is missing'),
@@ -302,8 +465,8 @@ WEIGHTS = {
     'shape': (changed(LN, lambda x: x[:-1]), rf'{LN} has shape \(23,\), must be \(24,\)'),
     'transposed': (changed('h.0.mlp.c_fc.weight', np.transpose), r'weight has shape \(96, 24\), must be \(24, 96\)'),
     'rank': (changed('tokens_embed.weight', lambda x: x[None]), r'tokens_embed.weight has shape .*must have 2 dim'),
-    'float16': (changed(LN, lambda x: x.astype(np.float16)), rf'{LN} is F16, must be F32'),
-    'float64': (changed('tokens_embed.weight', lambda x: x.astype(np.float64)), 'tokens_embed.weight is F64'),
+    'float64': (changed(LN, lambda x: x.astype(np.float64)), rf'{LN} is F64, must be one of F32, F16, BF16'),
+    'both names': (rewritten(lambda a: a.update({LN: a[f'transformer.{LN}']})), f'{LN} with and without transformer.'),
     'not finite': (changed(LN, lambda x: x * np.inf), f'{LN} holds values that are not finite'),
     'untied': (rewritten(untied), "lm_head.weight is another matrix .*GPT-1's output layer is tied"),
     'vocabulary': (changed('tokens_embed.weight', lambda x: x[:-1]), 'arrays say that vocab_size is 71'),
@@ -330,12 +493,18 @@ def complaint(theirs, out):
 
 @pytest.mark.parametrize('case', WEIGHTS)
 def test_a_file_of_weights_that_is_wrong_is_named(theirs, tmp_path, case):
-    import re
     spoil, expected = WEIGHTS[case]
     spoil(theirs / 'model.safetensors')
     message = complaint(theirs, tmp_path / 'run')
-    assert re.search(expected, message), message
-    assert 'model.safetensors' in message or 'pytorch_model.bin' in message
+    assert re.search(f'(model.safetensors|pytorch_model.bin).*{expected}', message), message
+
+
+@pytest.mark.parametrize('name, message', [
+    ('pytorch_model.bin', 'is a pickle, which is never read'), ('model.safetensors.index.json', 'in several files'),
+    ('weights.pt', 'is no .safetensors file')])
+def test_another_file_is_refused_with_what_to_do(tmp_path, name, message):
+    (tmp_path / name).write_bytes(b'x')
+    assert re.search(f'{name}: .*{message}: load it by transformers', complaint(tmp_path / name, tmp_path / 'run'))
 
 
 @pytest.mark.parametrize('change, message', [
@@ -345,7 +514,7 @@ def test_a_file_of_weights_that_is_wrong_is_named(theirs, tmp_path, case):
     ({'n_head': '4'}, "n_head is '4', must be a whole number"), ({'n_head': 10 ** 30}, 'n_head is 1000'),
     ({'n_head': 5}, 'model.n_embd = 24 is not a multiple of model.n_head = 5'),
     ({'n_layer': 2}, 'the arrays say that n_layer is 3, config.json says 2'),
-    ({'n_positions': 512}, 'the arrays say that n_positions is 48, config.json says 512'),
+    ({'n_positions': 512}, 'the arrays say that n_positions is 64, config.json says 512'),
     ({'attn_pdrop': 'much'}, "model.attn_dropout is 'much'"), ({'attn_pdrop': 1.0}, 'model.attn_dropout is 1.0'),
 ], ids=range(13))
 def test_a_config_that_is_wrong_or_does_not_fit_is_named(theirs, tmp_path, change, message):
@@ -362,7 +531,6 @@ def test_a_vocabulary_of_another_size_is_named(theirs, exported, tmp_path):
 
 
 def test_a_vocabulary_that_is_damaged_is_named(theirs, tmp_path):
-    shutil.rmtree(theirs / 'gpt1_jax')
     shutil.rmtree(theirs / 'gpt1_jax')
     (theirs / 'merges.txt').write_text('#version: 0.2\nt h\n')
     assert 'do not belong together' in complaint(theirs, tmp_path / 'run')

@@ -18,7 +18,7 @@ def run_of(kind, config, vocab_size=40478):
 def test_the_paper_s_configs_depart_from_nothing(kind):
     config = load_config(kind)
     found = model_card.deviations(run_of(kind, config))
-    assert found == ['the corpus is not BooksCorpus, which can no longer be had'] * (kind == 'pretrain')
+    assert [line for line in found if 'BooksCorpus' not in line] == [] and len(found) == (kind == 'pretrain')
     flat = workdir.flatten(config.to_dict())
     assert model_card.RECIPE[kind].keys() <= flat.keys()  # so each of them was compared
 

@@ -14,7 +14,6 @@ from gpt1_jax import checkpoint, finetune, scoring, sharding, workdir, zero_shot
 from gpt1_jax.errors import UserError
 from gpt1_jax.weights import layout, openai
 
-MESH = sharding.make_mesh(devices=jax.devices()[:1])
 pytestmark = pytest.mark.filterwarnings('ignore:.*the published set has')
 
 
@@ -31,7 +30,7 @@ def run(source, tmp_path_factory):
 
 
 def restored(run):
-    model, params = scoring.restore(run, run.step(), MESH)
+    model, params = scoring.restore(run, run.step(), sharding.make_mesh())
     return model, jax.device_get(params)
 
 
@@ -77,9 +76,11 @@ def test_the_run_says_where_it_is_from(run):
     assert checkpoint.read_meta(run.checkpoints, 0)['config'] == run.config
 
 
+@pytest.mark.slow  # test_hugging_face.py fine-tunes such a run too
 def test_fine_tuning_and_zero_shot_take_the_run_as_init_from(run, tmp_path):
     data = cola(tmp_path / 'cola')
-    rows = finetune.run(finetune_config('cola', data, init_from=str(run.path), train__epochs=1), tmp_path / 'tuned')
+    config = finetune_config('cola', data, init_from=str(run.path), train__epochs=1, batch__lengths=1)
+    rows = finetune.run(config, tmp_path / 'tuned')
     assert rows and np.isfinite([row['value'] for row in rows]).all()
     tuned = workdir.load(tmp_path / 'tuned')
     digest = checkpoint.params_digest(checkpoint.read_meta(run.checkpoints, 0))
@@ -100,9 +101,6 @@ def test_the_command(source, tmp_path):
     done = command('weights.openai', f'--source={source}', f'--out={tmp_path / "run"}', '--n_head=4', check=0)
     assert 'parameters, vocabulary of 72, digest ' in done.stdout and f'--init_from={tmp_path / "run"}' in done.stdout
     assert workdir.load(tmp_path / 'run').steps() == [0]
-    bad = command('weights.openai', f'--source={tmp_path}', f'--out={tmp_path / "other"}', check=1)
-    assert bad.stderr == f'error: {tmp_path / "params_shapes.json"}: No such file or directory\n'
-    assert not (tmp_path / 'other').exists()
 
 
 # Files that are missing, damaged or made to do harm: one line that names the file, and nothing is written.
@@ -151,7 +149,7 @@ PIECES = {
     'directory': (lambda p: (p.unlink(), p.mkdir()), 'Is a directory'),
     'empty': (lambda p: p.write_bytes(b''), 'not a .npy file'),
     'only magic': (lambda p: p.write_bytes(b'\x93NUMPY'), 'not a .npy file'),
-    'truncated': (cut, 'its header says'),
+    'truncated': (cut, r'its header says ([\d,]+) values, which are [\d,]+ bytes, but it has [\d,]+$'),
     'more at its end': (lambda p: p.write_bytes(p.read_bytes() + b'abcd'), 'its header says'),
     'header cut': (lambda p: p.write_bytes(p.read_bytes()[:40]), 'not a .npy file'),
     'pickled array': (pickled, 'holds pickled objects, which are never read'),
@@ -160,14 +158,15 @@ PIECES = {
     'float64': (as_type('<f8'), r'is float64\[\d+\], must be a vector of float32'),
     'float16': (as_type('<f2'), r'is float16\[\d+\], must be'),
     'big-endian': (as_type('>f4'), r'is >f4\[\d+\], must be'),
+    'a record': (lambda p: np.save(p, np.zeros(3, [('x', '<f4')])), 'must be a vector of float32'),
     'matrix': (as_type('<f4', (1, -1)), r'is float32\[1, \d+\], must be'),
     'header of an exabyte': (lambda p: p.write_bytes(spoilt(shape='(288230376151711744,)')), 'its header says 288,230'),
     'header beyond 64 bits': (lambda p: p.write_bytes(spoilt(shape='(' + '9' * 40 + ',)')), 'its header says 9,999,'),
-    'negative': (lambda p: p.write_bytes(spoilt(shape='(-1,)')), 'its header says -1'),
-    'none': (lambda p: p.write_bytes(spoilt(shape='(0,)', values=b'')), 'its header says 0'),
+    'negative': (lambda p: p.write_bytes(spoilt(shape='(-1,)')), r'is float32\[-1\], must be'),
+    'none': (lambda p: p.write_bytes(spoilt(shape='(0,)', values=b'')), r'is float32\[0\], must be'),
     'code in the header': (lambda p: p.write_bytes(spoilt(shape="(__import__('os').abort(),)")), 'not a .npy file'),
     'nested header': (lambda p: p.write_bytes(spoilt(shape='(' * 3000)), 'not a .npy file'),
-    'long header': (lambda p: p.write_bytes(spoilt(shape='(' + '1,' * 9000 + ')')), 'not a .npy file'),
+    'long header': (lambda p: p.write_bytes(spoilt(shape='(' + '1,' * 9000 + ')')), 'load securely.\\)$'),
     'version 9': (lambda p: p.write_bytes(spoilt(version=9)), r'version \(9, 0\)'),
     'not a number': (not_finite, 'holds values that are not finite'),
 }
@@ -202,14 +201,15 @@ def change(i, shape):
     (change(3, 'wide'), "shape 3 is 'wide', must be a list of whole numbers"),
     (change(3, [72.0]), r'shape 3 is \[72.0\], must be a list'), (change(3, [True]), r'shape 3 is \[True\]'),
     (change(3, [-72]), r'shape 3 is \[-72\]'), (change(3, [10 ** 30]), r'shape 3 is \[1000'),
-    (change(0, [48]), r'shape 0 is \[48\], must have 2 dimensions'),
-    (change(0, [48, 25]), r'model.n_embd = 25 is not a multiple of model.n_head = 4'),
+    (change(0, [64]), r'shape 0 is \[64\], must have 2 dimensions'),
+    (change(0, [64, 25]), r'model.n_embd = 25 is not a multiple of model.n_head = 4'),
     (change(1, [72, 28]), r'shape 1 \(tokens_embed.weight\) is \[72, 28\], must be \[72, 24\]'),
     (change(15, [71]), r'shape 15 \(h.1.attn.c_attn.bias\) is \[71\], must be \[72\]'),
     (change(14, [24, 72]), r'shape 14 \(h.1.attn.c_attn.weight\) is \[24, 72\], must be \[1, 24, 72\]'),
     (change(1, [10 ** 9, 24]), 'must be at most 65,536'),
-    (lambda s: s[1:2] + s[:1] + s[2:], 'hold|vocabulary has 72 rows'),
-], ids=range(17))
+    (lambda s: s[1:2] + s[:1] + s[2:], 'the vocabulary has 72 rows, .* 64'),
+    (change(3, [1] * 5000), r'shape 3 \(h.0.attn.c_attn.bias\) is \[1, 1.* must be \[72\]'),
+], ids=range(18))
 def test_shapes_that_are_wrong_are_named(source, tmp_path, case, message):
     shutil.copytree(source, tmp_path / 'files')
     file = tmp_path / 'files' / 'params_shapes.json'

@@ -10,7 +10,7 @@ import numpy as np
 CHARACTERS = list('.,' + string.ascii_lowercase)
 MERGES = [('t', 'h'), ('th', 'e</w>'), ('a', 't</w>'), ('o', 'n'), ('i', 'n'), ('in', 'g</w>'), ('s', 'at</w>'),
           ('d', 'o'), ('c', 'at</w>'), ('v', 'e'), ('ve', 'r'), ('ver', 'y</w>'), ('r', 'e'), ('re', 'd</w>')]
-SIZES = {'n_ctx': 48, 'vocab_size': 2 + 2 * len(CHARACTERS) + len(MERGES), 'n_embd': 24, 'n_layer': 3, 'n_head': 4}
+SIZES = {'n_ctx': 64, 'vocab_size': 2 + 2 * len(CHARACTERS) + len(MERGES), 'n_embd': 24, 'n_layer': 3, 'n_head': 4}
 
 
 def vocabulary(directory):
