@@ -6,20 +6,25 @@ import hashlib
 import json
 import math
 import pathlib
+import struct
 import tempfile
 import warnings
 from collections.abc import Callable
+from unittest import mock
 
 import mutations
 import numpy as np
 import official
+import released
+import safetensors.numpy
 from hypothesis import strategies as st
 
 from gpt1_jax import heuristics, metrics, results
 from gpt1_jax.data import corpus, inputs, inspection, published, tasks, tokenizer, tokens
 from gpt1_jax.data.tasks import custom
 from gpt1_jax.data.tasks.example import Example
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, about
+from gpt1_jax.weights import hugging_face, imported, layout, openai, tokenizer_files
 
 LONGEST = 3000  # characters of a message
 
@@ -262,7 +267,7 @@ def custom_sets(vocabulary):
 # Vocabularies
 
 def tokenizers(vocabulary):
-    """A saved tokenizer, and the two files of the published kind."""
+    """A saved tokenizer, the two files of the published kind, and the one that Hugging Face makes of them."""
     def read(directory):
         encodes(tokenizer.Tokenizer.load(directory / 'tokenizer'))
 
@@ -280,9 +285,17 @@ def tokenizers(vocabulary):
     encoder = ['<unk>', 'a', 'b', 'c', 'a</w>', 'b</w>', 'c</w>', 'ab', 'abc</w>', 'bc', '\n</w>']
     pair = {'encoder.json': json.dumps({piece: i for i, piece in enumerate(encoder)}).encode(),
             'vocab.bpe': b'#version: 0.2\na b\nab c</w>\nb c\n'}
+
+    def theirs(root):
+        released.vocabulary(root)
+        found = published.from_published(root / 'encoder_bpe_40000.json', root / 'vocab_40000.bpe')
+        (root / 'tokenizer.json').write_bytes(tokenizer_files.files(found, 8)['tokenizer.json'])
+
     return [Target('tokenizer', written(lambda root: vocabulary.save(root / 'tokenizer')), read, seal),
             Target('published vocabulary', pair, lambda directory: encodes(
-                published.from_published(directory / 'encoder.json', directory / 'vocab.bpe')))]
+                published.from_published(directory / 'encoder.json', directory / 'vocab.bpe'))),
+            Target('tokenizer.json', {'tokenizer.json': written(theirs)['tokenizer.json']}, lambda directory: encodes(
+                published.from_tokenizer_json(directory / 'tokenizer.json')))]
 
 
 def encodes(vocabulary):
@@ -292,6 +305,39 @@ def encodes(vocabulary):
         assert ids and all(0 <= i < vocabulary.vocab_size for i in ids)
         assert isinstance(vocabulary.decode([*ids, vocabulary.start_id, vocabulary.extract_id]), str)
     assert vocabulary.vocab_size <= tokenizer.LARGEST_VOCABULARY and 0 <= vocabulary.newline_id < vocabulary.vocab_size
+
+
+# Weights of other programs
+
+def weights():
+    """The released files; and a directory of Hugging Face, the header of its weights a file of its own."""
+    given = released.arrays(n_ctx=8, n_embd=4, n_layer=1)
+    content = safetensors.numpy.save({f'transformer.{name}': x for name, x in released.hugging_face(given).items()})
+    values = 8 + struct.unpack('<Q', content[:8])[0]
+    config = hugging_face.FIXED | {'n_head': 2, 'n_layer': 1, 'n_embd': 4, 'attn_pdrop': 0.1}
+    theirs = {'header.json': content[8:values], 'values': content[values:], 'config.json': json.dumps(config).encode(),
+              **written(released.vocabulary)}
+
+    def taken(out, kind, model, read, tokenizer, paths, left_out=()):
+        for name, shape in layout.shapes(model).items():
+            array = read(name)
+            assert array.shape == shape and array.dtype == np.float32 and np.isfinite(array).all()
+        assert tokenizer.vocab_size == model['vocab_size'] and all(map(pathlib.Path.is_file, paths))
+        assert all(map(is_one_line, left_out))
+
+    def read(convert, directory):
+        with mock.patch.object(imported, 'write', taken):
+            convert(directory, directory / 'run', n_head=2)
+
+    def read_theirs(directory):
+        with about(directory):
+            header, values = ((directory / name).read_bytes() for name in ('header.json', 'values'))
+            (directory / 'model.safetensors').write_bytes(struct.pack('<Q', len(header)) + header + values)
+        read(hugging_face.convert, directory)
+
+    return [Target('released weights', written(lambda root: released.write(root, given)),
+                   lambda directory: read(openai.convert, directory)),
+            Target('safetensors', theirs, read_theirs)]
 
 
 # Corpora and prepared tokens

@@ -18,9 +18,9 @@ from gpt1_jax.errors import UserError
 # {kind: inputs of the long run}
 KINDS = {
     'GLUE, SNLI, SciTail': 1500, 'other sets': 1500, 'own sets': 1200, 'descriptions of own sets': 1000,
-    'vocabularies': 800, 'corpora': 600, 'prepared tokens': 600, 'interrupted preparation': 200, 'runs': 600,
-    'results, predictions': 600, 'config pretrain': 300, 'config finetune': 300, 'config zero_shot': 300,
-    'config custom': 300, 'config experiments': 200}
+    'vocabularies': 800, 'weights of other programs': 800, 'corpora': 600, 'prepared tokens': 600,
+    'interrupted preparation': 200, 'runs': 600, 'results, predictions': 600, 'config pretrain': 300,
+    'config finetune': 300, 'config zero_shot': 300, 'config custom': 300, 'config experiments': 200}
 SHORT = 60  # inputs of each kind in the default suite
 
 
@@ -36,7 +36,8 @@ def targets(world):
     return {
         'GLUE, SNLI, SciTail': fuzz_files.tables(vocabulary), 'other sets': fuzz_files.other_sets(vocabulary),
         'own sets': fuzz_files.custom_sets(vocabulary), 'vocabularies': fuzz_files.tokenizers(vocabulary),
-        'corpora': fuzz_files.corpora(), 'prepared tokens': fuzz_files.prepared(fuzz_files.copied(world.prepared)),
+        'weights of other programs': fuzz_files.weights(), 'corpora': fuzz_files.corpora(),
+        'prepared tokens': fuzz_files.prepared(fuzz_files.copied(world.prepared)),
         'interrupted preparation': fuzz_configs.interrupted(world), 'runs': fuzz_configs.runs(world),
         'results, predictions': fuzz_files.logs()}
 
