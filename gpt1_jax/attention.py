@@ -12,13 +12,18 @@ def causal_attention(q, k, v, *, rate=0.0, key=None, layer=0):
     q, k, v: [B, L, H, E], E the size of a head. rate, key, layer: dropout of the probabilities (see dropout.Key).
     Returns [B, L, H, E]. Scores, mask and softmax are float32 whatever the inputs' type.
     """
+    probabilities = causal_probabilities(q, k).astype(q.dtype)
+    probabilities = dropout.dropout(probabilities, rate, key, layer, dropout.ATTENTION)
+    return jnp.einsum('bhlm,bmhe->blhe', probabilities, v)
+
+
+def causal_probabilities(q, k):
+    """How much each position attends to each one at and before it: q, k [B, L, H, E] -> float32[B, H, L, L]."""
     L, E = q.shape[1], q.shape[3]
     scores = jnp.einsum('blhe,bmhe->bhlm', q, k, preferred_element_type=jnp.float32) * E ** -0.5
     # Released code: the mask replaces the score by -1e9. There is no padding mask: pads lie right of every token read.
     scores = jnp.where(jnp.tril(jnp.ones((L, L), bool))[None, None], scores, -1e9)
-    probabilities = jax.nn.softmax(scores, axis=-1).astype(q.dtype)
-    probabilities = dropout.dropout(probabilities, rate, key, layer, dropout.ATTENTION)
-    return jnp.einsum('bhlm,bmhe->blhe', probabilities, v)
+    return jax.nn.softmax(scores, axis=-1)
 
 
 def cached_attention(q, k, v, positions):

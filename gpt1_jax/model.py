@@ -192,7 +192,7 @@ class GPT(nn.Module):
             memory, positions = cache.memory, cache.length[:, None] + jnp.arange(tokens.shape[1])[None]
         x, table = Embedding(c, name='embed')(tokens, key, positions)
         block = nn.remat(Block, prevent_cse=False) if c.remat else Block
-        blocks = nn.scan(block, variable_axes={'params': 0}, split_rngs={'params': True},
+        blocks = nn.scan(block, variable_axes={'params': 0, 'intermediates': 0}, split_rngs={'params': True},
                          in_axes=(0, nn.broadcast, 0, nn.broadcast), length=c.n_layer, unroll=min(c.unroll, c.n_layer))
         # Layer numbers are a scanned input: a mask depends on its layer, whichever way the layers are run.
         x, memory = blocks(c, name='blocks')(constrain(x, 'activations'), jnp.arange(c.n_layer, dtype=jnp.uint32), key,
