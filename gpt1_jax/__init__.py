@@ -9,6 +9,16 @@ Section                         File
 5    Analysis                   transfer.py (Figure 2, left), heuristics.py, scoring.py, zero_shot.py (Figure 2, right),
                                 lstm.py (Table 5)
 
-Nothing is imported here, so that reading data never loads jax.
+In a program or a notebook: gpt1_jax.load(DIRECTORY), see api.py.
+
+Nothing is imported here until it is asked for, so that reading data never loads jax.
 """
+import importlib
+
 __version__ = '0.1.0'
+
+
+def __getattr__(name):
+    if name != 'load':
+        raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
+    return importlib.import_module('gpt1_jax.api').load

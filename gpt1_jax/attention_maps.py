@@ -10,8 +10,8 @@ from gpt1_jax.errors import UserError
 
 
 def attention_maps(model, params, tokens):
-    """float32[N, B, H, L, L]: how much position i of each text attends to position j, [..., i, j]; rows add up to 1, and
-    are 0 where j > i.
+    """float32[N, B, H, L, L]: how much position i of each text attends to position j, [..., i, j]: each i adds up to 1,
+    what is after it is 0.
 
     model, params: a GPT, of a fine-tuned run its backbone. tokens: int[B, L]. Without dropout. Equal to transformers'
     `output_attentions`. UserError for an LSTM, and for more tokens than the context holds.

@@ -15,6 +15,10 @@ class UserError(Exception):
     def __init__(self, *args):
         super().__init__(*(one_line(arg) if isinstance(arg, str) else arg for arg in args))
 
+    def _render_traceback_(self):
+        """What IPython shows in place of a traceback: in a notebook, too, a mistake is one line."""
+        return [f'error: {self}']
+
 
 class Interrupted(UserError):
     """The run was asked to stop, has saved its state and can be continued by the same command."""

@@ -145,7 +145,7 @@ def test_the_library_imports_neither_experiments_nor_configs_nor_tests():
     assert not importers('experiments', 'configs', 'tests', 'pytest', 'torch', 'transformers', 'sklearn')
 
 
-def test_the_package_itself_is_lazy():
+def test_the_package_itself_is_lazy():  # its `load` names the api in a string, see test_api
     assert OURS['gpt1_jax'] <= {'importlib', 'typing'}
 
 

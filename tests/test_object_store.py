@@ -3,11 +3,13 @@ import json
 import shutil
 
 import emulator
+import jax
 import numpy as np
 import pytest
 import saved
 from tiny import cola, command, corpus, finetune_config, load_config, override, pretrain_config
 
+import gpt1_jax
 from gpt1_jax import (
     checkpoint,
     finetune,
@@ -120,6 +122,10 @@ def test_fine_tuning_and_zero_shot_read_and_write_there(local, prepared, tmp_pat
         load_config('zero_shot', 'cola'), {'init_from': str(origin), 'data__dir': str(data)}))]
         for origin in (local[1], place)]
     assert values[0] == values[1] and len(values[0]) > 1
+    for origin, copy in ((local[1], place), (here, there)):
+        one, other = gpt1_jax.load(origin), gpt1_jax.load(str(copy))
+        assert other.path == str(copy) and other.step == one.step
+        assert all(map(np.array_equal, jax.tree.leaves(one.params), jax.tree.leaves(other.params)))
 
 
 def test_text_is_prepared_there(local, prepared, cache):

@@ -64,11 +64,16 @@ def wrong_with(row, n_texts: int, n_choices: int, n_labels: int) -> str | None:
 def read_file(path, task: Task, skipped: list[str] | None = None) -> list[Example]:
     """The examples of any task as {"texts": [...]} lines, with "choices" where the task has them, and "id", by default
     the row's number from 0. Labels are not read. Errors and `skipped` as of Task.read."""
+    return from_rows(tables.read(path), task, str(path), skipped)
+
+
+def from_rows(rows: Iterable[Row], task: Task, what: str, skipped: list[str] | None = None) -> list[Example]:
+    """The same of Rows with these fields. what: where they come from, for messages."""
     most = len(task.labels) if task.head == 'choice' else 0
 
     def listed(fields, name):
         value = fields.get(name, [])
-        if not isinstance(value, list) or not all(isinstance(text, str) and text.strip() for text in value):
+        if not isinstance(value, (list, tuple)) or not all(isinstance(text, str) and text.strip() for text in value):
             raise RowFault(f'{name} is not a list of non-empty strings')
         return tuple(value)
 
@@ -79,7 +84,7 @@ def read_file(path, task: Task, skipped: list[str] | None = None) -> list[Exampl
         if not (2 if most else 0) <= len(choices) <= most:
             raise RowFault(f'{len(choices)} choices, expected {f"2 to {most}" if most > 2 else most}')
         return Example(reading.row_id(fields, 'id', row_id), texts, choices)
-    return reading.collect(tables.read(path), make, str(path), skipped=skipped)
+    return reading.collect(rows, make, what, skipped=skipped)
 
 
 def task(name: str, head: str, labels: tuple[str, ...], splits: tuple[str, ...], n_texts: int, n_choices: int) -> Task:

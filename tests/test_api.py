@@ -1,0 +1,152 @@
+"""gpt1_jax.load and what a run says of texts: the examples of its documentation, every kind of run, and mistakes."""
+import doctest
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import reference
+from test_predict import fitted, states
+from tiny import ROOT
+
+import gpt1_jax
+from gpt1_jax import api, checkpoint, training, workdir
+from gpt1_jax.backbone import backbone
+from gpt1_jax.data import tokenizer as tokenizer_lib
+from gpt1_jax.errors import UserError
+
+SENTENCE = 'The cat sat on a mat.\n'
+SIZES = {'n_layer': 2, 'n_embd': 16, 'n_head': 4, 'n_inner': 16, 'n_ctx': 16}
+
+
+def by_heart(tokenizer):
+    """Parameters, by hand, of a model that goes on with the sentence from any of its tokens: attention adds nothing,
+    each token is an axis, and the last feed-forward network turns it to that of the next one."""
+    model = backbone(SIZES | {'vocab_size': tokenizer.vocab_size})
+    shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params'])
+    params = jax.tree.map(lambda x: np.zeros(x.shape, np.float32), shapes)
+    cycle = [*tokenizer.encode(SENTENCE), tokenizer.newline_id]
+    for axis, token in enumerate(cycle):
+        params['embed']['tokens'][token, axis] = 4
+        params['blocks']['mlp']['proj']['kernel'][1, axis, (axis + 1) % len(cycle)] = 20
+    params['blocks']['mlp']['fc']['kernel'][1] = np.eye(16)
+    for norm in ('ln_1', 'ln_2'):
+        params['blocks'][norm]['scale'][:] = 1
+    return params
+
+
+def pretrained(directory, tokenizer, params, sizes=SIZES):
+    """A run as pretraining leaves it, with these parameters at update 60 and, turned round, at 30."""
+    this = workdir.start(directory, {'kind': 'pretrain', 'model': sizes | {'vocab_size': tokenizer.vocab_size},
+                                     'fingerprint': {}}, tokenizer)
+    writer = checkpoint.Writer(this.checkpoints, keep_latest=2)
+    for step, sign in ((30, -1), (60, 1)):
+        zero, tree = jnp.zeros([], jnp.int32), jax.tree.map(lambda x: jnp.asarray(sign * x), params)
+        writer.save(training.TrainState(jnp.int32(step), tree, {'count': zero}, zero, jnp.zeros([], bool)), {})
+    writer.close()
+    return this.path
+
+
+@pytest.fixture(scope='module')
+def base(tmp_path_factory):
+    """A directory with runs/gpt1, which knows a sentence by heart, and runs/tuned, a classifier of random weights."""
+    base = tmp_path_factory.mktemp('api')
+    tokenizer = tokenizer_lib.train([SENTENCE] * 9, merges=15)
+    pretrained(base / 'runs' / 'gpt1', tokenizer, by_heart(tokenizer))
+    fitted(base, 'cola')[0].rename(base / 'runs' / 'tuned')
+    return base
+
+
+@pytest.mark.parametrize('example', [e for e in doctest.DocTestFinder().find(api) if e.examples],
+                         ids=lambda e: e.name.removeprefix('gpt1_jax.api').lstrip('.') or 'module')
+def test_the_examples_are_true(example, base, monkeypatch):
+    monkeypatch.chdir(base)
+    told = []
+    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example, out=told.append)
+    assert not told, ''.join(told)
+
+
+def test_every_public_name_of_the_api_has_an_example():
+    found = {e.name.rpartition('.')[2] for e in doctest.DocTestFinder().find(api) if e.examples}
+    assert found == {'api', 'load', *(name for name in vars(api.Trained) if not name.startswith('_') and callable(
+        getattr(api.Trained, name)))}
+
+
+@pytest.fixture(scope='module')
+def gpt1(base):
+    return gpt1_jax.load(base / 'runs' / 'gpt1')
+
+
+def test_a_loaded_run_is_that_run(base, gpt1):
+    assert (gpt1.kind, gpt1.config['model']['n_ctx'], gpt1.model.config.n_ctx) == ('pretrain', 16, 16)
+    np.testing.assert_array_equal(gpt1.params['embed']['tokens'], by_heart(gpt1.tokenizer)['embed']['tokens'])
+    first = gpt1_jax.load(str(base / 'runs' / 'gpt1'), 30)
+    np.testing.assert_array_equal(first.params['embed']['tokens'], -gpt1.params['embed']['tokens'])
+
+
+def test_a_text_is_embedded_by_its_last_state_and_only_the_last_tokens_count(gpt1):
+    texts = ['The cat', 'sat', 'On a mat. ' * 9, 'A mat. the cat sat on\n a mat. the cat sat on']
+    found = gpt1.embed(texts)
+    for text, state in zip(texts, found):
+        ids = np.array([gpt1.encode(text)[-16:]])
+        np.testing.assert_allclose(state, reference.gpt(gpt1.params, ids)[0][0, -1], atol=1e-5)
+    assert found.dtype == np.float32 and len({state.argmax() for state in found}) > 2
+
+
+def test_a_fine_tuned_run_embeds_what_its_classifier_reads(tmp_path):
+    path, params = fitted(tmp_path / 'qqp', 'qqp', n=1)
+    pairs = [('red dogs', 'a cat'), ('old birds', 'bread')]
+    found = gpt1_jax.load(path).embed(pairs)
+    np.testing.assert_allclose(found, [states(params, a, b) + states(params, b, a) for a, b in pairs], atol=1e-4)
+
+    path, params = fitted(tmp_path / 'race', 'race', n=1)
+    race, rows = gpt1_jax.load(path), [{'texts': ('red dogs', 'who ?'), 'choices': choices}
+                                       for choices in (('dogs', 'a cat'), ('dogs', 'red', 'birds'))]
+    found = race.embed(rows)
+    assert found.shape == (2, 3, 16) and not found[0, 2].any()
+    for row, own in zip(rows, found):
+        expected = [states(params, row['texts'], choice) for choice in row['choices']]
+        np.testing.assert_allclose(own[:len(expected)], expected, atol=1e-4)
+    pieces, maps = race.attention(rows[0])
+    assert ''.join(pieces) == '<start> red dogs who ? <delimiter> dogs <extract> '
+    assert maps.shape == (2, 4, len(pieces), len(pieces))
+    np.testing.assert_allclose(maps.sum(-1), 1, atol=1e-6)
+
+
+def test_a_long_text_is_scored_token_by_token(gpt1):
+    pieces, known = gpt1.score(SENTENCE * 9)
+    assert len(pieces) == len(known) + 1 == 9 * 8 - 1 and (known > -0.01).all() and (known < 0).all()
+    assert gpt1.score('The mat').log_probabilities[0] < -5
+
+
+@pytest.mark.parametrize('ask, message', [
+    (lambda gpt1, tuned: gpt1.score('The'), 'the text has 1 token'),
+    (lambda gpt1, tuned: gpt1.generate(' '), 'the prompt is empty'),
+    (lambda gpt1, tuned: gpt1.generate('a', top_k=-1), 'top_k is -1, must be a whole number of at least 0'),
+    (lambda gpt1, tuned: gpt1.classify(['a']), 'runs/gpt1: is a pretrained run; labels want a fine-tuned one'),
+    (lambda gpt1, tuned: tuned.score('The cat'), 'runs/tuned: is a fine-tuned run'),
+    (lambda gpt1, tuned: tuned.generate('The cat'), 'runs/tuned: is a fine-tuned run'),
+    (lambda gpt1, tuned: gpt1.embed('The cat'), 'one text where several are expected'),
+    (lambda gpt1, tuned: gpt1.embed(['The cat', '']), 'text 1 is empty'),
+    (lambda gpt1, tuned: gpt1.embed([]), 'no texts'),
+    (lambda gpt1, tuned: gpt1.attention(''), 'text 0 is empty'),
+    (lambda gpt1, tuned: tuned.classify('The cat'), "'The cat' is one row: give a list of rows"),
+    (lambda gpt1, tuned: tuned.classify([]), 'rows: no rows'),
+    (lambda gpt1, tuned: tuned.classify(['The cat', ('a', 'b')]), 'row 1: 2 texts, expected 1'),
+    (lambda gpt1, tuned: tuned.classify(['The cat', 7]), 'row 1: texts is not a list of non-empty strings'),
+    (lambda gpt1, tuned: tuned.classify([{'text': 'The cat'}]), 'row 0: 0 texts, expected 1'),
+    (lambda gpt1, tuned: gpt1_jax.load(tuned.path, 7), 'no checkpoint of step 7; there are 1, 2')])
+def test_a_mistake_is_one_line(ask, message, base, gpt1):
+    with pytest.raises(UserError, match=message) as error:
+        ask(gpt1, gpt1_jax.load(base / 'runs' / 'tuned'))
+    assert '\n' not in str(error.value)
+    assert error.value._render_traceback_() == [f'error: {error.value}']
+
+
+def test_the_package_is_lazy():
+    code = "import sys, gpt1_jax\nprint('jax' in sys.modules)\ngpt1_jax.lood"
+    done = subprocess.run([sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.stdout == 'False\n'
+    assert done.stderr.endswith("AttributeError: module 'gpt1_jax' has no attribute 'lood'\n")
