@@ -88,7 +88,7 @@ def test_no_module_but_an_entry_point_or_cli_knows_an_entry_point():
 
 @pytest.mark.parametrize('name', [
     'training', 'preemption', 'checkpoint', 'provenance', 'resume', 'file_hashes', 'transfer', 'sharding', 'estimate',
-    'optimizer', 'dropout', 'attention', 'losses', 'hashing'])
+    'optimizer', 'dropout', 'attention', 'attention_maps', 'losses', 'hashing'])
 def test_a_module_of_arrays_knows_no_model_and_no_data(name):
     found = OURS[f'gpt1_jax.{name}']
     for forbidden in ('model', 'heads', 'lstm', 'backbone', 'data', 'workdir', 'cli', 'results', 'metrics'):
@@ -139,6 +139,11 @@ def test_storage_knows_errors_alone_and_needs_no_client_until_it_is_asked():
 def test_metrics_are_numpy():
     found = {name.split('.')[0] for name in OURS['gpt1_jax.metrics']}
     assert found <= {'gpt1_jax', 'numpy', *sys.stdlib_module_names}
+
+
+def test_pictures_are_drawn_in_one_place_and_from_plain_values():
+    assert importers('matplotlib') == {'gpt1_jax.pictures'}
+    assert not under('gpt1_jax', OURS['gpt1_jax.pictures']) and not under('jax', OURS['gpt1_jax.pictures'])
 
 
 def test_the_library_imports_neither_experiments_nor_configs_nor_tests():
