@@ -12,8 +12,8 @@ from matplotlib.transforms import ScaledTranslation  # noqa: E402
 # One meaning, one colour, in every figure; told apart by colour-blind readers too (Okabe and Ito).
 COLOURS = {'pretrained': '#0072B2', 'scratch': '#D55E00', 'baseline': '#7F7F7F', 'train': '#56B4E9', 'valid': '#0072B2',
            'chance': '#B0B0B0', 'race': '#009E73', 'mnli': '#332288', 'sst2': '#CC79A7', 'dpr': '#E69F00',
-           'cola': '#000000'}
-MARKERS = {'race': 'o', 'mnli': 's', 'sst2': '^', 'dpr': 'D', 'cola': 'v'}  # for those who see no colours
+           'cola': '#000000', 'source': '#44AA99'}
+MARKERS = {'race': 'o', 'mnli': 's', 'sst2': '^', 'dpr': 'D', 'cola': 'v', 'source': 'o'}  # without colours, too
 OTHER = ('#7F7F7F', 'X')  # a task that the paper's figures do not have
 STYLE = {'figure.dpi': 150, 'font.size': 10, 'axes.spines.top': False, 'axes.spines.right': False, 'axes.grid': True,
          'grid.color': '#E6E6E6', 'axes.axisbelow': True, 'legend.frameon': False}
@@ -124,9 +124,9 @@ def apart(steps: Sequence[int], most: int = 12) -> list[int]:
 def layers_transferred(path, curves: Sequence[dict], title: str = 'Figure 2 (left): layers transferred'):
     """Figure 2, left: accuracy after fine-tuning against the pretrained layers that it began with.
 
-    curves: [{'task': 'mnli' | 'race', 'name': 'MultiNLI', 'split': 'dev' | 'train', 'points': [{'layers', 'value',
-    'low', 'high'}]}], fractions; layers is -1 for nothing, 0 for the embeddings, n for the first n blocks. Dev is solid
-    with a band of its 95% intervals, train dashed.
+    curves: [{'task': 'mnli' | 'race', 'name': 'MultiNLI', 'split': 'dev' | 'test' | 'train', 'points': [{'layers',
+    'value', 'low', 'high'}]}], fractions; layers is -1 for nothing, 0 for the embeddings, n for the first n blocks.
+    Train is dashed, the others are solid with a band of their 95% intervals.
     """
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(figsize=(6.4, 4.2))
@@ -135,11 +135,11 @@ def layers_transferred(path, curves: Sequence[dict], title: str = 'Figure 2 (lef
             points = sorted(curve['points'], key=lambda point: point['layers'])
             x, values, lows, highs = ([point[name] for point in points] for name in ('layers', 'value', 'low', 'high'))
             colour = COLOURS.get(curve['task'], OTHER[0])
-            if curve['split'] == 'dev':
+            if curve['split'] != 'train':
                 axes.fill_between(x, lows, highs, color=colour, alpha=0.15, linewidth=0)
             axes.plot(x, values, color=colour, marker=MARKERS.get(curve['task'], OTHER[1]), markersize=5, linewidth=1.6,
-                      linestyle='-' if curve['split'] == 'dev' else '--',
-                      markerfacecolor=colour if curve['split'] == 'dev' else 'white',
+                      linestyle='--' if curve['split'] == 'train' else '-',
+                      markerfacecolor='white' if curve['split'] == 'train' else colour,
                       label=f'{curve["name"]} {curve["split"].capitalize()}')
         axes.set_xticks(ticks, ['none' if tick < 0 else str(tick) for tick in ticks])
         axes.yaxis.set_major_formatter(PERCENT)
