@@ -29,11 +29,11 @@ def causal_probabilities(q, k):
 def cached_attention(q, k, v, positions):
     """`causal_attention` of L tokens that may lie anywhere among C places, all of whose keys and values are at hand.
 
-    q: [B, L, H, E]. k, v: [B, C, H, E], by place; what stands right of a token is hidden from it. positions: int[B, L],
+    q: [B, L, H, E]. k, v: [B, H, C, E], by place; what stands right of a token is hidden from it. positions: int[B, L],
     the places of q. Returns [B, L, H, E].
     """
-    C, E = k.shape[1], q.shape[3]
-    scores = jnp.einsum('blhe,bmhe->bhlm', q, k, preferred_element_type=jnp.float32) * E ** -0.5
+    C, E = k.shape[2:]
+    scores = jnp.einsum('blhe,bhme->bhlm', q, k, preferred_element_type=jnp.float32) * E ** -0.5
     seen = jnp.arange(C)[None, None] <= positions[:, :, None]
     scores = jnp.where(seen[:, None], scores, -1e9)
-    return jnp.einsum('bhlm,bmhe->blhe', jax.nn.softmax(scores, axis=-1).astype(q.dtype), v)
+    return jnp.einsum('bhlm,bhme->blhe', jax.nn.softmax(scores, axis=-1).astype(q.dtype), v)

@@ -79,7 +79,7 @@ class Table(NamedTuple):
 class Cache(NamedTuple):
     """What a backbone keeps of the tokens before, so that generating reads each once. GPT: keys and values.
 
-    memory: arrays [N, B, ...] that each layer reads its own slice of, (k, v) each [N, B, C, H, E]. length: int32[B],
+    memory: arrays [N, B, ...] of which each layer has its own slice, (k, v) each [N, B, H, C, E]. length: int32[B],
     tokens so far: the position of each row's next one, and where its key and value go.
     """
     memory: Any
@@ -125,7 +125,7 @@ class Attention(nn.Module):
 
     @nn.compact
     def __call__(self, x, key, layer, memory=None, positions=None):
-        """x: [B, L, D] -> ([B, L, D], memory). memory: (k, v), this layer's of Cache; positions: int[B, L], of x."""
+        """x: [B, L, D] -> ([B, L, D], memory). memory: as of Cache, all layers'; positions: int[B, L], of x."""
         c = self.config
         heads = (3, c.n_head, c.n_embd // c.n_head)
         qkv = nn.DenseGeneral(heads, kernel_init=WEIGHTS, dtype=c.dtype, name='qkv')(x)
@@ -134,8 +134,8 @@ class Attention(nn.Module):
             a = causal_attention(q, k, v, rate=c.attn_dropout, key=key, layer=layer)
         else:
             rows = jnp.arange(len(x))[:, None]
-            memory = tuple(old.at[rows, positions].set(new) for old, new in zip(memory, (k, v)))
-            a = cached_attention(q, *memory, positions)
+            memory = tuple(old.at[layer, rows, :, positions].set(new) for old, new in zip(memory, (k, v)))
+            a = cached_attention(q, *(of_all[layer] for of_all in memory), positions)
         return nn.DenseGeneral(c.n_embd, axis=(-2, -1), kernel_init=WEIGHTS, dtype=c.dtype, name='out')(a), memory
 
 
@@ -155,9 +155,10 @@ class Block(nn.Module):
     config: GPTConfig
 
     @nn.compact
-    def __call__(self, x, layer, key, memory=None, positions=None):
-        """x: [B, L, D], layer: uint32 scalar -> ([B, L, D], memory), the pair that a scan wants; memory: see Cache."""
-        c = self.config
+    def __call__(self, carry, layer, key, positions=None):
+        """carry: (x [B, L, D], memory as of Cache or None), which the layers hand on, so that the memory is written in
+        place; layer: uint32 scalar. Returns (carry, None), the pair that a scan wants."""
+        c, (x, memory) = self.config, carry
 
         def norm(name):  # the two-pass variance of the released code; Flax's default epsilon is 1e-6
             return nn.LayerNorm(epsilon=1e-5, use_fast_variance=False, dtype=c.dtype, name=name)
@@ -166,7 +167,7 @@ class Block(nn.Module):
         n = norm('ln_1')(x + dropout.dropout(a, c.resid_dropout, key, layer, dropout.ATTENTION_OUT))
         m = MLP(c, name='mlp')(n)
         h = norm('ln_2')(n + dropout.dropout(m, c.resid_dropout, key, layer, dropout.MLP_OUT))
-        return constrain(h, 'activations'), memory
+        return (constrain(h, 'activations'), memory), None
 
 
 class GPT(nn.Module):
@@ -193,10 +194,10 @@ class GPT(nn.Module):
         x, table = Embedding(c, name='embed')(tokens, key, positions)
         block = nn.remat(Block, prevent_cse=False) if c.remat else Block
         blocks = nn.scan(block, variable_axes={'params': 0, 'intermediates': 0}, split_rngs={'params': True},
-                         in_axes=(0, nn.broadcast, 0, nn.broadcast), length=c.n_layer, unroll=min(c.unroll, c.n_layer))
+                         in_axes=(0, nn.broadcast, nn.broadcast), length=c.n_layer, unroll=min(c.unroll, c.n_layer))
         # Layer numbers are a scanned input: a mask depends on its layer, whichever way the layers are run.
-        x, memory = blocks(c, name='blocks')(constrain(x, 'activations'), jnp.arange(c.n_layer, dtype=jnp.uint32), key,
-                                             memory, positions)
+        (x, memory), _ = blocks(c, name='blocks')((constrain(x, 'activations'), memory),
+                                                  jnp.arange(c.n_layer, dtype=jnp.uint32), key, positions)
         if cache is None:
             return x, table
         # What lies beyond a row's length is hidden from its next token, and then overwritten by it.
@@ -205,5 +206,5 @@ class GPT(nn.Module):
     def empty_cache(self, B):
         """The Cache of B rows before their first token."""
         c = self.config
-        zeros = jnp.zeros((c.n_layer, B, c.n_ctx, c.n_head, c.n_embd // c.n_head), c.dtype)
+        zeros = jnp.zeros((c.n_layer, B, c.n_head, c.n_ctx, c.n_embd // c.n_head), c.dtype)
         return Cache((zeros, zeros), jnp.zeros(B, jnp.int32))

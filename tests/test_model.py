@@ -241,7 +241,7 @@ def test_scan_equals_a_loop_over_blocks(params, key):
     x, _ = Embedding(SMALL).apply({'params': params['embed']}, TOKENS, key)
     for n in range(3):
         layer = jax.tree.map(lambda leaf: leaf[n], params['blocks'])
-        x, _ = Block(SMALL).apply({'params': layer}, x, jnp.uint32(n), key)
+        (x, _), _ = Block(SMALL).apply({'params': layer}, (x, None), jnp.uint32(n), key)
     np.testing.assert_allclose(hidden(SMALL, params, key=key), x, atol=1e-5)
 
 
