@@ -6,7 +6,6 @@ n_ctx // 2 tokens again from position 0 and goes on. The LSTM has no positions, 
 import dataclasses
 import functools
 import itertools
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +16,9 @@ from jax.sharding import PartitionSpec as P
 from gpt1_jax import scoring, sharding, training
 from gpt1_jax.errors import UserError, shown
 from gpt1_jax.model import Cache
+
+READ = 64  # tokens of a text read at once
+TOP = np.uint32(1 << 31)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,70 +45,70 @@ def tokens(model, params, mesh, prompts, sampling=Sampling(), streams=None):
     """Yield int[n], the next token of each prompt, without end.
 
     prompts: n lists of ids, none empty, of any lengths; all are read in one batch, and none changes what another gets.
+    Of one longer than the context the last n_ctx ids are read.
     streams: uint32[n], by default 0, 1, ...: each stream of a seed has its own random numbers.
-    Ids are those of the vocabulary's rows: specials and positions have no logit. A notice on stderr says that a prompt
-    is longer than the context, of which the beginning is left out then, or that the context was full.
+    Ids are those of the vocabulary's rows: specials and positions have no logit.
     """
-    n_ctx, limited = model.config.n_ctx, model.config.n_positions > 0
+    # One layer after the other, however the run was trained: laid out in a row a CPU takes three times as long.
+    model = model.clone(config=dataclasses.replace(model.config, unroll=1))
+    n_ctx, half = model.config.n_ctx, max(1, model.config.n_ctx // 2)
     size = scoring.batch_size(len(prompts), 1, mesh)
-    filled = [*prompts, *[prompts[-1]] * (size - len(prompts))]
     streams = np.resize(np.array(range(len(prompts)) if streams is None else streams, np.uint32), size)
     how = {'temperature': np.float32(sampling.temperature), 'top_k': np.int32(sampling.top_k),
            'top_p': np.float32(sampling.top_p), 'seed': np.uint32(sampling.seed)}
-    for ids in dict.fromkeys(map(tuple, prompts)):
-        if len(ids) > n_ctx:
-            _notice(f'the prompt has {len(ids):,} tokens: the first {len(ids) - n_ctx:,} are left out, the context '
-                    f'holds {n_ctx:,}')
-    windows = [list(ids[-n_ctx:]) for ids in filled]  # what the cache holds of each row
-    logits, cache = _read(model, params, mesh, windows)
-    told = False
+    held = [ids[-n_ctx:] for ids in [*prompts, *[prompts[-1]] * (size - len(prompts))]]  # by the cache, of each row
+    logits, cache = _read(model, params, mesh, held, *empty(model, mesh, size)())
     for place in itertools.count():
         chosen = np.asarray(choose(logits, how, streams, np.uint32(place)))
         yield chosen[:len(prompts)]
-        for window, token in zip(windows, chosen.tolist()):
-            window.append(token)
-        full = [window for window in windows if len(window) > n_ctx] if limited else []
-        if not full:
-            logits, cache = forward(model, mesh)(params, chosen[:, None], np.ones(size, np.int32), cache)
-            continue
-        if not told:
-            _notice(f'the context of {n_ctx:,} positions is full: it goes on from the last {max(1, n_ctx // 2):,} '
-                    'tokens')
-            told = True
-        for window in full:
-            del window[:-max(1, n_ctx // 2)]
-        logits, cache = _read(model, params, mesh, windows)
+        held = [[*ids, token] for ids, token in zip(held, chosen.tolist())]
+        full = np.array([model.config.n_positions and len(ids) > n_ctx for ids in held], bool)
+        if full.any():
+            held = [ids[-half:] if out else ids for ids, out in zip(held, full)]
+            cache = cache._replace(length=np.where(full, 0, cache.length))
+        new = [ids if out else ids[-1:] for ids, out in zip(held, full)]
+        logits, cache = _read(model, params, mesh, new, logits, cache)
 
 
-def _read(model, params, mesh, windows):
-    """(logits, cache) after lists of ids, from an empty cache."""
-    lengths = np.array([len(window) for window in windows], np.int32)
-    ids = np.zeros((len(windows), scoring.padded(lengths.max(), model.config.n_ctx)), np.int32)
-    for row, window in zip(ids, windows):
-        row[:len(window)] = window
-    return forward(model, mesh)(params, ids, lengths, empty(model, mesh, len(windows))())
+def _read(model, params, mesh, texts, logits, cache):
+    """(logits, cache) after further ids of each row, one at least. READ of a long text at once: so two programs read
+    texts of any length."""
+    longest = max(map(len, texts))
+    L = 1 if longest == 1 else min(READ, model.config.n_ctx)
+    for first in range(0, longest, L):
+        real = np.clip([len(ids) - first for ids in texts], 0, L).astype(np.int32)
+        ids = np.zeros((len(texts), L), np.int32)
+        for row, text, n in zip(ids, texts, real):
+            row[:n] = text[first:first + n]
+        logits, cache = forward(model, mesh)(params, ids, real, logits, cache)
+    return logits, cache
 
 
 @functools.lru_cache
 def forward(model, mesh):
-    """(params, tokens int[B, L], real int[B], Cache) -> (logits float32[B, V] after each row's last real token, Cache).
+    """(params, tokens int[B, L], real int[B], logits float32[B, V], Cache) -> (logits, Cache) after the real tokens.
 
-    The Cache passed in is consumed. B is a multiple of the devices.
+    The logits of a row without a real one stay as they were. The logits and Cache passed in are consumed. B is a
+    multiple of the devices.
     """
     rows, caches = sharding.batch_sharding(mesh), _placed(mesh)
 
-    @functools.partial(jax.jit, donate_argnums=3, in_shardings=(None, rows, rows, caches), out_shardings=(rows, caches))
-    def forward(params, tokens, real, cache):
+    @functools.partial(jax.jit, donate_argnums=(3, 4), in_shardings=(None, rows, rows, rows, caches),
+                       out_shardings=(rows, caches))
+    def forward(params, tokens, real, logits, cache):
         hidden, table, cache = model.apply({'params': params}, tokens, None, cache, real)
         last = jnp.take_along_axis(hidden, (real - 1)[:, None, None], axis=1)[:, 0]
-        return jnp.einsum('bd,vd->bv', last, table.tokens, preferred_element_type=jnp.float32), cache
+        found = jnp.einsum('bd,vd->bv', last, table.tokens, preferred_element_type=jnp.float32)
+        return jnp.where((real > 0)[:, None], found, logits), cache
     return training.on_mesh(forward, mesh)
 
 
 @functools.lru_cache
 def empty(model, mesh, B):
-    """() -> the Cache of B rows, placed on the mesh."""
-    return training.on_mesh(jax.jit(lambda: model.empty_cache(B), out_shardings=_placed(mesh)), mesh)
+    """() -> (logits, Cache) of B rows before their first token, placed on the mesh."""
+    def empty():
+        return jnp.zeros((B, model.config.vocab_size)), model.empty_cache(B)
+    return training.on_mesh(jax.jit(empty, out_shardings=(sharding.batch_sharding(mesh), _placed(mesh))), mesh)
 
 
 def _placed(mesh):
@@ -121,29 +123,32 @@ def choose(logits, how, streams, place):
     logits: float32[B, V]. how: the fields of Sampling as scalars. streams: uint32[B]. place: uint32 scalar, how many
     tokens the row was given before: random numbers are a function of (seed, stream, place) and nothing else.
     """
-    scaled = logits / jnp.where(how['temperature'] > 0, how['temperature'], 1)
-    scaled = jax.lax.cond((how['top_k'] > 0) | (how['top_p'] < 1), restricted, lambda x, *_: x, scaled, how['top_k'],
-                          how['top_p'])
+    t, top_k, top_p = how['temperature'], how['top_k'], how['top_p']
+    scaled = (logits - jnp.max(logits, axis=-1, keepdims=True)) / jnp.where(t > 0, t, 1)  # the highest stays finite
+    scaled = jax.lax.cond((top_k > 0) | (top_p < 1), restricted, lambda x, *_: x, scaled, top_k, top_p)
 
     def draw(stream, row):
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(how['seed']), stream), place)
         return jax.random.categorical(key, row)
     drawn = jax.vmap(draw)(streams, scaled)
-    return jnp.where(how['temperature'] > 0, drawn, jnp.argmax(logits, axis=-1)).astype(jnp.int32)
+    return jnp.where(t > 0, drawn, jnp.argmax(logits, axis=-1)).astype(jnp.int32)
 
 
 def restricted(logits, top_k, top_p):
     """Logits with -inf in place of all but the top_k highest (0: of none), and of these all but the fewest whose
     probabilities add up to top_p. Those equal to the last one kept are kept, too. [B, V] -> [B, V]."""
-    ranked = jnp.sort(logits, axis=-1, descending=True)
-    n = logits.shape[-1]
-    among = (jnp.arange(n) < jnp.where(top_k > 0, top_k, n))[None]
-    shares = jax.nn.softmax(jnp.where(among, ranked, -jnp.inf), axis=-1)
-    before = jnp.cumsum(shares, axis=-1) - shares
-    kept = among & ((before < top_p) | (top_p >= 1))
-    least = jnp.min(jnp.where(kept, ranked, jnp.inf), axis=-1, keepdims=True)
-    return jnp.where(logits >= least, logits, -jnp.inf)
+    bits = jax.lax.bitcast_convert_type(logits, jnp.uint32)
+    order = jnp.where(bits >= TOP, ~bits, bits | TOP)  # whole numbers that stand in the order of the logits
 
+    def bound(enough):
+        """uint32[B, 1]: the highest one from which on the tokens are enough, bit by bit. A sort would take longer."""
+        def bit(n, found):
+            higher = found | TOP >> n.astype(jnp.uint32)
+            return jnp.where(enough(order >= higher), higher, found)
+        return jax.lax.fori_loop(0, 32, bit, jnp.zeros((len(logits), 1), jnp.uint32))
 
-def _notice(text):
-    print(f'notice: {text}', file=sys.stderr, flush=True)
+    k, p = jnp.where(top_k > 0, top_k, logits.shape[-1]), jnp.where(top_p < 1, top_p, jnp.inf)
+    first = bound(lambda kept: jnp.sum(kept, axis=-1, keepdims=True) >= k)
+    shares = jax.nn.softmax(jnp.where(order >= first, logits, -jnp.inf), axis=-1)
+    second = bound(lambda kept: jnp.sum(jnp.where(kept, shares, 0), axis=-1, keepdims=True) >= p)
+    return jnp.where(order >= jnp.maximum(first, second), logits, -jnp.inf)
