@@ -34,17 +34,20 @@ def main():
     prompt = tokenizer.decode(generation.encode(tokenizer, [f.prompt])[0])
     generation.written(tokenizer, f.stop)
     model, params = scoring.restore(run, step, mesh)
-    began = False
+    heading, began = numbered(0, f.samples) + prompt, False
 
     def show(_, sample, text):
         nonlocal began
         if sample == 0:
-            print(text if began else after(text), end='', flush=True)
+            print(text if began else heading + after(text), end='', flush=True)
             began = True
 
-    print(numbered(0, f.samples) + prompt, end='', flush=True)
-    (found,) = generation.generate(model, params, mesh, tokenizer, [f.prompt], f.tokens, how, f.samples, f.stop, show)
-    print()
+    try:
+        found, = generation.generate(model, params, mesh, tokenizer, [f.prompt], f.tokens, how, f.samples, f.stop, show)
+    except KeyboardInterrupt:
+        print()  # what is told then is no part of the text
+        raise
+    print('' if began else heading)
     for sample, one in enumerate(found[1:], 1):
         print(numbered(sample, f.samples) + prompt + after(one.text))
 

@@ -1,10 +1,10 @@
-"""A training program of four arrays, and checkpoints of it: enough to test what is written and read."""
+"""A training program of four arrays, and checkpoints of it: enough to test what is written and read. Whole runs."""
 import jax
 import jax.numpy as jnp
 import numpy as np
 from tiny import place
 
-from gpt1_jax import checkpoint, optimizer, sharding, training
+from gpt1_jax import checkpoint, optimizer, sharding, training, workdir
 
 HYPER = {'seed': np.uint32(0), 'peak': np.float32(0.1), 'warmup': np.float32(1), 'total': np.float32(10),
          'skips': np.int32(0)}
@@ -20,6 +20,20 @@ def make(data=1, width=8):
     def loss(params, batch, key, hyper):
         return jnp.mean(jnp.square(batch['x'] @ params['mlp']['fc']['kernel'][0] - 1)), {}
     return training.make_program(init, loss, optimizer.adam(), optimizer.warmup_cosine, mesh)
+
+
+def run(path, config, tokenizer, params, steps=1):
+    """A run's directory as training leaves it: that of `config` with these parameters as its last and best step, which
+    is the step's number; before it there is another model, of all signs changed."""
+    this = workdir.start(path, config, tokenizer)
+    writer = checkpoint.Writer(this.checkpoints, keep_latest=steps)
+    for step in range(1, steps + 1):
+        tree = jax.tree.map(lambda x: jnp.asarray(x if step == steps else -x), params)
+        zero = jnp.zeros([], jnp.int32)
+        writer.save(training.TrainState(jnp.int32(step), tree, {'count': zero}, zero, jnp.zeros([], bool)), {},
+                    quality=step)
+    writer.close()
+    return this
 
 
 def advanced(program, state):

@@ -1,10 +1,17 @@
 """Generating by text: what a continuation is, stop strings, words as they come, the command and its mistakes."""
 import itertools
+import types
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
-from tiny import command, corpus, pretrain_config
+import reference
+import saved
+from tiny import command
 
-from gpt1_jax import generation, pretrain, sampling, scoring, sharding, workdir
+from gpt1_jax import generation, sampling, scoring, sharding, workdir
+from gpt1_jax.backbone import backbone
 from gpt1_jax.data import tokenizer as tokenizer_lib
 from gpt1_jax.errors import UserError
 from gpt1_jax.sampling import Sampling
@@ -18,16 +25,20 @@ def tokenizer():
     return tokenizer_lib.train([TEXT] * 3, merges=25)
 
 
+def model_of(n_ctx, n_positions):
+    return types.SimpleNamespace(config=types.SimpleNamespace(n_ctx=n_ctx, n_positions=n_positions))
+
+
 @pytest.fixture
 def scripted(monkeypatch, tokenizer):
     """A model that always writes TEXT, whatever it is asked: `generate` with that in place of the model."""
     ids = tokenizer.encode(TEXT) + [tokenizer.newline_id] * 50
     monkeypatch.setattr(sampling, 'tokens', lambda model, params, mesh, prompts, how, streams: (
-        sampling.np.full(len(prompts), token) for token in ids))
+        np.full(len(prompts), token) for token in ids))
 
-    def generate(tokens, **more):
+    def generate(tokens, prompt='A cat', model=model_of(512, 512), **more):
         pieces = []
-        ((found,),) = generation.generate(None, None, None, tokenizer, ['A cat'], tokens,
+        ((found,),) = generation.generate(model, None, None, tokenizer, [prompt], tokens,
                                           show=lambda prompt, sample, text: pieces.append(text), **more)
         assert ''.join(pieces) == found.text
         return found, pieces
@@ -53,19 +64,55 @@ def test_words_come_one_by_one_and_whole(scripted, tokenizer):
     (['The End.'], 'the cat sat on a mat , naïve and old .'),
     (['ran'], 'the cat sat on a mat , naïve and old . the end . red dogs'), (['\n'], WHOLE),
     (['nowhere', 'old', 'mat'], 'the cat sat on a'), (['the'], ''), (['at s'], 'the c'),
-    (['MAT, naïve and young', 'and'], 'the cat sat on a mat , naïve')])
+    (['MAT, naïve and young', 'and'], 'the cat sat on a mat , naïve'), (['Ran.\n\nOld'], WHOLE[:-6]),
+    (['\nRed', 'birds'], f'{WHOLE}\nold'), ([' at', ' ran'], WHOLE[:-6])])
 def test_a_text_ends_before_the_first_stop_string(scripted, stop, text):
     found, pieces = scripted(200, stop=stop)
     assert found.text == text and found.reason == 'stop'
 
 
-def test_what_may_begin_a_stop_string_is_held_back_until_it_does_not(scripted):
-    _, pieces = scripted(200, stop=['a mat on', 'birds sang loudly', '\n\n'])
+def test_what_may_begin_a_stop_string_is_held_back_until_it_does_not(scripted, tokenizer):
+    _, pieces = scripted(len(tokenizer.encode(TEXT)), stop=['a mat on', 'birds sang loudly', '\nred'])
     assert pieces[3:6] == [' on', ' a mat ,', ' naïve'] and pieces[-3:] == [' .', '\nold', ' birds sang']
+
+
+def test_samples_of_a_prompt_lie_side_by_side_and_each_has_random_numbers_of_its_own(monkeypatch, tokenizer):
+    cat, dogs = (tokenizer.encode(text) for text in ('The cat', 'Red dogs'))
+
+    def tokens(model, params, mesh, prompts, how, streams):
+        assert prompts == [cat, cat, dogs, dogs] and len(set(streams)) == 4
+        assert streams[2:] == [generation.stream(dogs, sample) for sample in range(2)]
+        return iter(np.array([*zip(*(tokenizer.encode(word) for word in ('red', 'cat', 'as', 'dogs')))]))
+    monkeypatch.setattr(sampling, 'tokens', tokens)
+    found = generation.generate(model_of(9, 9), None, None, tokenizer, ['The cat', 'Red dogs'], 2, samples=2)
+    assert [[one.text for one in of] for of in found] == [['red', 'cat'], ['as', 'dogs']]
+
+
+def test_stop_strings_are_looked_for_as_given_and_as_the_tokenizer_writes_them(tokenizer):
+    assert generation.written(tokenizer, ['End.', 'the end', '\n\n', ' At', 'Q:\n']) == [
+        'end.', 'end .', 'the end', '\n\n', '\n', ' at', 'q:\n', 'q :\n']
 
 
 def test_stop_strings_do_not_reach_into_the_prompt(scripted):
     assert scripted(3, stop=['A cat the'])[0].reason == 'length'
+
+
+@pytest.mark.parametrize('n_positions, tokens, full', [(8, 5, False), (8, 6, True), (0, 50, False)])
+def test_a_notice_tells_of_a_context_that_gets_full(scripted, tokenizer, capsys, n_positions, tokens, full):
+    """It has 8 places and the prompt 4 tokens: the last of 5 more is chosen, and not read."""
+    assert len(tokenizer.encode('A cat.')) == 4
+    scripted(tokens, 'A cat.', model_of(8, n_positions))
+    told = 'notice: the context holds 8 tokens: whenever it is full, the text goes on from the last 4\n'
+    assert capsys.readouterr().err == told * full
+
+
+def test_a_notice_tells_of_prompts_longer_than_the_context(tokenizer, scripted, capsys):
+    scripted(1, 'cat ' * 9, model_of(8, 8))
+    n = len(tokenizer.encode('cat ' * 9))
+    assert capsys.readouterr().err == (f'notice: the prompt has {n} tokens, the context holds 8: the first {n - 8} are '
+                                       'left out\n')
+    generation.generate(model_of(8, 0), None, None, tokenizer, ['a', 'cat ' * 9], 1)
+    assert capsys.readouterr().err.startswith(f'notice: prompt 2 has {n} tokens')
 
 
 @pytest.mark.parametrize('text, stops, n', [('a b', ['b c'], 1), ('a b', ['a b c', 'b c'], 3), ('a b', ['c'], 0),
@@ -91,39 +138,64 @@ def test_a_mistake_is_named(tokenizer, more, message):
 
 
 @pytest.fixture(scope='module')
-def pretrained(tmp_path_factory):
-    base = tmp_path_factory.mktemp('generate')
-    config = pretrain_config(corpus(base / 'text'), train__steps=60, checkpoint__every=60, eval__every=60)
-    return pretrain.run(config, base / 'run').path
+def pretrained(tmp_path_factory, tokenizer):
+    """(directory, parameters) of a run of random weights that writes words, and not the same one for ever."""
+    model = {'kind': 'gpt', 'n_layer': 2, 'n_embd': 16, 'n_head': 4, 'n_inner': 32, 'n_ctx': 16,
+             'vocab_size': tokenizer.vocab_size}
+    shapes = jax.eval_shape(lambda: backbone(model).init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params'])
+    params = reference.random_like(shapes, seed=2)
+    params['embed']['positions'] *= 4
+    params['embed']['tokens'] /= np.linalg.norm(params['embed']['tokens'], axis=1, keepdims=True)
+    params['embed']['tokens'][2:258] = 0  # bytes
+    config = {'kind': 'pretrain', 'model': model, 'fingerprint': {}}
+    return saved.run(tmp_path_factory.mktemp('generate') / 'run', config, tokenizer, params).path, params
 
 
-def test_several_prompts_and_samples_are_what_each_is_alone(pretrained):
-    run, mesh = workdir.load(pretrained), sharding.make_mesh()
-    tokenizer, (model, params) = run.tokenizer(), scoring.restore(run, 60, mesh)
+def test_the_command_writes_the_most_probable_words(pretrained, tokenizer):
+    """Against a numpy model in float64 that reads everything again for each token."""
+    path, params = pretrained
+    ids = window = tokenizer.encode('Red DOGS, ran')
+    for _ in range(30):
+        window = window[-8:] if len(window) > 16 else window
+        hidden, table = reference.gpt(params, np.array([window]))
+        chosen = int(np.argmax(table[:tokenizer.vocab_size] @ hidden[0, -1]))
+        ids, window = [*ids, chosen], [*window, chosen]
+    done = command('generate', f'--init_from={path}', '--prompt=Red DOGS, ran', '--tokens=30', '--temperature=0',
+                   check=0)
+    assert done.stdout == f'red dogs , ran {tokenizer.decode(ids[-30:])}\n'
+    assert len(set(ids[-30:])) > 5 and len(done.stdout.split()) > 9
+    assert done.stderr == 'notice: the context holds 16 tokens: whenever it is full, the text goes on from the last 8\n'
+
+
+@pytest.mark.slow
+def test_prompts_and_samples_are_what_each_is_alone(pretrained, tokenizer):
+    mesh = sharding.make_mesh(devices=jax.devices()[:1])
+    model, params = scoring.restore(workdir.load(pretrained[0]), 1, mesh)
     how = Sampling(temperature=0.8, seed=3)
-    found = generation.generate(model, params, mesh, tokenizer, ['The cat', 'Red dogs ran over'], 30, how, samples=3)
+    found = generation.generate(model, params, mesh, tokenizer, ['The cat', 'Red DOGS, ran'], 30, how, samples=3)
     assert [len(of) for of in found] == [3, 3] and len({one.text for of in found for one in of}) == 6
-    ((alone,),) = generation.generate(model, params, mesh, tokenizer, ['Red dogs ran over'], 30, how)
+    ((alone,),) = generation.generate(model, params, mesh, tokenizer, ['Red DOGS, ran'], 30, how)
     assert alone == found[1][0] and len(alone.ids) == 30
-    ids = tokenizer.encode('Red dogs ran over')
+    ids = tokenizer.encode('Red DOGS, ran')
     source = sampling.tokens(model, params, mesh, [ids], how, [generation.stream(ids, 0)])
     assert alone.ids == [int(token[0]) for token in itertools.islice(source, 30)]
 
 
-def test_the_command_writes_samples_and_a_seed_repeats_them(pretrained):
-    arguments = [f'--init_from={pretrained}', '--prompt=The CAT, sat', '--tokens=20', '--temperature=0.9', '--seed=4']
-    one = command('generate', *arguments, check=0)
-    three = command('generate', *arguments, '--samples=3', check=0)
-    assert one.stdout.startswith('the cat , sat ') and len(one.stdout.split()) > 6
-    assert three.stdout.startswith('--- 1 of 3\n' + one.stdout + '--- 2 of 3\nthe cat , sat ')
-    told = 'notice: the context of 16 positions is full: it goes on from the last 8 tokens\n'
-    assert one.stderr == three.stderr == told
+@pytest.mark.slow
+def test_the_command_numbers_samples(pretrained):
+    arguments = [f'--init_from={pretrained[0]}', '--prompt=The CAT, sat', '--tokens=12', '--seed=4']
+    one, three = (command('generate', *arguments, f'--samples={n}', check=0).stdout for n in (1, 3))
+    assert one.startswith('the cat , sat ') and three.startswith(f'--- 1 of 3\n{one}--- 2 of 3\nthe cat , sat ')
+    assert three.count('\nthe cat , sat ') == 3 and three.count(one.removeprefix('the cat , sat ')) == 1
+    done = command('generate', *arguments, f'--stop={one.split()[4][0]}', check=0)  # the first letter that is written
+    assert done.stdout == 'the cat , sat\n'
 
 
-def test_a_mistake_on_the_command_line_is_one_line(pretrained, tmp_path):
+@pytest.mark.slow
+def test_a_mistake_on_the_command_line_is_one_line(pretrained):
     for arguments, error in (
-            ((f'--init_from={pretrained}', '--prompt= '), 'the prompt is empty: give it a word at least'),
-            ((f'--init_from={pretrained}', '--prompt=a', '--top_p=2'),
-             'top_p is 2.0, must be a number above 0 and at most 1')):
-        done = command('generate', *arguments, check=1)
+            (('--prompt= ',), 'the prompt is empty: give it a word at least'),
+            (('--prompt=a', '--top_p=2'), 'top_p is 2.0, must be a number above 0 and at most 1'),
+            (('--prompt=a', '--tokens=0'), 'tokens is 0, must be a whole number of at least 1')):
+        done = command('generate', f'--init_from={pretrained[0]}', *arguments, check=1)
         assert (done.stdout, done.stderr) == ('', f'error: {error}\n')
