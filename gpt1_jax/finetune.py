@@ -101,13 +101,14 @@ def run(config, directory, allow_change=False, fallback=False):
     print(f'{task.name}: {len(train):,} training and {len(dev):,} dev rows, {sum(r.cut for r in train)} and '
           f'{sum(r.cut for r in dev)} of them cut to {setting.n_ctx} tokens; lengths '
           f'{", ".join(map(str, shapes.lengths))}; {total:,} steps of {config.batch.size} rows', flush=True)
-    progress.print_parameters(program.state.params)
+    print('\n'.join(progress.parameters(program.state.params)), flush=True)
 
     hyper = {'seed': np.uint32(config.seed), 'peak': np.float32(config.optimizer.peak_rate),
              'warmup': np.float32(config.optimizer.warmup * total), 'total': np.float32(total),
              'lm_weight': np.float32(config.lm_weight), 'skips': np.int32(config.train.skip_nonfinite)}
     state, started = _initial_state(config, program, this, setting, fallback), time.perf_counter()
-    log_file = results.Log(this.metrics, int(state.step), distributed.primary())
+    workdir.describe(this, int(state.step), program.state.params, distributed.primary())
+    log_file = results.Log(this.metrics, int(state.step), distributed.primary(), config.tensorboard)
     writer = checkpoint.Writer(this.checkpoints, config.checkpoint.keep_latest, config.checkpoint.keep_best)
     per_epoch = total // config.train.epochs
     gold = np.array([row.label for row in dev])
@@ -139,7 +140,8 @@ def run(config, directory, allow_change=False, fallback=False):
         training.fit(program, state, hyper, batch, config.batch.size, total, log=log, log_every=config.log_every,
                      evaluate=evaluate, evaluate_at=lambda s: s % per_epoch == 0, save=save,
                      save_at=lambda s: s % per_epoch == 0, tokens_per_step=tokens_per_step,
-                     trace=tracing.Trace(rules.span(config.profile), this.path / 'profile'))
+                     trace=tracing.Trace(rules.span(config.profile), this.path / 'profile'),
+                     show=progress.print_step)
     finally:
         writer.close()
     details = {'key': _key(config, setting), 'tokens': int(tokens_per_step * total)}

@@ -105,10 +105,11 @@ def run(config, directory, allow_change=False, dry_run=False, fallback=False):
     distributed.barrier('the work directory is there')
     state = _initial_state(config, program, this, origin, fallback)
     first = int(state.step)
-    progress.print_parameters(program.state.params)
+    print('\n'.join(progress.parameters(program.state.params)), flush=True)
     print('\n'.join(estimate.lines(program.state, config.model.dtype, config.batch.size, n_ctx,
                                    config.batch.microbatches)), flush=True)
-    metrics = results.Log(this.metrics, first, distributed.primary())
+    workdir.describe(this, first, program.state.params, distributed.primary())
+    metrics = results.Log(this.metrics, first, distributed.primary(), config.tensorboard)
     writer = checkpoint.Writer(this.checkpoints, config.checkpoint.keep_latest, config.checkpoint.keep_best,
                                config.checkpoint.keep_steps)
     validate = _validation(model, mesh, valid, config.eval.windows, config.eval.batch_size)
@@ -139,7 +140,8 @@ def run(config, directory, allow_change=False, dry_run=False, fallback=False):
                      evaluate_at=lambda s: s % config.eval.every == 0 or s in kept,
                      save=save, save_at=lambda s: s % config.checkpoint.every == 0 or s in kept,
                      tokens_per_step=config.batch.size * n_ctx,
-                     trace=tracing.Trace(rules.span(config.profile), this.path / 'profile'))
+                     trace=tracing.Trace(rules.span(config.profile), this.path / 'profile'),
+                     show=progress.print_step)
     finally:
         writer.close()
     return this
@@ -249,7 +251,7 @@ def _estimate(program, hyper, batch, total, size, n_ctx):
     def placed(step):
         return program.place(lambda rows: batch(step, rows), size)
     state, tokens_per_step = program.init(np.uint32(0)), size * n_ctx
-    progress.print_parameters(state.params)
+    print('\n'.join(progress.parameters(state.params)), flush=True)
     started = time.perf_counter()
     state, metrics = program.step(state, placed(0), hyper)
     jax.block_until_ready(metrics)

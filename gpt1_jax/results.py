@@ -14,7 +14,7 @@ import subprocess
 
 import numpy as np
 
-from gpt1_jax import storage
+from gpt1_jax import events, storage
 from gpt1_jax.errors import UserError, about, shown
 
 
@@ -128,12 +128,13 @@ def _named(path):
 class Log:
     """metrics.jsonl of a run that goes on from `step`: the rows after it are dropped, as they are written again.
 
-    writes: whether this process does; of several only one. Rows for an object store, where a file cannot grow, are
-    kept on this host until `upload`.
+    writes: whether this process does; of several only one. tensorboard: whether its rows are written as points, too,
+    into tensorboard/ beside the file. Rows for an object store, where a file cannot grow, are kept on this host until
+    `upload`.
     """
 
-    def __init__(self, path, step, writes=True):
-        self.path, self.writes = storage.path(path), writes
+    def __init__(self, path, step, writes=True, tensorboard=False):
+        self.path, self.writes, self._events = storage.path(path), writes, None
         self._file = storage.cache(path) if storage.remote(path) else self.path
         if not writes:
             return
@@ -141,21 +142,29 @@ class Log:
             with about(self._file):
                 self._file.parent.mkdir(parents=True, exist_ok=True)
                 self._file.unlink(missing_ok=True)
+        rows = []
         if self.path.exists():
             rows = _read(self.path)
             for number, (row, _) in enumerate(rows, 1):
                 if not isinstance(row.get('step', 0), (int, float)):
                     raise UserError(f'{path}: line {number}: step {shown(row["step"])} is not a number')
-            _write(self._file, b''.join(line + b'\n' for row, line in rows if row.get('step', 0) <= step))
+            rows = [(row, line) for row, line in rows if row.get('step', 0) <= step]
+            _write(self._file, b''.join(line + b'\n' for _, line in rows))
+        if tensorboard:
+            self._events = events.Events(self.path.parent / 'tensorboard', step, [row for row, _ in rows])
 
     def append(self, row):
         if self.writes:
             append(self._file, row)
+        if self._events:
+            self._events.append(row)
 
     def upload(self):
         """Put what was appended where it belongs. Called before each checkpoint: none is without the rows up to it."""
         if self.writes and storage.remote(self.path) and self._file.exists():
             _write(self.path, self._file.read_bytes())
+        if self._events:
+            self._events.upload()
 
 
 def write_predictions(path, ids, gold, scores):

@@ -1,4 +1,5 @@
 """What the fields of a config may hold: one list of rules a config, one line for all that they refuse."""
+import importlib.util
 import numbers
 
 from gpt1_jax.errors import UserError, shown
@@ -100,6 +101,8 @@ TRAINING = {
     'optimizer.b1': between(0, 1), 'optimizer.b2': between(0, 1), 'optimizer.eps': positive(),
     'optimizer.weight_decay': between(0, 1), 'optimizer.clip': between(0, LARGEST),
     'train.skip_nonfinite': whole(0),
+    'tensorboard': (lambda x: x is False or x is True and importlib.util.find_spec('tensorboardX'),
+                    "False, or with the extra tensorboard (pip install 'gpt1_jax[tensorboard]') True"),
     'profile': (lambda x: span(x) or True, "START:STOP, two steps, the first the smaller"),
     'model': group(), 'mesh.data': AXIS, 'mesh.fsdp': AXIS, 'mesh.tensor': AXIS,
     'init_from': optional(text()), 'init_step': optional(whole(0)),

@@ -121,15 +121,15 @@ def _accumulate(gradients, n, mesh, params, batch, key, hyper):
 
 
 def fit(program, state, hyper, batch, size, total, *, log, log_every, evaluate, evaluate_at, save, save_at,
-        tokens_per_step, trace=tracing.Trace()):
+        tokens_per_step, trace=tracing.Trace(), show=lambda step, total: None):
     """Train to `total` batches; the only loop.
 
     batch: (step, rows) -> those rows (a slice) of the step's `size` rows, a dict of host arrays, a pure function; each
     process asks for its own. log: (step, {name: float}) every `log_every` updates, with the means since the last call.
-    evaluate: state -> {name: float}, where evaluate_at(step). save: (state, step, evaluation or None), where
-    save_at(step), at the end and when interrupted. Losses are read at log points alone, and whether the state has
-    halted one step late, so the device never waits. Raises UserError naming the step where a loss or gradient is not
-    finite, after saving the state before it; Interrupted after SIGTERM or SIGINT.
+    show: (step, total), after every update. evaluate: state -> {name: float}, where evaluate_at(step). save: (state,
+    step, evaluation or None), where save_at(step), at the end and when interrupted. Losses are read at log points
+    alone, and whether the state has halted one step late, so the device never waits. Raises UserError naming the step
+    where a loss or gradient is not finite, after saving the state before it; Interrupted after SIGTERM or SIGINT.
     """
     step = first = int(state.step)
     pending, seconds, timed, since = [], 0.0, 0, None  # seconds: of `timed` updates since the last log
@@ -164,6 +164,7 @@ def fit(program, state, hyper, batch, size, total, *, log, log_every, evaluate, 
             if (metrics if waits else before or metrics)['halted']:  # waits for that step: this one, or the one before
                 _halt(state, pending, size, save)
             before = metrics
+            show(step, total)
             if waits:
                 pending = jax.device_get(pending)
                 seconds, since = seconds + time.perf_counter() - since, None  # what follows is not the step's time

@@ -1,10 +1,12 @@
-"""The run directory, and its only owner: config.json, tokenizer/, checkpoints/, metrics.jsonl, results.jsonl,
-predictions."""
+"""The run directory, and its only owner: config.json, parameters.txt, environment.jsonl, tokenizer/, checkpoints/,
+metrics.jsonl, tensorboard/, results.jsonl, predictions."""
 import dataclasses
+import datetime
 import json
 import pathlib
+import platform
 
-from gpt1_jax import backbone, checkpoint, storage
+from gpt1_jax import backbone, checkpoint, progress, provenance, results, storage
 from gpt1_jax.data.tokenizer import SETTINGS_FILE, Tokenizer
 from gpt1_jax.errors import UserError, about, shown
 
@@ -12,7 +14,7 @@ from gpt1_jax.errors import UserError, about, shown
 FREE = ('log_every', 'eval.every', 'eval.splits', 'eval.selections', 'eval.batch_size', 'checkpoint.', 'mesh.',
         'batch.microbatches', 'batch.eval_size', 'model.remat', 'model.unroll', 'data.corpus', 'data.valid', 'data.dir',
         'data.tokens', 'data.verify', 'data.processes', 'tokenizer.', 'tokenizer', 'results', 'train.skip_nonfinite',
-        'profile',
+        'profile', 'tensorboard',
         'init_from', 'init_step')  # the weights that they name are in fingerprint.origin
 # What makes it another run: only a new work directory will do.
 FIXED = ('kind', 'seed', 'batch.size', 'model.', 'fingerprint.', 'task')
@@ -121,6 +123,22 @@ def start(path, config, tokenizer, allow_change=False, writes=True):
     with about(path):
         storage.write(path / 'config.json', json.dumps(config, indent=1).encode() + b'\n')
     return Run(path, config)
+
+
+def describe(run, step, params, writes=True):
+    """Leave what a run computes with: parameters.txt, its table of parameters, and in environment.jsonl a line for each
+    start, from which step, when, where, with which versions and devices.
+
+    params: arrays, or ShapeDtypeStructs with shardings. writes: as in `start`.
+    """
+    if not writes:
+        return
+    with about(run.path):
+        storage.write(run.path / 'parameters.txt', '\n'.join([*progress.parameters(params), '']).encode())
+    results.append(run.path / 'environment.jsonl', {
+        'step': step, 'time': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds'),
+        'host': platform.node(), 'platform': platform.platform(), **results.versions(),
+        'environment': provenance.environment(params)})
 
 
 def flatten(config, prefix=''):

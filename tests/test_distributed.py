@@ -93,8 +93,8 @@ def test_several_processes_are_one_run(text, alone, tmp_path, processes, devices
     if 'mesh__tensor' not in mesh:  # each row is read by one process alone
         assert sum(map(len, each)) == 8 * STEPS
     assert out.count(f'step {STEPS}/{STEPS}') == 1  # one of them talks
-    assert {p.name for p in (tmp_path / 'run').iterdir()} == {'config.json', 'tokenizer', 'checkpoints',
-                                                              'metrics.jsonl'}
+    assert {p.name for p in (tmp_path / 'run').iterdir()} == {
+        'config.json', 'parameters.txt', 'environment.jsonl', 'tokenizer', 'checkpoints', 'metrics.jsonl'}
 
 
 def stopped_at(out):

@@ -121,11 +121,18 @@ def test_importing_all_of_data_imports_no_jax():
     assert done.stdout.strip() == ''
 
 
-@pytest.mark.parametrize('name', ['metrics', 'results'])
+@pytest.mark.parametrize('name', ['metrics', 'events', 'results'])
 def test_metrics_and_results_know_errors_and_storage_alone_of_ours(name):
     found = under('gpt1_jax', OURS[f'gpt1_jax.{name}'])
     known = under('gpt1_jax.errors', found) | under('gpt1_jax.storage', found)
-    assert found - known <= {'gpt1_jax', 'gpt1_jax.__version__'}
+    assert found - known <= {'gpt1_jax', 'gpt1_jax.__version__'} | ({'gpt1_jax.events'} if name == 'results' else set())
+
+
+def test_events_are_tensorboardx_alone_and_that_is_loaded_when_asked_for():
+    assert importers('tensorboardX') == {'gpt1_jax.events'}
+    code = "import sys, gpt1_jax.results\nprint('tensorboardX' in sys.modules)"
+    done = subprocess.run([sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == 'False', done.stderr
 
 
 def test_storage_knows_errors_alone_and_needs_no_client_until_it_is_asked():

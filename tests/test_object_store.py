@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 import saved
+from event_files import points, points_of
 from tiny import cola, command, corpus, finetune_config, load_config, override, pretrain_config
 
 import gpt1_jax
@@ -78,15 +79,18 @@ def test_a_run_stopped_twice_is_the_local_run(local, prepared, cache, monkeypatc
     for last in (15, 25):
         monkeypatch.setattr(progress, 'print_line', stops_at(last))
         with pytest.raises(KeyboardInterrupt):
-            pretrain.run(config_of(prepared), place)
+            pretrain.run(config_of(prepared, tensorboard=True), place)
         shutil.rmtree(cache)
     monkeypatch.setattr(progress, 'print_line', said)
-    run = pretrain.run(config_of(prepared), place)
+    run = pretrain.run(config_of(prepared, tensorboard=True), place)
     assert digests(place) == digests(local[1])
     assert rows(place) == rows(local[1])
+    assert points(place / 'tensorboard') == points_of(results.read(place / 'metrics.jsonl'))
+    assert [row['step'] for row in results.read(place / 'environment.jsonl')] == [0, 10, 20]
     assert run.steps() == workdir.load(local[1]).steps()
     assert {name.split('/')[0] for name in storage.files(place)} == {
-        'config.json', 'tokenizer', 'checkpoints', 'metrics.jsonl'}
+        'config.json', 'parameters.txt', 'environment.jsonl', 'tokenizer', 'checkpoints', 'metrics.jsonl',
+        'tensorboard'}
     step = f'checkpoints/{run.steps()[-1]}/'
     assert {name.removeprefix(step) for name in storage.files(place) if name.startswith(step)} >= {
         'commit_success.txt', 'files.json', 'meta/metadata'}

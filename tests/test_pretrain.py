@@ -1,4 +1,5 @@
 """Pretraining: exact after any interruption, and what it says on the way."""
+import math
 import shutil
 import signal
 import subprocess
@@ -6,8 +7,10 @@ import sys
 import time
 import types
 
+import jax
 import numpy as np
 import pytest
+from event_files import points, points_of
 from saved import flip, spoil
 from tiny import (
     ROOT,
@@ -31,7 +34,7 @@ def text(tmp_path_factory):
 @pytest.fixture(scope='module')
 def straight(text, tmp_path_factory):
     """A run of 30 steps without interruption."""
-    return pretrain.run(pretrain_config(text), tmp_path_factory.mktemp('straight') / 'run')
+    return pretrain.run(pretrain_config(text, tensorboard=True), tmp_path_factory.mktemp('straight') / 'run')
 
 
 def arrays(run, step):
@@ -49,8 +52,22 @@ def test_a_run_learns_and_leaves_its_directory_complete(straight):
     assert [row['step'] for row in rows if 'loss' in row][-1] == 30 and len(valid) == 3
     assert valid[-1] < valid[0] < np.log(straight.config['model']['vocab_size']) + 0.5
     assert {p.name for p in straight.path.iterdir()} == {
-        'config.json', 'tokenizer', 'tokens', 'checkpoints', 'metrics.jsonl'}
+        'config.json', 'parameters.txt', 'environment.jsonl', 'tokenizer', 'tokens', 'checkpoints', 'metrics.jsonl',
+        'tensorboard'}
     assert checkpoint.steps(straight.checkpoints)[-1] == 30
+
+
+def test_a_run_keeps_its_table_of_parameters_and_what_it_ran_on(straight):
+    table = [' '.join(line.split()) for line in (straight.path / 'parameters.txt').read_text().splitlines()]
+    assert 'embed/positions 16 x 16 float32 256 -, fsdp' in table
+    assert 'blocks/mlp/fc/kernel 2 x 16 x 32 float32 1,024 -, fsdp, tensor' in table
+    assert 'blocks/ln_1/scale 2 x 16 float32 32' in table
+    params = checkpoint.read_meta(straight.checkpoints, 30)['arrays']['params']
+    assert table[-1] == f'parameters {sum(math.prod(leaf["shape"]) for leaf in params.values()):,}'
+    (start,) = results.read(straight.path / 'environment.jsonl')
+    assert start['step'] == 0 and start['versions']['jax'] == jax.__version__ and start['code']
+    assert start['environment'] == checkpoint.read_meta(straight.checkpoints, 30)['environment']
+    assert start['environment']['devices'] == 8
 
 
 def test_fifteen_steps_a_restart_and_fifteen_more_are_thirty_to_the_bit(text, straight, tmp_path, monkeypatch):
@@ -63,12 +80,15 @@ def test_fifteen_steps_a_restart_and_fifteen_more_are_thirty_to_the_bit(text, st
             raise UserError('the power failed') from None
     monkeypatch.setattr(training, 'fit', cut)
     with pytest.raises(UserError, match='power'):
-        pretrain.run(pretrain_config(text), tmp_path / 'run')
+        pretrain.run(pretrain_config(text, tensorboard=True), tmp_path / 'run')
     monkeypatch.setattr(training, 'fit', real)
     assert checkpoint.steps(tmp_path / 'run' / 'checkpoints')[-1] == 15
-    run = pretrain.run(pretrain_config(text), tmp_path / 'run')
+    run = pretrain.run(pretrain_config(text, tensorboard=True), tmp_path / 'run')
     assert arrays(run, 30) == arrays(straight, 30)
     assert losses(run) == losses(straight)
+    assert [row['step'] for row in results.read(run.path / 'environment.jsonl')] == [0, 15]
+    for one in (run, straight):
+        assert points(one.path / 'tensorboard') == points_of(results.read(one.metrics))
 
 
 def test_a_changed_seed_changes_the_weights(text, straight, tmp_path):
@@ -222,6 +242,7 @@ def test_the_command_line_pretrains_and_shows_progress(commanded):
     shown = commanded[1].stdout
     assert 'step 4/4  loss' in shown and 'tokens/s' in shown and 'left' in shown
     assert 'validation loss' in shown
+    assert not {'\r', '\033'} & set(shown + commanded[1].stderr)  # of what is for a terminal alone
 
 
 def test_the_command_line_names_a_damaged_file_in_one_line_and_falls_back(text, commanded, tmp_path):

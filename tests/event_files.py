@@ -1,0 +1,55 @@
+"""TensorBoard's event files, read as TensorBoard reads them: TFRecords with their checksums, files in order of name."""
+import struct
+
+from tensorboardX.proto.event_pb2 import Event, SessionLog
+
+TABLE = []
+for number in range(256):
+    for _ in range(8):
+        number = number >> 1 ^ (0x82F63B78 if number & 1 else 0)  # CRC-32C, reflected
+    TABLE.append(number)
+
+
+def masked_crc(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = crc >> 8 ^ TABLE[(crc ^ byte) & 255]
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def records(content):
+    """The payloads; a last one that a kill has cut is left out. AssertionError where a checksum is wrong."""
+    while len(content) >= 12:
+        size, crc = struct.unpack('<QI', content[:12])
+        assert crc == masked_crc(content[:8])
+        payload, rest = content[12:12 + size], content[12 + size:]
+        if len(rest) < 4:
+            return
+        assert struct.unpack('<I', rest[:4]) == (masked_crc(payload),)
+        yield payload
+        content = rest[4:]
+
+
+def points(directory):
+    """{name: [(step, value), ...]} of all files: a session's start drops the points from its step on."""
+    found = {}
+    for file in sorted(directory.iterdir(), key=lambda file: file.name):
+        for number, payload in enumerate(records(file.read_bytes())):
+            event = Event.FromString(payload)
+            assert (event.file_version == 'brain.Event:2') == (number == 0)
+            if event.session_log.status == SessionLog.START:
+                found = {name: [p for p in kept if p[0] < event.step] for name, kept in found.items()}
+            for value in event.summary.value:
+                found.setdefault(value.tag, []).append((event.step, value.simple_value))
+    return {name: kept for name, kept in found.items() if kept}
+
+
+def points_of(rows):
+    """The same of rows of metrics.jsonl, as float32."""
+    found = {}
+    for row in rows:
+        for name, value in row.items():
+            if name != 'step':
+                found.setdefault(name, []).append((row['step'], struct.unpack('f', struct.pack('f', value))[0]))
+    return found
