@@ -1,13 +1,26 @@
-"""Figures as PNG files, from plain rows; nothing here trains or scores. Needs no display."""
-from collections.abc import Sequence
+"""Figures as PNG files, from plain rows; nothing here trains or scores. Needs no display.
+
+python -m experiments.plots runs/gpt1 runs/lstm --out=runs.png
+
+draws runs side by side, finished or not: loss, rate, held-out perplexity and throughput of each one's metrics.jsonl.
+"""
+import argparse
+import itertools
+import os
+import pathlib
+import sys
+from collections.abc import Mapping, Sequence
 
 import matplotlib
 
 matplotlib.use('Agg')
 import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.lines import Line2D  # noqa: E402
-from matplotlib.ticker import FuncFormatter, NullLocator  # noqa: E402
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator  # noqa: E402
 from matplotlib.transforms import ScaledTranslation  # noqa: E402
+
+from gpt1_jax import results, storage  # noqa: E402
+from gpt1_jax.errors import UserError, about, shown  # noqa: E402
 
 # One meaning, one colour, in every figure; told apart by colour-blind readers too (Okabe and Ito).
 COLOURS = {'pretrained': '#0072B2', 'scratch': '#D55E00', 'baseline': '#7F7F7F', 'train': '#56B4E9', 'valid': '#0072B2',
@@ -17,12 +30,15 @@ MARKERS = {'race': 'o', 'mnli': 's', 'sst2': '^', 'dpr': 'D', 'cola': 'v', 'sour
 OTHER = ('#7F7F7F', 'X')  # a task that the paper's figures do not have
 STYLE = {'figure.dpi': 150, 'font.size': 10, 'axes.spines.top': False, 'axes.spines.right': False, 'axes.grid': True,
          'grid.color': '#E6E6E6', 'axes.axisbelow': True, 'legend.frameon': False}
+PANELS = {'loss': 'training loss (nats)', 'learning_rate': 'learning rate',  # of `runs`: fields of metrics.jsonl
+          'valid_perplexity': 'held-out perplexity', 'tokens_per_s': 'tokens a second'}
 PERCENT = FuncFormatter(lambda value, _: f'{100 * value:.0f}')
 COUNT = FuncFormatter(lambda value, _: f'{value:,.0f}')
 
 
 def save(figure, path):
-    figure.savefig(path, bbox_inches='tight')
+    with about(path):
+        figure.savefig(path, bbox_inches='tight', format='png')
     plt.close(figure)
 
 
@@ -196,3 +212,88 @@ def zero_shot_tasks(path, curves: Sequence[dict], title: str = 'Figure 2 (right)
                     for model in models]
         axes.legend(handles=handles, loc='center left', bbox_to_anchor=(1.06, 0.5))
         save(figure, path)
+
+
+def runs(path, curves: Mapping[str, Mapping[str, Sequence[tuple]]]):
+    """Several runs on the same axes against updates: a panel for each of PANELS. {label: curves_of that run}."""
+    with plt.rc_context(STYLE):
+        figure, grid = plt.subplots(2, 2, figsize=(11, 7), sharex=True)
+        colours = [COLOURS[name] for name in ('pretrained', 'scratch', 'race', 'sst2', 'dpr', 'train', 'cola')]
+        styles = [{'color': colour, 'linestyle': line} for line in ('-', '--', ':') for colour in colours]
+        styles = dict(zip(curves, itertools.cycle(styles)))
+        for axes, (field, title) in zip(grid.flat, PANELS.items()):
+            drawn = {label: one[field] for label, one in curves.items() if one[field]}
+            for label, points in drawn.items():
+                axes.plot(*zip(*points), linewidth=1.2, marker='o' if field == 'valid_perplexity' else '', markersize=4,
+                          **styles[label])
+            values = [value for points in drawn.values() for _, value in points if value > 0]
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f'{value:,.8g}'))
+            # Throughput by its logarithm where a run on a CPU stands beside one on an accelerator.
+            if values and (field == 'valid_perplexity' or field == 'tokens_per_s' and max(values) > 20 * min(values)):
+                axes.set_yscale('log')
+                axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+                axes.yaxis.set_major_formatter(COUNT)
+                axes.yaxis.set_minor_formatter(NullFormatter())
+            elif values and field != 'loss':
+                axes.set_ylim(bottom=0)
+            if not drawn:
+                axes.set_yticks([])
+                axes.annotate('none in these runs', (0.5, 0.5), xycoords='axes fraction', ha='center', color='#808080')
+            axes.set(title=title)
+            axes.set_xlim(left=0)
+            axes.xaxis.set_major_formatter(COUNT)
+        for axes in grid[1]:
+            axes.set(xlabel='updates')
+        figure.tight_layout()
+        figure.legend(handles=[Line2D([], [], label=label, **style) for label, style in styles.items()],
+                      loc='upper center', bbox_to_anchor=(0.5, 0.02), ncols=min(3, len(styles)))
+        save(figure, path)
+
+
+def curves_of(run) -> dict[str, list[tuple]]:
+    """{field: [(step, value), ...]} of PANELS from a run's metrics.jsonl, a point a step, the last one written; what is
+    not finite is left out. UserError where there are no rows, or one holds something else than numbers."""
+    path = run / 'metrics.jsonl'
+    with about(path):
+        rows = results.read(path)
+    if not rows:
+        raise UserError(f'{path}: no rows: not a run, or one that has logged nothing yet')
+    found = {field: {} for field in PANELS}
+    for number, row in enumerate(rows, 1):
+        for name in ('step', *(found.keys() & row.keys())):
+            if not isinstance(row.get(name), (int, float)) or name == 'step' and not 0 <= row[name] < 1e15:
+                raise UserError(f'{path}: line {number}: {name} is {shown(row.get(name))}, which is none')
+        for field in found.keys() & row.keys():
+            if abs(row[field]) < 1e300:
+                found[field][row['step']] = row[field]
+    return {field: sorted(points.items()) for field, points in found.items()}
+
+
+def labels(paths: Sequence) -> list[str]:
+    """As much of the end of each path as tells them all apart."""
+    parts = [pathlib.PurePath(path).parts for path in paths]
+    for n in range(1, max(map(len, parts)) + 1):
+        if len({one[-n:] for one in parts}) == len(parts):
+            break
+    return ['/'.join(one[-n:]) for one in parts]
+
+
+def main(arguments) -> int:
+    """Draw the runs; the exit status."""
+    parser = argparse.ArgumentParser(prog='python -m experiments.plots', description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('runs', nargs='+', metavar='RUN', help='a work directory')
+    parser.add_argument('--out', default='runs.png', help='the PNG file (default: runs.png)')
+    chosen = parser.parse_args(arguments)
+    try:
+        paths = list(dict.fromkeys(storage.absolute(run) for run in chosen.runs))  # one given twice is drawn once
+        runs(chosen.out, dict(zip(labels(paths), map(curves_of, paths))))
+    except UserError as error:
+        print(f'error: {error}', file=sys.stderr)
+        return 1
+    print(os.path.abspath(chosen.out))
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))
