@@ -219,7 +219,8 @@ def _prediction(value, labels):
 
 def main(arguments) -> int:
     """Print the faults, or that there are none; the exit status."""
-    parser = argparse.ArgumentParser(prog='python -m experiments.glue_validator', description=__doc__.split('\n')[0])
+    parser = argparse.ArgumentParser(prog='python -m experiments.glue_validator', description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('zip', help='the submission')
     parser.add_argument('--data', help='directory of the GLUE sets, each in its folder; default: the published sizes')
     chosen = parser.parse_args(arguments)

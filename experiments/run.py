@@ -19,6 +19,8 @@ from gpt1_jax.data import tasks
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.progress import duration
 
+flags.disclaim_key_flags()  # --help of a script shows the flags that `command` defines for it
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Outcome:

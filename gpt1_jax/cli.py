@@ -10,10 +10,12 @@ from absl import app, flags, logging
 
 from gpt1_jax.errors import Interrupted, UserError
 
+flags.disclaim_key_flags()  # --help counts what is defined here among the caller's
+
 
 def run(main, define_flags):
-    """Define and parse flags, call main() and exit: 0, 1 with `error: ...` for a UserError or a full disk, 2 for a flag
-    that cannot be, 130 for an interrupt.
+    """Define and parse flags, call main() and exit: 0, 1 with `error: ...` for a UserError, a full disk or memory, 2
+    for a flag that cannot be, 130 for an interrupt. --help shows the main module's docstring and flags.
 
     define_flags: called first, as defining a config's flag already reads its file and overrides.
     """
@@ -37,13 +39,19 @@ def run(main, define_flags):
         except KeyboardInterrupt:
             _fail('interrupted', 130)
         except Exception as error:
+            if 'RESOURCE_EXHAUSTED' in str(error):
+                _fail(f'{_folded(error)[:300]}: training takes less with --config.batch.microbatches=N (the same '
+                      'update), --config.model.remat=True or more devices (--config.mesh.fsdp=N)', 1)
             distributed = sys.modules.get('gpt1_jax.distributed')
             if distributed is None or not distributed.lost(error):
                 raise
             _fail('no process was named: see the logs of the others', 1)
 
     def parse(argv):
-        left = flags.FLAGS(argv)
+        try:
+            left = flags.FLAGS(argv)
+        except SystemExit:  # --help has shown the page, with absl's status of 1
+            sys.exit(0)
         if 'config' in flags.FLAGS and flags.FLAGS.config is not None:
             flags.FLAGS.config.to_dict()  # a file that could not be read complains only now
         return left

@@ -1,9 +1,12 @@
 """Section 4, Tables 2 to 4: the figures of the paper, each a fraction, with intervals from resampled items.
 
-`python -m gpt1_jax.metrics predictions.jsonl` recomputes every figure that applies to a run's predictions.
+    python -m gpt1_jax.metrics runs/cola/predictions_dev.jsonl
+
+recomputes every figure that applies to a run's predictions.
 Degenerate inputs have one answer each: no items, or a correlation with a constant, gives nan; F1 without a single
 positive in gold and predictions, and Matthews with an empty row or column, give 0 (as scikit-learn does).
 """
+import argparse
 import functools
 import json
 import math
@@ -283,14 +286,15 @@ def applicable(gold, scores) -> list[str]:
 
 def main(arguments: Sequence[str]) -> int:
     """Print each figure of a predictions file, one a line; the exit status."""
-    if len(arguments) != 1 or arguments[0].startswith('-'):
-        print('usage: python -m gpt1_jax.metrics PREDICTIONS.jsonl', file=sys.stderr)
-        return 0 if arguments in (['-h'], ['--help']) else 2
+    parser = argparse.ArgumentParser(prog='python -m gpt1_jax.metrics', description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('predictions', help="a run's predictions_SPLIT.jsonl")
+    path = parser.parse_args(arguments).predictions
     try:
-        _, gold, scores = read_predictions(arguments[0])
+        _, gold, scores = read_predictions(path)
         names = applicable(gold, scores)
         if not names:
-            raise UserError(f'{arguments[0]}: gold is not whole numbers but a row has {scores.shape[1]} scores, '
+            raise UserError(f'{path}: gold is not whole numbers but a row has {scores.shape[1]} scores, '
                             'so no metric applies')
     except UserError as error:
         print(f'error: {error}', file=sys.stderr)

@@ -1,6 +1,10 @@
 """A user's mistake is one line and a non-zero exit."""
+import re
+import subprocess
+import sys
+
 import pytest
-from tiny import cola, command, corpus, load_config, override, pretrain_config
+from tiny import ROOT, cola, command, corpus, load_config, override, pretrain_config
 
 from gpt1_jax import pretrain
 from gpt1_jax.errors import UserError
@@ -52,6 +56,13 @@ def test_no_corpus_at_all_says_what_to_give(tmp_path):
 
 def test_no_workdir_says_what_to_give():
     assert 'give --workdir=DIR' in complaint(command('pretrain', '--config=configs/pretrain.py'))
+
+
+def test_a_full_memory_is_one_line_that_says_what_takes_less():
+    code = ('from gpt1_jax import cli; import jax.numpy as jnp; '
+            'cli.run(lambda: jnp.zeros(10 ** 14, jnp.int8).block_until_ready(), lambda: None)')
+    done = subprocess.run([sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert re.match('RESOURCE_EXHAUSTED: Out of memory allocating 10+ bytes.*microbatches.*remat', complaint(done))
 
 
 def test_all_bad_fields_are_listed_at_once(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from configs import experiments as experiments_config
-from experiments import claims, estimates, glue_score, paper, table5_ablations, tables
+from experiments import claims, estimates, glue_score, paper, run, table2_nli, table3_qa, table5_ablations, tables
 from experiments.run import Outcome, Planned
 from gpt1_jax.errors import UserError
 
@@ -158,6 +158,22 @@ def config():
     config.pretrained, config.lstm, config.data, config.seeds_small = 'gpt', 'lstm', 'data', (0,)
     config.grid = {'optimizer': {'peak_rate': (1e-4, 1e-3)}}
     return config
+
+
+@pytest.mark.parametrize('script, task, split, others, theirs', [
+    (table2_nli, 'rte', 'dev', {'mnli', 'snli', 'qnli', 'scitail'}, (82.1, 81.4, 89.9, 88.3, 88.1, 56.0)),
+    (table3_qa, 'story_cloze', 'test', {'race'}, (86.5, 62.9, 57.4, 59.0))])
+def test_tables_2_and_3_have_every_figure_of_the_paper_s_beside_ours(
+        script, task, split, others, theirs, made, config, monkeypatch, tmp_path):
+    made.add(task, 'full', 0, 7, split=split)
+    planned, config.out = [], str(tmp_path / 'out')
+    monkeypatch.setattr(run, 'check', lambda config: None)
+    monkeypatch.setattr(run, 'carry_out', lambda config, wanted, dry_run: planned.extend(wanted) or made.outcomes)
+    lines = [line for line in script.run(config) if line.startswith('| ')][2:]
+    rows = [[cell.strip() for cell in line.strip('|').split('|')] for line in lines]
+    assert tuple(float(row[2]) for row in rows) == theirs
+    assert [(row[2], row[3]) for row in rows if row[3] != 'n/a'] == [('56.0' if task == 'rte' else '86.5', '70.0')]
+    assert {one.task for one in planned} == {task, *others} and {one.condition for one in planned} == {'full'}
 
 
 def test_table_5_plans_every_condition_and_one_grid_for_both(config):

@@ -1,10 +1,12 @@
 """Several processes on one machine: the way to try a pod's program without one, and what the tests use.
 
-python -m experiments.launch.local --processes=2 --devices=2 pretrain --config=configs/pretrain.py --workdir=DIR ...
+python -m experiments.launch.local --processes=2 --devices=2 pretrain --config=configs/pretrain.py \\
+    --workdir=runs/gpt1 --config.data.tokens=runs/tokens
 
 --devices: CPU devices a process pretends to have; 0 leaves the real ones. A process that fails ends the others; SIGTERM
 and SIGINT are passed on to all, which then save and stop at the same step.
 """
+import argparse
 import os
 import signal
 import socket
@@ -48,15 +50,14 @@ def free_port():
 
 
 def main(arguments):
-    own = {'processes': 2, 'devices': 0}
-    while arguments and arguments[0].startswith('--'):
-        name, _, value = arguments.pop(0)[2:].partition('=')
-        if name not in own or not value.isdigit():
-            sys.exit(f'error: {name}: options before the module are --processes=N and --devices=N')
-        own[name] = int(value)
-    if not arguments:
-        sys.exit('error: name what to run: pretrain or finetune, then its options')
-    return run([sys.executable, '-m', f'gpt1_jax.{arguments[0]}', *arguments[1:]], **own)
+    parser = argparse.ArgumentParser(prog='python -m experiments.launch.local', description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--processes', type=int, default=2)
+    parser.add_argument('--devices', type=int, default=0)
+    parser.add_argument('module', choices=('pretrain', 'finetune'), help='what to run')
+    parser.add_argument('options', nargs=argparse.REMAINDER, help='its options')
+    chosen = parser.parse_args(arguments)
+    return run([sys.executable, '-m', f'gpt1_jax.{chosen.module}', *chosen.options], chosen.processes, chosen.devices)
 
 
 if __name__ == '__main__':
