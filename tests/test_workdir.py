@@ -32,7 +32,7 @@ def test_a_run_from_before_there_was_a_choice_of_models_is_read(tmp_path):
     (b'{"kind": "caf\xe9"}', 'not JSON (\'utf-8\' codec'),
     pytest.param(b'{"kind": ' + b'[' * 100_000, 'not JSON (maximum recursion', id='deep'),
     pytest.param(b'{"kind": ' + b'9' * 4301 + b'}', 'not JSON (Exceeds the limit (4300 digits)', id='digits'),
-    pytest.param(b'{"kind": ' * 960 + b'1' + b'}' * 960, 'not JSON (maximum recursion', id='too deep for us'),
+    pytest.param(b'{"kind": ' * 990 + b'1' + b'}' * 990, 'not JSON (maximum recursion', id='too deep for us'),
     ([], "not a run's config: it has no kind, model and fingerprint"),
     (TUNED | {'kind': ['pretrain']}, "kind is ['pretrain'], must be 'pretrain' or 'finetune'"),
     (TUNED | {'model': None}, 'model is None, must be an object'),

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# What users get, on each Python: the wheel and the sdist built, the wheel installed with its newest dependencies, and the
+# sdist's fast tests run against it, away from the clone.
+#   tests/on_pythons.sh [python3.11 python3.12 python3.13]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+FAST="tests/test_model.py tests/test_losses.py tests/test_optimizer.py tests/test_heads.py tests/test_training.py
+  tests/test_checkpoint.py tests/test_metrics.py tests/test_events.py tests/test_plots.py tests/test_cli.py
+  tests/test_sampling.py tests/test_scoring.py tests/test_workdir.py tests/test_rules.py tests/data/test_text.py
+  tests/data/test_tokenizer.py tests/data/test_inputs.py tests/data/test_tokens.py"
+[ $# -gt 0 ] || set -- python3.11 python3.12 python3.13
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=
+for python in "$@"; do
+  rm -rf "$work"/*
+  "$python" -m venv "$work/venv"
+  "$work/venv/bin/pip" install -q build
+  "$work/venv/bin/python" -m build -o "$work" . > "$work/build.log" || { cat "$work/build.log"; exit 1; }
+  "$work/venv/bin/pip" install -q "$(echo "$work"/*.whl)[test]"
+  tar xzf "$work"/*.tar.gz -C "$work"
+  cd "$work"/gpt1_jax-*/
+  rm -r gpt1_jax  # the wheel's is used
+  echo "== $("$work/venv/bin/python" --version), $("$work/venv/bin/pip" list 2>/dev/null | grep -E '^(jax|flax|numpy) ' | xargs)"
+  "$work/venv/bin/python" -m pytest -q --disable-warnings $FAST || failed="$failed $python"
+  cd - > /dev/null
+done
+[ -z "$failed" ] || { echo "error: tests failed on$failed" >&2; exit 1; }
