@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tiny import ROOT, load_config, override
 
-from experiments.launch import chips, compile_check, compile_table, hlo
+from experiments.launch import chips, compile_check, compile_table, hlo, hlo_text
 from gpt1_jax import estimate, pretrain, rules, sharding
 from gpt1_jax.backbone import backbone, own_fields
 from gpt1_jax.errors import UserError
@@ -150,7 +150,7 @@ def test_the_size_of_a_group_is_read_in_every_form(groups, size):
 @pytest.mark.parametrize('dtype, size', [('f32', 48), ('bf16', 24), ('pred', 12), ('s8', 12), ('f8e4m3fn', 12),
                                          ('u64', 96), ('s4', 6)])
 def test_bytes_of_an_array_by_its_type(dtype, size):
-    assert hlo.nbytes(dtype, (3, 4)) == size
+    assert hlo_text.nbytes(dtype, (3, 4)) == size
 
 
 def test_a_text_without_an_entry_is_no_module():

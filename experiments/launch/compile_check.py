@@ -71,7 +71,7 @@ def compile_step(config, model, mesh) -> Step:
 def check(config, topology, vocab_size):
     """A row of the table: the config's step compiled for a slice. UserError, or OutOfMemory, as one line."""
     row = describe(config, topology, vocab_size)
-    model, mesh = _model(config, vocab_size), _mesh(config, topology)
+    model, mesh = backbone_of(config, vocab_size), mesh_of(config, topology)
     try:
         step = compile_step(config, model, mesh)
     except jax.errors.JaxRuntimeError as error:
@@ -91,7 +91,7 @@ def describe(config, topology, vocab_size):
     """What is asked for: the row's first columns. UserError for a mistake in the config or the slice's name."""
     rules.validate(config, pretrain.RULES)
     chip, shape = chips.parse(topology)
-    mesh = _mesh(config, topology)
+    mesh = mesh_of(config, topology)
     return {'topology': topology, 'chip': chip.name, 'shape': list(shape), 'devices': mesh.size,
             'mesh': dict(mesh.shape), 'batch': config.batch.size, 'microbatches': config.batch.microbatches,
             'n_ctx': config.model.n_ctx, 'dtype': config.model.dtype, 'remat': config.model.remat,
@@ -160,11 +160,13 @@ def lines(row):
     return [*found, f"gathers of the token table: {gathers or 'none'}", f"transfers of logits: {logits or 'none'}"]
 
 
-def _model(config, vocab_size):
+def backbone_of(config, vocab_size):
+    """The config's backbone for a tokenizer of so many ids."""
     return backbone(own_fields(config.model.to_dict()) | {'vocab_size': vocab_size})
 
 
-def _mesh(config, topology):
+def mesh_of(config, topology):
+    """The config's mesh on the chips of a slice."""
     return sharding.make_mesh(**config.mesh, devices=chips.devices(topology))
 
 

@@ -4,11 +4,11 @@ import math
 import re
 from collections.abc import Sequence
 
+from experiments.launch import hlo_text
 from gpt1_jax import estimate
 
 KINDS = ('all-gather', 'all-reduce', 'reduce-scatter', 'all-to-all', 'ragged-all-to-all', 'collective-permute',
          'collective-broadcast')
-_BITS = {'pred': 8, 'bf16': 16, 'token': 0}  # others end in their number of bits, as s32 and f8e4m3fn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Collective:
     @property
     def bytes(self):
         """Of the arrays, once."""
-        return sum(nbytes(dtype, dims) for dtype, dims in self.arrays)
+        return sum(hlo_text.nbytes(dtype, dims) for dtype, dims in self.arrays)
 
     @property
     def sent(self):
@@ -39,26 +39,9 @@ class Collective:
         return estimate.sent(self.kind, self.bytes, self.devices)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Instruction:
-    name: str
-    shape: str
-    opcode: str
-    operands: str
-    attributes: str
-
-
-def nbytes(dtype, dims):
-    """Bytes of an array of an HLO element type."""
-    bits = _BITS.get(dtype)
-    if bits is None:
-        bits = int(re.match(r'[a-z]+(\d+)', dtype)[1])
-    return math.prod(dims) * bits // 8
-
-
 def collectives(text: str, devices: int) -> list[Collective]:
     """The Collectives of an HLO module, from its entry on. devices: of the whole mesh."""
-    computations, entry = _computations(text)
+    computations, entry = hlo_text.parse(text)
     found = []
 
     def walk(name, times, known, fused=None):
@@ -66,8 +49,8 @@ def collectives(text: str, devices: int) -> list[Collective]:
         channels = set() if fused is None else fused
         for instruction in computations.get(name, ()):
             if instruction.opcode == 'while':
-                trips = _trips(instruction, computations)
-                for called in _called(instruction, 'body', 'condition'):
+                trips = hlo_text.trips(instruction, computations)
+                for called in hlo_text.called(instruction, 'body', 'condition'):
                     walk(called, times * (trips or 1), known and trips is not None)
                 continue
             one = _collective(instruction, name, devices)
@@ -79,8 +62,7 @@ def collectives(text: str, devices: int) -> list[Collective]:
                 if fused is not None and channel:
                     channels.add(channel[1])
             elif not instruction.opcode.endswith(('-update', '-done')):  # they name what their -start has called
-                for called in _called(instruction, 'calls', 'to_apply', 'branch_computations', 'true_computation',
-                                      'false_computation'):
+                for called in hlo_text.called(instruction, *hlo_text.CALLS):
                     walk(called, times, known, channels if instruction.opcode == 'fusion' else None)
     walk(entry, 1, True)
     return found
@@ -130,41 +112,6 @@ def _flat(dims):
     return [d for d in dims if d != 1]
 
 
-def _computations(text):
-    """({name: [_Instruction]}, name of the entry)."""
-    found, current, entry = {}, None, None
-    for line in text.splitlines():
-        header = re.match(r'(ENTRY )?%?([\w.\-]+) \(.*\{$', line)
-        if header:
-            current = found.setdefault(header[2], [])
-            entry = header[2] if header[1] else entry
-        elif current is not None and ' = ' in line:
-            current.append(_instruction(line))
-    if entry is None:
-        raise ValueError('no ENTRY computation in the HLO text')
-    return found, entry
-
-
-def _instruction(line):
-    name, rest = line.split(' = ', 1)
-    end = _closing(rest, 0) + 1 if rest.startswith('(') else rest.index(' ')
-    shape, rest = rest[:end], rest[end:].lstrip()
-    opening = rest.index('(')
-    closing = _closing(rest, opening)
-    return _Instruction(name.removeprefix('  ').removeprefix('ROOT ').strip().lstrip('%'), shape, rest[:opening],
-                        rest[opening + 1:closing], rest[closing + 1:])
-
-
-def _closing(text, opening):
-    """The place of the parenthesis that closes the one at `opening`."""
-    depth = 0
-    for place in range(opening, len(text)):
-        depth += {'(': 1, ')': -1}.get(text[place], 0)
-        if depth == 0:
-            return place
-    raise ValueError(f'unbalanced parentheses in the HLO text: {text[:80]!r}')
-
-
 def _collective(instruction, computation, devices):
     """The Collective that an instruction is, or None. A -done belongs to its -start."""
     kind = instruction.opcode.removesuffix('-start')
@@ -186,8 +133,7 @@ def _arrays(instruction, kind):
     shape = instruction.shape
     if instruction.opcode.endswith('-start') and kind != 'all-reduce':
         shape = _elements(shape)[1]
-    found = re.findall(r'\b([a-z]+\d*\w*)\[([\d,]*)\]', shape)
-    return tuple((dtype, tuple(int(d) for d in dims.split(',') if d)) for dtype, dims in found)
+    return hlo_text.arrays(shape)
 
 
 def _elements(shape):
@@ -213,26 +159,3 @@ def _group_size(attributes, devices):
         return int(iota[1])
     listed = re.search(r'replica_groups=\{\{([\d,]*)\}', attributes)
     return len(listed[1].split(',')) if listed and listed[1] else devices
-
-
-def _trips(instruction, computations):
-    """How often a while loop runs, or None: as noted by the compiler, or the one bound in its condition."""
-    known = re.search(r'"known_trip_count":\{"n":"(\d+)"\}', instruction.attributes)
-    if known:
-        return int(known[1])
-    bounds, names = set(), _called(instruction, 'condition')
-    while names:
-        for one in computations.get(names.pop(), ()):
-            if one.opcode == 'constant' and re.match(r'[su]\d+\[\]', one.shape):
-                bounds.add(int(one.operands))
-            names += _called(one, 'calls')
-    return bounds.pop() if len(bounds) == 1 else None
-
-
-def _called(instruction, *roles):
-    """The names of the computations that an instruction runs in these roles."""
-    found = []
-    for role in roles:
-        for several, one in re.findall(rf'\b{role}=(?:\{{([^}}]*)\}}|%?([\w.\-]+))', instruction.attributes):
-            found += [name.strip().lstrip('%') for name in (several or one).split(',')]
-    return found

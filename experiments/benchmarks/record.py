@@ -1,0 +1,30 @@
+"""The JSON file of a benchmark: what was measured, when, on what, with which versions, by which command."""
+import datetime
+import json
+import os
+import pathlib
+import platform
+import sys
+
+from absl import flags
+
+from gpt1_jax import results, storage
+
+
+def define_flag():
+    flags.DEFINE_string('out', None, 'A JSON file for the result.')
+
+
+def write(path, found, device=None):
+    """found: a dict of plain values. device: what it was measured on, by default this machine's processor."""
+    if path is None:
+        return
+    about = {'date': datetime.date.today().isoformat(),
+             'command': ' '.join(['python', '-m', _module(), *sys.argv[1:]]),
+             'device': device or f'{os.cpu_count()} cores, {platform.machine()}', **results.versions()}
+    storage.write(path, (json.dumps(about | found, indent=1) + '\n').encode())
+
+
+def _module():
+    """Of the running command: 'experiments.benchmarks.bytes_moved'."""
+    return '.'.join(pathlib.Path(sys.argv[0]).with_suffix('').parts[-3:])
