@@ -1,0 +1,102 @@
+"""Our training step against others', on one machine in one run: separate processes, one after the other, in turns.
+
+python -m experiments.benchmarks.compare --config=configs/pretrain.py --config.model.dtype=bfloat16 \\
+    --out=experiments/benchmarks/results/compare.json
+python -m experiments.benchmarks.compare --config=configs/pretrain.py --config.model.n_layer=4 \\
+    --config.model.n_embd=128 --config.model.n_inner=512 --config.model.n_head=4 --config.model.n_ctx=128 \\
+    --config.batch.size=8 --vocab_size=5000 --warmup=3 --steps=10 --contestants=ours,post-ln
+
+Needs PyTorch and transformers (the extra parity). The same random tokens, batch, widths, dropout rates, clipping and
+update for all, see contestants.py; each turn runs every contestant in a process of its own, so that what else the
+machine does meets all alike. A ratio is ours to the other, by medians over all turns' windows.
+"""
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+from absl import flags
+
+from experiments import report
+from experiments.benchmarks import record, timing, train_step
+from gpt1_jax import cli
+from gpt1_jax.errors import UserError
+
+CONTESTANTS = ('ours', 'ours-plain', 'nanogpt', 'nanogpt-compiled', 'post-ln', 'post-ln-compiled', 'hugging-face',
+               'hugging-face-compiled')
+
+
+def contestant(name, config, vocab_size, warmup, windows, steps):
+    """The row of one contestant, measured in this process."""
+    if name.startswith('ours'):
+        if name == 'ours-plain':
+            config.model.kernels = 'xla'
+        return train_step.measure(config, vocab_size, warmup, windows, steps)
+    from experiments.benchmarks import contestants
+    from experiments.launch import compile_check
+    model = compile_check.backbone_of(config, vocab_size).config
+    tokens = np.random.default_rng(0).integers(0, vocab_size, (config.batch.size, model.n_ctx + 1), np.int32)
+    run, device = contestants.prepare(name.removesuffix('-compiled'), model, vocab_size, tokens,
+                                      config.optimizer.peak_rate, name.endswith('-compiled'))
+    return {'device': device, **timing.measure(run, warmup, windows, steps)}
+
+
+def turn(name):
+    """The row of one contestant, measured by this very command in another process. UserError where it fails."""
+    with tempfile.NamedTemporaryFile(suffix='.json') as out:
+        command = [sys.executable, '-m', 'experiments.benchmarks.compare', *sys.argv[1:], f'--only={name}',
+                   f'--row={out.name}']
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise UserError(f'{name}: {(done.stderr.strip().splitlines() or ["failed without a word"])[-1]}')
+        return json.loads(out.read())
+
+
+def summary(rows, tokens):
+    """[(name, median tokens/s, lowest, highest, ratio to ours, seconds of the first step, first loss, last loss)]."""
+    pooled = {name: [seconds for row in found for seconds in row['step_seconds']] for name, found in rows.items()}
+    ours = statistics.median(pooled['ours']) if 'ours' in pooled else None
+    return [(name, *timing.throughput(seconds, tokens), ours and statistics.median(seconds) / ours,
+             statistics.median(row['first_seconds'] for row in rows[name]), rows[name][0]['losses'][0],
+             rows[name][0]['losses'][-1]) for name, seconds in pooled.items()]
+
+
+def _define_flags():
+    train_step.define_size_flags()
+    flags.DEFINE_list('contestants', list(CONTESTANTS), 'Who takes part.')
+    flags.DEFINE_integer('turns', 3, 'How often each of them runs.', lower_bound=1)
+    flags.DEFINE_string('only', None, 'One contestant, in this process: what each turn runs.')
+    flags.DEFINE_string('row', None, 'Where --only writes its row.')
+
+
+def main():
+    f = flags.FLAGS
+    unknown = sorted({*f.contestants, f.only or 'ours'} - set(CONTESTANTS))
+    if unknown:
+        raise UserError(f"--contestants: no {', '.join(unknown)}; there are {', '.join(CONTESTANTS)}")
+    if f.only:
+        row = contestant(f.only, f.config, f.vocab_size, f.warmup, f.windows, f.steps)
+        with open(f.row, 'w') as out:
+            json.dump(row, out)
+        return
+    rows = {name: [] for name in f.contestants}
+    for number in range(f.turns):
+        for name in f.contestants:
+            rows[name].append(turn(name))
+            print(f'turn {number + 1} of {f.turns}: {name}, '
+                  f"{1e3 * statistics.median(rows[name][-1]['step_seconds']):,.1f} ms a step", flush=True)
+    tokens = f.config.batch.size * f.config.model.n_ctx
+    found = summary(rows, tokens)
+    cells = [(name, f'{median:,.0f}', f'{low:,.0f} to {high:,.0f}', 'n/a' if ratio is None else f'{ratio:.2f}',
+              f'{first:.1f}', f'{start:.2f}', f'{end:.2f}')
+             for name, median, low, high, ratio, first, start, end in found]
+    print('\n'.join(report.table(('step', 'tokens/s', 'range', 'ours is faster by', 'first step, s', 'first loss',
+                                  'last loss'), cells)))
+    record.write(f.out, {'config': f.config.to_dict(), 'vocab_size': f.vocab_size, 'rows': rows},
+                 rows[f.contestants[0]][0]['device'])
+
+
+if __name__ == '__main__':
+    cli.run(main, _define_flags)

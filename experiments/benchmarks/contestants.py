@@ -1,0 +1,106 @@
+"""The same training step as others would run it, in PyTorch: what compare.py measures ours against.
+
+'nanogpt': the architecture of nanoGPT's published configuration (pre-LN, tied, bias, exact GELU, flash attention);
+'post-ln': that in GPT-1's order with its tanh GELU, which is the same model as ours; 'hugging-face': transformers'
+OpenAIGPTLMHeadModel. All: dropout 0.1 at embedding, attention and both outputs, Adam with decoupled decay on matrices,
+clipping at 1, float32 weights and moments, products in bfloat16 where the config says so.
+"""
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+RATE = 0.1
+
+
+class Block(nn.Module):
+    def __init__(self, c, post):
+        super().__init__()
+        self.n_head, self.post = c.n_head, post
+        self.qkv, self.out = nn.Linear(c.n_embd, 3 * c.n_embd), nn.Linear(c.n_embd, c.n_embd)
+        self.fc, self.proj = nn.Linear(c.n_embd, c.n_inner), nn.Linear(c.n_inner, c.n_embd)
+        self.ln_1, self.ln_2 = nn.LayerNorm(c.n_embd), nn.LayerNorm(c.n_embd)
+        self.gelu, self.drop = nn.GELU(approximate='tanh' if post else 'none'), nn.Dropout(RATE)
+
+    def attention(self, x):
+        B, L, D = x.shape
+        q, k, v = (part.view(B, L, self.n_head, -1).transpose(1, 2) for part in self.qkv(x).split(D, dim=2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=RATE if self.training else 0.0)
+        return self.drop(self.out(y.transpose(1, 2).reshape(B, L, D)))
+
+    def mlp(self, x):
+        return self.drop(self.proj(self.gelu(self.fc(x))))
+
+    def forward(self, x):
+        if self.post:
+            x = self.ln_1(x + self.attention(x))
+            return self.ln_2(x + self.mlp(x))
+        x = x + self.attention(self.ln_1(x))
+        return x + self.mlp(self.ln_2(x))
+
+
+class Model(nn.Module):
+    """tokens: int[B, L + 1] -> the mean loss of the L tokens that follow another."""
+
+    def __init__(self, c, vocab_size, post):
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(vocab_size, c.n_embd), nn.Embedding(c.n_ctx, c.n_embd)
+        self.blocks = nn.ModuleList(Block(c, post) for _ in range(c.n_layer))
+        self.last = nn.Identity() if post else nn.LayerNorm(c.n_embd)
+        self.drop = nn.Dropout(RATE)
+        for module in self.modules():
+            if isinstance(module, (nn.Linear, nn.Embedding)):
+                nn.init.normal_(module.weight, std=0.02)
+            if isinstance(module, nn.Linear):
+                nn.init.zeros_(module.bias)
+
+    def forward(self, tokens):
+        x = self.tokens(tokens[:, :-1]) + self.positions.weight[None, :tokens.shape[1] - 1]
+        x = self.drop(x)
+        for block in self.blocks:
+            x = block(x)
+        logits = F.linear(self.last(x), self.tokens.weight)
+        return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+
+
+class HuggingFace(nn.Module):
+    def __init__(self, c, vocab_size):
+        super().__init__()
+        from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel
+        if c.n_inner != 4 * c.n_embd:
+            raise ValueError("transformers' OpenAIGPT has a feed-forward network four times as wide as its states")
+        self.model = OpenAIGPTLMHeadModel(OpenAIGPTConfig(
+            vocab_size=vocab_size, n_positions=c.n_ctx, n_embd=c.n_embd, n_layer=c.n_layer, n_head=c.n_head,
+            embd_pdrop=RATE, attn_pdrop=RATE, resid_pdrop=RATE))
+
+    def forward(self, tokens):
+        logits = self.model(tokens[:, :-1]).logits
+        return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+
+
+def prepare(name, c, vocab_size, tokens, peak_rate, compiled):
+    """(run, device): run is n -> the loss after n more steps, a float, which waits for the device.
+
+    name: 'nanogpt', 'post-ln' or 'hugging-face'. c: a GPTConfig. tokens: int array [B, n_ctx + 1].
+    """
+    torch.manual_seed(0)
+    device = 'cuda' if torch.cuda.is_available() else 'cpu'
+    torch.set_float32_matmul_precision('high')
+    model = HuggingFace(c, vocab_size) if name == 'hugging-face' else Model(c, vocab_size, post=name == 'post-ln')
+    model = model.to(device).train()
+    decayed = [p for p in model.parameters() if p.ndim > 1]
+    others = [p for p in model.parameters() if p.ndim <= 1]
+    optimizer = torch.optim.AdamW([{'params': decayed, 'weight_decay': 0.01}, {'params': others, 'weight_decay': 0.0}],
+                                  lr=peak_rate, betas=(0.9, 0.999), eps=1e-8, fused=True)
+    loss_of = torch.compile(model) if compiled else model
+    batch = torch.as_tensor(tokens, dtype=torch.long, device=device)
+
+    def run(n):
+        for _ in range(n):
+            with torch.autocast(device, torch.bfloat16, enabled=c.dtype == 'bfloat16'):
+                loss = loss_of(batch)
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        return float(loss.detach())
+    return run, torch.cuda.get_device_name() if device == 'cuda' else 'cpu'

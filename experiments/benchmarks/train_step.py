@@ -1,0 +1,123 @@
+"""The real pretraining step on this machine's devices: tokens a second, MFU, memory, compile time.
+
+python -m experiments.benchmarks.train_step --config=configs/pretrain.py --config.model.dtype=bfloat16 \\
+    --sweep='batch.size=16,32,64;model.kernels=xla,triton' --out=experiments/benchmarks/results/train_step.json
+
+MFU = FLOP a token (6 a weight of the matrix products and 12 n_ctx D a layer for attention, its masked half included:
+752.75e6 at the paper's size) x tokens/s / the peak of all devices in bfloat16, dense (989.5e12 on an H200 or H100); n/a
+on devices whose peak is not known. Tokens are random; the loss before and after is printed so that a step that does not
+learn, or starts elsewhere than at the logarithm of the vocabulary, shows.
+"""
+import ast
+import itertools
+
+import jax
+import numpy as np
+from absl import flags
+from ml_collections import config_flags
+
+from experiments import report
+from experiments.benchmarks import record, timing
+from experiments.launch import chips, compile_check
+from gpt1_jax import cli, estimate, pretrain, rules, sharding
+from gpt1_jax.errors import UserError
+
+PEAKS = {'H200': chips.CHIPS['h200'].peak, 'H100': chips.CHIPS['h200'].peak}  # the same chip, but for its memory
+
+
+def grid(sweep):
+    """[{field: value}] of 'batch.size=16,32;model.dtype=float32,bfloat16': every combination. UserError for others."""
+    fields = []
+    for part in filter(None, sweep.split(';')):
+        name, found, values = part.partition('=')
+        if not found or not values:
+            raise UserError(f"--sweep: {part!r} is not FIELD=VALUE,VALUE")
+        fields.append([(name.strip(), _value(value.strip())) for value in values.split(',')])
+    return [dict(each) for each in itertools.product(*fields)]
+
+
+def _value(text):
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text
+
+
+def measure(config, vocab_size, warmup, windows, steps):
+    """A row: the config's step, timed on this machine's devices."""
+    rules.validate(config, pretrain.RULES)
+    model, mesh = compile_check.backbone_of(config, vocab_size), sharding.make_mesh(**config.mesh)
+    sharding.check_batch(config.batch.size, config.batch.microbatches, mesh)
+    program = pretrain.make_program(config, model, mesh)
+    # Without warm-up, so that the loss falls from the first step.
+    hyper = pretrain.hyperparameters(config, 10**6) | {'warmup': np.float32(0)}
+    state = program.init(np.uint32(config.seed))
+    tokens = np.random.default_rng(0).integers(0, vocab_size, (config.batch.size, model.config.n_ctx + 1), np.int32)
+    batch = program.place(lambda rows: {'tokens': tokens[rows]}, config.batch.size)
+
+    def run(n):
+        nonlocal state
+        for _ in range(n):
+            state, metrics = program.step(state, batch, hyper)
+        return float(metrics['loss'])
+    found = timing.measure(run, warmup, windows, steps)
+    device, size = mesh.devices.flat[0], config.batch.size * model.config.n_ctx
+    median, low, high = timing.throughput(found['step_seconds'], size)
+    peak = next((peak for name, peak in PEAKS.items() if name in device.device_kind), None)
+    flops = estimate.flops_per_token(state.params, model.config.n_ctx)
+    return {'device': f'{mesh.size} x {device.device_kind}', 'tokens_per_s': median, 'lowest': low, 'highest': high,
+            'flops_per_token': flops, 'mfu': peak and flops * median / (peak * mesh.size),
+            'bytes': (device.memory_stats() or {}).get('peak_bytes_in_use'), **found}
+
+
+def line(changes, row):
+    """The row's cells in the table that is printed."""
+    gibibytes = 'n/a' if row['bytes'] is None else f"{row['bytes'] / 2**30:.2f}"
+    return (', '.join(f'{name}={value}' for name, value in changes.items()) or 'as configured',
+            f"{row['tokens_per_s']:,.0f}", f"{row['lowest']:,.0f} to {row['highest']:,.0f}",
+            'n/a' if row['mfu'] is None else f"{100 * row['mfu']:.1f}%", gibibytes, f"{row['first_seconds']:.1f}",
+            f"{row['losses'][0]:.2f} to {row['losses'][-1]:.2f}")
+
+
+def define_size_flags():
+    """What is timed and how often; compare.py has the same."""
+    config_flags.DEFINE_config_file('config', 'configs/pretrain.py',
+                                    'What to time; --config.FIELD=VALUE overrides a field.')
+    flags.DEFINE_integer('vocab_size', 40478, "Ids of the tokenizer; the published one's by default.", lower_bound=1)
+    flags.DEFINE_integer('warmup', 20, 'Steps before the first window.', lower_bound=1)
+    flags.DEFINE_integer('windows', 5, 'Windows, each with one synchronisation.', lower_bound=1)
+    flags.DEFINE_integer('steps', 40, 'Steps of a window.', lower_bound=1)
+    record.define_flag()
+
+
+def _define_flags():
+    define_size_flags()
+    flags.DEFINE_string('sweep', '', "Fields to vary, every combination: 'batch.size=16,32;model.kernels=xla,triton'.")
+
+
+def main():
+    f = flags.FLAGS
+    rows, cells = [], []
+    for changes in grid(f.sweep):
+        config = f.config.copy_and_resolve_references()
+        try:
+            config.update_from_flattened_dict(changes)
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(f'--sweep: {error}') from None
+        try:
+            row = measure(config, f.vocab_size, f.warmup, f.windows, f.steps)
+        except jax.errors.JaxRuntimeError as error:
+            if 'RESOURCE_EXHAUSTED' not in str(error):
+                raise
+            rows.append({'changes': changes, 'error': 'out of memory'})
+            cells.append((line(changes, {'bytes': None, 'mfu': None, 'tokens_per_s': 0})[0], *['out of memory'] * 6))
+            continue
+        rows.append({'changes': changes, **row})
+        cells.append(line(changes, row))
+        print(*cells[-1], sep='  ', flush=True)
+    print('\n'.join(report.table(('step', 'tokens/s', 'range', 'MFU', 'GiB', 'first step, s', 'loss'), cells)))
+    record.write(f.out, {'config': f.config.to_dict(), 'rows': rows}, rows[0].get('device'))
+
+
+if __name__ == '__main__':
+    cli.run(main, _define_flags)
