@@ -16,6 +16,7 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
+from gpt1_jax import storage
 from gpt1_jax.errors import UserError
 
 # A process that is silent for so long is taken for dead, and ends the run everywhere. Compiling holds no heartbeat up.
@@ -24,10 +25,19 @@ DETERMINISTIC = '--xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0'  #
 
 
 def start(coordinator=None, processes=None, process=None, deterministic=False):
-    """`initialize`, and on GPUs flags for results that are the same to the bit: before anything touches a device."""
+    """`initialize` and `keep_programs`, and on GPUs flags for results that are the same to the bit: before anything
+    touches a device."""
     if deterministic:
         os.environ['XLA_FLAGS'] = f'{os.environ.get("XLA_FLAGS", "")} {DETERMINISTIC}'.strip()
     initialize(coordinator, processes, process)
+    keep_programs()
+
+
+def keep_programs():
+    """Compiled programs are kept on this host for the next start, where compiling takes long: on GPUs and TPUs, unless
+    JAX_COMPILATION_CACHE_DIR says where (a CPU's are soon made, and run on no other)."""
+    if jax.config.jax_compilation_cache_dir is None and jax.default_backend() != 'cpu':
+        jax.config.update('jax_compilation_cache_dir', str(storage.cache('programs')))
 
 
 def initialize(coordinator=None, processes=None, process=None):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from tiny import ROOT, corpus, pretrain_config
 
-from gpt1_jax import checkpoint, distributed, pretrain, results
+from gpt1_jax import checkpoint, distributed, pretrain, results, storage
 from gpt1_jax.data import tokens
 from gpt1_jax.errors import UserError
 
@@ -196,3 +196,17 @@ def test_another_process_is_lost_only_where_there_are_others_and_memory_is_not_s
     monkeypatch.setattr(distributed.time, 'sleep', lambda seconds: None)
     monkeypatch.setattr(distributed.faulthandler, 'disable', lambda: None)
     assert distributed.lost(jax.errors.JaxRuntimeError(text)) == found
+
+
+@pytest.mark.parametrize('backend, before, after', [
+    ('gpu', None, 'kept/programs'), ('tpu', None, 'kept/programs'), ('cpu', None, None), ('gpu', 'mine', 'mine')])
+def test_compiled_programs_are_kept_where_compiling_takes_long(monkeypatch, backend, before, after):
+    monkeypatch.setenv(storage.CACHE, 'kept')
+    monkeypatch.setattr(jax, 'default_backend', lambda: backend)
+    was = jax.config.jax_compilation_cache_dir
+    try:
+        jax.config.update('jax_compilation_cache_dir', before)
+        distributed.keep_programs()
+        assert jax.config.jax_compilation_cache_dir == after
+    finally:
+        jax.config.update('jax_compilation_cache_dir', was)
