@@ -41,7 +41,8 @@ def get_config(task='cola'):
     config.model.resid_dropout = 0.1       # 4.1, after attention's and the MLP's output projections
     config.model.dtype = 'float32'         # of products and activations: 'float32' or 'bfloat16'
     config.model.remat = False             # recompute blocks in the backward pass: less memory, more arithmetic
-    config.model.unroll = 1                # layers of the scan laid out in a row
+    config.model.unroll = 0                # layers of the scan laid out in a row; 0: by device
+    config.model.kernels = 'auto'          # 'xla': none of ours; 'triton': those for GPUs; 'auto': by device and dtype
     config.classifier_dropout = 0.1        # 4.1, on the state that the linear layer reads
 
     config.lm_weight = 0.5                 # 4.1, lambda of Eq. 5; 0 = no auxiliary language modelling
@@ -49,6 +50,7 @@ def get_config(task='cola'):
     config.batch = ConfigDict()
     config.batch.size = 32                 # 4.1, examples an update
     config.batch.microbatches = 1          # parts of a batch whose gradients are averaged; changes memory, not results
+    config.batch.loss_chunks = 1           # parts of a sequence whose logits exist at a time: less memory, more work
     config.batch.eval_size = 32            # examples at once in evaluation
     config.batch.lengths = 4               # lengths that rows are padded to, at most: one program is compiled for each
 

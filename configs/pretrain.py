@@ -24,7 +24,8 @@ def get_config():
     config.model.resid_dropout = 0.1       # 4.1, after attention's and the MLP's output projections; the LSTM's output
     config.model.dtype = 'float32'         # of products and activations: 'float32' or 'bfloat16'; weights are float32
     config.model.remat = False             # recompute blocks in the backward pass: less memory, more arithmetic
-    config.model.unroll = 1                # layers of the scan laid out in a row; the LSTM's time steps
+    config.model.unroll = 0                # layers of the scan laid out in a row, the LSTM's time steps; 0: by device
+    config.model.kernels = 'auto'          # 'xla': none of ours; 'triton': those for GPUs; 'auto': by device and dtype
 
     config.data = ConfigDict()
     config.data.corpus = ''                # files, directories or globs (.txt, .txt.gz, .jsonl), comma-separated
@@ -44,6 +45,7 @@ def get_config():
     config.batch = ConfigDict()
     config.batch.size = 64                 # 4.1, windows an update
     config.batch.microbatches = 1          # parts of a batch whose gradients are averaged; changes memory, not results
+    config.batch.loss_chunks = 1           # parts of a sequence whose logits exist at a time: less memory, more work
 
     config.optimizer = ConfigDict()
     config.optimizer.peak_rate = 2.5e-4    # 4.1, per update

@@ -109,7 +109,7 @@ def settings(config, outcomes) -> list[str]:
             + ''.join(f'; {task}: {changed(config.tasks[task])}' for task in config.tasks) + '.',
             f'Pretrained: {config.pretrained}' + (f'; LSTM: {config.lstm}' if config.lstm else '') + '.',
             *(f'Model {kind}: ' + ', '.join(f'{name} {value}' for name, value in sorted(model.items())
-                                            if name not in ('kind', 'unroll', 'remat')) + '.'
+                                            if name not in ('kind', 'unroll', 'remat', 'kernels')) + '.'
               for kind, model in sorted(models.items()))]
 
 

@@ -1,9 +1,50 @@
-"""Section 3.1, Eq. 2: causal self-attention with dropout on its probabilities. This path runs everywhere and is the
-reference for any faster one."""
+"""Section 3.1, Eq. 2: causal self-attention with dropout on its probabilities.
+
+`causal_attention` is the plain path, which runs everywhere and is the reference for the faster ones. `self_attention`
+is what the model calls: it chooses.
+"""
 import jax
 import jax.numpy as jnp
 
-from gpt1_jax import dropout
+from gpt1_jax import dropout, paths
+from gpt1_jax.errors import UserError
+
+
+def self_attention(qkv, *, rate=0.0, key=None, layer=0, choice='auto'):
+    """Each position's mix of the values at and before it, by the path that `path` names.
+
+    qkv: [B, L, 3, H, E]. rate, key, layer: dropout of the probabilities (see dropout.Key); the masks are the same on
+    every path. choice: one of paths.CHOICES. Returns [B, L, H, E]. UserError where the choice cannot be.
+    """
+    platform, device = paths.device()
+    chosen = path(choice, platform, device, qkv.dtype, qkv.shape[-1], key is not None)
+    if chosen == 'xla':
+        return causal_attention(*jnp.moveaxis(qkv, 2, 0), rate=rate, key=key, layer=layer)
+    # Imported where it is used: other devices need no Pallas for GPUs.
+    from gpt1_jax.kernels import devices, flash_attention
+    if chosen == 'flash':
+        return flash_attention.flash_attention(qkv, rate=rate, key=key, layer=layer, interpret=platform != 'gpu')
+
+    def cudnn(_row, _head, qkv):
+        return jax.nn.dot_product_attention(*jnp.moveaxis(qkv, 2, 0), is_causal=True, implementation='cudnn')
+    return devices.on_each(cudnn, (qkv,), ('BL3HE',), 'BLHE')
+
+
+def path(choice, platform, device, dtype, E, training):
+    """'xla', 'flash' or 'cudnn': which path serves a choice. UserError where none can.
+
+    platform, device: of JAX, ('gpu', 'NVIDIA H200'). E: size of a head. training: whether there may be dropout and
+    gradients; without them 'auto' takes cuDNN, which has no dropout to agree with ours.
+    """
+    if not paths.kernels(choice, platform, device, dtype):
+        return 'xla'
+    power_of_two = E >= 16 and E & (E - 1) == 0
+    if choice == 'triton' and not power_of_two:
+        raise UserError(f"model.kernels = 'triton' takes heads of a power of two and at least 16, these have {E} "
+                        "(n_embd / n_head): use 'xla'")
+    if choice == 'auto' and not training and E % 8 == 0 and E <= 128:
+        return 'cudnn'
+    return 'flash' if power_of_two else 'xla'
 
 
 def causal_attention(q, k, v, *, rate=0.0, key=None, layer=0):

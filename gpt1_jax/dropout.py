@@ -42,11 +42,28 @@ def keep(words, shape, rate, offsets=()):
     offsets = tuple(offsets) + (0,) * (len(shape) - len(offsets))
     index = [lax.broadcasted_iota(jnp.uint32, [n if d == axis else 1 for d in range(len(shape))], axis)
              + jnp.asarray(offsets[axis], jnp.uint32) for axis, n in enumerate(shape)]
-    a, b = jnp.full([1] * len(shape), 0x243F6A88, jnp.uint32), jnp.full([1] * len(shape), 0x85A308D3, jnp.uint32)
-    for word in (*(jnp.asarray(w, jnp.uint32) for w in words), *index[:-2]):
-        word = word.reshape([1] * len(shape)) if word.ndim == 0 else word
+    return kept(*fold((*words, *index[:-2])), index[-2], index[-1], rate)
+
+
+# The first digits of pi: the state before any word.
+START = 0x243F6A88, 0x85A308D3
+
+
+def fold(words, state=START):
+    """Two uint32 that stand for all the words, in their order: what a mask's counter is hashed with.
+
+    `fold((*x, *y))` is `fold(y, fold(x))`: a kernel folds the row and the head into what it is given.
+    """
+    a, b = (jnp.asarray(s, jnp.uint32) for s in state)
+    for word in words:
+        word = jnp.asarray(word, jnp.uint32)
         a, b = mix(a ^ word), mix((b + jnp.uint32(0x9E3779B9)) ^ (word * jnp.uint32(0x85EBCA6B)))
-    x = ((index[-2] << 16) | index[-1]) ^ a
+    return a, b
+
+
+def kept(a, b, i, j, rate):
+    """The mask's elements in rows i and columns j, uint32 below 65,536 that broadcast, where (a, b) is its `fold`."""
+    x = ((i << 16) | j) ^ a
     # One round of the mixer with the second word put in half-way: were both added to the counter instead, two masks
     # would be shifted copies of each other whenever their words are close.
     x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D) ^ b

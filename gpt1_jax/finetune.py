@@ -86,8 +86,8 @@ def run(config, directory, allow_change=False, fallback=False):
     shapes = batches.sizes_of(train + dev, setting.n_ctx, config.batch.lengths)
     total = config.train.epochs * batches.steps_per_epoch(train, config.batch.size)
     model = evaluation.task_model(task, sizes, config.classifier_dropout)
-    program = _program(model, optimizer.settings(config.optimizer), mesh, config.batch.microbatches, shapes.sequences,
-                       task.squared)
+    program = _program(model, optimizer.settings(config.optimizer), mesh, config.batch.microbatches,
+                       config.batch.loss_chunks, shapes.sequences, task.squared)
 
     effective = config.to_dict() | {
         'kind': 'finetune', 'model': sizes, 'n_transfer': setting.n_transfer, 'labels': list(task.labels),
@@ -182,7 +182,7 @@ def inspect(config):
 
 
 @functools.lru_cache
-def _program(model, settings, mesh, microbatches, sequences, squared=False):
+def _program(model, settings, mesh, microbatches, chunks, sequences, squared=False):
     """The compiled training step; seed, rate, length and lambda are its arguments, so a sweep compiles once."""
     def loss(params, batch, key, hyper):
         B, K, L = batch['tokens'].shape
@@ -190,7 +190,7 @@ def _program(model, settings, mesh, microbatches, sequences, squared=False):
         logits, hidden, table = model.apply({'params': params}, batch['tokens'], batch['extract'], key, present)
         task = jnp.mean((losses.squared_loss if squared else losses.task_loss)(logits, batch['target']))
         tokens, mask = batch['tokens'].reshape(B * K, L), batch['mask'].reshape(B * K, L)
-        lm = losses.auxiliary_lm_loss(hidden, table, tokens, mask).reshape(B, K)
+        lm = losses.auxiliary_lm_loss(hidden, table, tokens, mask, chunks).reshape(B, K)
         lm = jnp.mean(jnp.sum(lm * present, axis=1) / jnp.sum(present, axis=1))  # of an example's own sequences
         return task + hyper['lm_weight'] * lm, {'task_loss': task, 'lm_loss': lm}
 
@@ -231,7 +231,9 @@ def _key(config, setting, code=None):
     settings = {name: value for name, value in workdir.flatten(config.to_dict()).items()
                 if not workdir.listed(name, workdir.FREE + PLACES)}
     origin = None if setting.origin is None or setting.n_transfer == transfer.NOTHING else setting.origin[2]
-    return results.digest([settings, setting.sizes, setting.n_transfer, origin,
+    # Kernels do not change what is computed; rows from before there was a choice have it not.
+    sizes = {name: value for name, value in setting.sizes.items() if name != 'kernels'}
+    return results.digest([settings, sizes, setting.n_transfer, origin,
                            setting.tokenizer.fingerprint, setting.hashes, code or results.code_digest()])
 
 

@@ -3,52 +3,80 @@ import jax
 import jax.numpy as jnp
 
 
-def token_losses(hidden, rows, targets):
+def token_losses(hidden, rows, targets, chunks=1):
     """-log P of each target under softmax(hidden @ rows.T), Eq. 2.
 
-    hidden: [B, L, D]. rows: [R, D], the output layer. targets: int[B, L] below R. Returns float32[B, L], in nats.
+    hidden: [B, L, D]. rows: [R, D], the output layer. targets: int[B, L] below R. chunks: parts of L whose logits exist
+    one after the other; more than one saves their memory, and makes them once more in the backward pass. Returns
+    float32[B, L], in nats.
     """
-    losses = _cross_entropy(hidden.reshape(-1, hidden.shape[-1]), rows, targets.reshape(-1))
-    return losses.reshape(targets.shape)
+    (B, L, D), part = hidden.shape, -(-hidden.shape[1] // chunks)
+
+    def losses(hidden, targets):
+        return _cross_entropy(hidden.reshape(-1, D), rows, targets.reshape(-1)).reshape(targets.shape)
+    if chunks == 1:
+        return losses(hidden, targets)
+    hidden = jnp.pad(hidden, ((0, 0), (0, part * chunks - L), (0, 0))).reshape(B, chunks, part, D)
+    targets = jnp.pad(targets, ((0, 0), (0, part * chunks - L))).reshape(B, chunks, part)
+    found = jax.lax.map(lambda each: jax.checkpoint(losses)(*each), (hidden.swapaxes(0, 1), targets.swapaxes(0, 1)))
+    return found.swapaxes(0, 1).reshape(B, chunks * part)[:, :L]
 
 
 @jax.custom_vjp
 def _cross_entropy(hidden, rows, targets):
     """[T, D], [R, D], int[T] -> float32[T]. The gradient by hand, softmax - one-hot: what automatic differentiation
-    makes of the same lines passes over the logits twice as often."""
+    makes of the same lines passes over the logits twice as often. Logits have hidden's type, sums are float32."""
     return _cross_entropy_forward(hidden, rows, targets)[0]
 
 
 def _cross_entropy_forward(hidden, rows, targets):
-    logits = jnp.einsum('td,rd->tr', hidden, rows, preferred_element_type=jnp.float32)
-    normaliser = jax.nn.logsumexp(logits, axis=-1)
-    label = jnp.take_along_axis(logits, targets[:, None], axis=-1)[:, 0]
+    logits = jnp.einsum('td,rd->tr', hidden, _padded(rows))
+    values = _values(logits, rows)
+    top = jnp.max(values, axis=-1)
+    normaliser = top + jnp.log(jnp.sum(jnp.exp(values - top[:, None]), axis=-1))
+    # A comparison with every column, where a gather would read each logit alone; it joins the sum above.
+    label = jnp.sum(jnp.where(_one_hot(targets, logits), values, 0), axis=-1)
+    label = jnp.where((targets >= 0) & (targets < rows.shape[0]), label, jnp.nan)
     return normaliser - label, (hidden, rows, targets, logits, normaliser)
 
 
 def _cross_entropy_backward(saved, gradient):
     hidden, rows, targets, logits, normaliser = saved
-    one_hot = jnp.arange(rows.shape[0])[None] == targets[:, None]
-    by_logit = (jnp.exp(logits - normaliser[:, None]) - one_hot) * gradient[:, None]
-    by_logit = by_logit.astype(hidden.dtype)
-    return by_logit @ rows, by_logit.T @ hidden, None
+    by_logit = jnp.exp(_values(logits, rows) - normaliser[:, None]) - _one_hot(targets, logits)
+    by_logit = (by_logit * gradient[:, None]).astype(hidden.dtype)
+    return by_logit @ _padded(rows), (by_logit.T @ hidden)[:rows.shape[0]], None
 
 
 _cross_entropy.defvjp(_cross_entropy_forward, _cross_entropy_backward)
 
 
-def pretraining_loss(hidden, table, targets):
+def _padded(rows):
+    """Rows of zeros up to a multiple of 128, for products in bfloat16: their hardware has no fast way with 40,478."""
+    return jnp.pad(rows, ((0, -rows.shape[0] % 128 if rows.dtype == jnp.bfloat16 else 0), (0, 0)))
+
+
+def _values(logits, rows):
+    """The logits in float32; minus infinity for rows that padding added."""
+    real = jnp.arange(logits.shape[1])[None] < rows.shape[0]
+    return jnp.where(real, logits.astype(jnp.float32), -jnp.inf)
+
+
+def _one_hot(targets, logits):
+    return jnp.arange(logits.shape[1])[None] == targets[:, None]
+
+
+def pretraining_loss(hidden, table, targets, chunks=1):
     """Eq. 1 per row: the mean loss of a window's tokens, over the vocabulary's rows alone. Returns float32[B]."""
-    return jnp.mean(token_losses(hidden, table.tokens, targets), axis=1)
+    return jnp.mean(token_losses(hidden, table.tokens, targets, chunks), axis=1)
 
 
-def auxiliary_lm_loss(hidden, table, tokens, mask):
+def auxiliary_lm_loss(hidden, table, tokens, mask, chunks=1):
     """Eq. 5's L1 per sequence, as released (train.py 176-178): the mean over its own real tokens.
 
     hidden: [B, L, D]. tokens: int[B, L]. mask: [B, L], 1 at real tokens, the delimiter and extract tokens included.
     Released code: the softmax covers all rows of the embedding matrix, specials and positions too. Returns float32[B].
     """
-    losses = token_losses(hidden[:, :-1], jnp.concatenate(table), tokens[:, 1:])
+    losses = token_losses(hidden[:, :-1], jnp.concatenate(table), tokens[:, 1:], chunks)
     weights = mask[:, 1:].astype(jnp.float32)
     return jnp.sum(losses * weights, axis=1) / jnp.maximum(jnp.sum(weights, axis=1), 1)
 

@@ -40,10 +40,10 @@ class LSTMConfig:
     resid_dropout: float = 0.1   # on the layer's output
     dtype: str = 'float32'       # of products and activations; parameters and the cell are always float32
     remat: bool = False          # recompute the layer in the backward pass: less memory, a third more arithmetic
-    unroll: int = 1              # time steps of the scan laid out in a row; 1 compiles fastest
+    unroll: int = 0              # time steps of the scan laid out in a row; 0: one, which compiles fastest
 
     def __post_init__(self):
-        least = {'vocab_size': 1, 'n_special': 0, 'n_ctx': 1, 'n_units': 1, 'unroll': 1}
+        least = {'vocab_size': 1, 'n_special': 0, 'n_ctx': 1, 'n_units': 1, 'unroll': 0}
         problems = [f'model.{name} is {shown(getattr(self, name))}, must be a whole number of at least {low}'
                     for name, low in least.items() if type(getattr(self, name)) is not int or getattr(self, name) < low]
         problems += [f'model.{name} is {shown(getattr(self, name))}, more than there can be: 2,147,483,647'
@@ -92,7 +92,7 @@ class Layer(nn.Module):
         projected = jnp.einsum('bld,dgu->lbgu', x, kernel) + bias[None, None]
         recurrent = constrain(recurrent, 'recurrent')
         if memory is None:
-            h = recurrence(projected, recurrent, c.unroll)
+            h = recurrence(projected, recurrent, c.unroll or 1)
         else:
             h, memory = continued(projected, recurrent, memory, real)
         return dropout.dropout(jnp.moveaxis(h, 0, 1), c.resid_dropout, key, 0, OUTPUT), memory

@@ -10,9 +10,11 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from gpt1_jax import dropout
-from gpt1_jax.attention import cached_attention, causal_attention
+from gpt1_jax import dropout, paths
+from gpt1_jax.attention import cached_attention, self_attention
 from gpt1_jax.errors import UserError, shown
+from gpt1_jax.gelu import gelu
+from gpt1_jax.residual import add_and_norm
 from gpt1_jax.sharding import constrain, gathered
 
 WEIGHTS = nn.initializers.normal(0.02)  # 4.1: "a simple weight initialization of N(0, 0.02) was sufficient"
@@ -33,11 +35,12 @@ class GPTConfig:
     resid_dropout: float = 0.1   # after the output projections of attention and MLP
     dtype: str = 'float32'       # of products and activations; parameters are always float32
     remat: bool = False          # recompute each block in the backward pass: less memory, a third more arithmetic
-    unroll: int = 1              # layers of the scan laid out in a row; 1 compiles fastest
+    unroll: int = 0              # layers of the scan laid out in a row; 0: all on a GPU, elsewhere 1
+    kernels: str = 'auto'        # our kernels for GPUs: 'triton', not: 'xla', or by device and dtype
 
     def __post_init__(self):
         least = {'vocab_size': 1, 'n_special': 0, 'n_ctx': 1, 'n_embd': 1, 'n_layer': 1, 'n_head': 1, 'n_inner': 1,
-                 'unroll': 1}
+                 'unroll': 0}
         problems = [f'model.{name} is {shown(getattr(self, name))}, must be a whole number of at least {low}'
                     for name, low in least.items() if type(getattr(self, name)) is not int or getattr(self, name) < low]
         problems += [f'model.{name} is {shown(getattr(self, name))}, more than there can be: 2,147,483,647'
@@ -52,6 +55,9 @@ class GPTConfig:
             problems.append(f'model.n_embd = {self.n_embd} is not a multiple of model.n_head = {self.n_head}')
         if self.dtype not in ('float32', 'bfloat16'):
             problems.append(f"model.dtype is {shown(self.dtype)}, must be 'float32' or 'bfloat16'")
+        if self.kernels not in paths.CHOICES:
+            problems.append(f'model.kernels is {shown(self.kernels)}, must be one of '
+                            f'{", ".join(map(repr, paths.CHOICES))}')
         if type(self.remat) is not bool:
             problems.append(f'model.remat is {shown(self.remat)}, must be True or False')
         if problems:
@@ -129,10 +135,10 @@ class Attention(nn.Module):
         c = self.config
         heads = (3, c.n_head, c.n_embd // c.n_head)
         qkv = nn.DenseGeneral(heads, kernel_init=WEIGHTS, dtype=c.dtype, name='qkv')(x)
-        q, k, v = jnp.moveaxis(qkv, 2, 0)
         if memory is None:
-            a = causal_attention(q, k, v, rate=c.attn_dropout, key=key, layer=layer)
+            a = self_attention(qkv, rate=c.attn_dropout, key=key, layer=layer, choice=c.kernels)
         else:
+            q, k, v = jnp.moveaxis(qkv, 2, 0)
             rows = jnp.arange(len(x))[:, None]
             memory = tuple(old.at[layer, rows, :, positions].set(new) for old, new in zip(memory, (k, v)))
             a = cached_attention(q, *(of_all[layer] for of_all in memory), positions)
@@ -140,14 +146,38 @@ class Attention(nn.Module):
 
 
 class MLP(nn.Module):
-    """The position-wise feed-forward network with GELU (4.1), in its tanh form as released."""
+    """The position-wise feed-forward network with GELU (4.1)."""
     config: GPTConfig
 
     @nn.compact
     def __call__(self, x):
         c = self.config
-        h = nn.Dense(c.n_inner, kernel_init=WEIGHTS, dtype=c.dtype, name='fc')(x)
-        return nn.Dense(c.n_embd, kernel_init=WEIGHTS, dtype=c.dtype, name='proj')(jax.nn.gelu(h, approximate=True))
+        return nn.Dense(c.n_embd, kernel_init=WEIGHTS, dtype=c.dtype, name='proj')(Hidden(c, name='fc')(x))
+
+
+class Hidden(nn.Module):
+    """gelu(x @ kernel + bias): a Dense whose bias joins the activation, see gelu."""
+    config: GPTConfig
+
+    @nn.compact
+    def __call__(self, x):
+        c = self.config
+        kernel = self.param('kernel', WEIGHTS, (c.n_embd, c.n_inner))
+        bias = self.param('bias', nn.initializers.zeros, (c.n_inner,))
+        return gelu(x @ kernel.astype(c.dtype), bias)
+
+
+class AddAndNorm(nn.Module):
+    """LayerNorm of a state and a sublayer's output, which is dropped at its own site."""
+    config: GPTConfig
+    site: int
+
+    @nn.compact
+    def __call__(self, x, a, key, layer):
+        c = self.config
+        scale = self.param('scale', nn.initializers.ones, (c.n_embd,))
+        bias = self.param('bias', nn.initializers.zeros, (c.n_embd,))
+        return add_and_norm(x, a, scale, bias, self.site, rate=c.resid_dropout, key=key, layer=layer, choice=c.kernels)
 
 
 class Block(nn.Module):
@@ -160,13 +190,9 @@ class Block(nn.Module):
         place; layer: uint32 scalar. Returns (carry, None), the pair that a scan wants."""
         c, (x, memory) = self.config, carry
 
-        def norm(name):  # the two-pass variance of the released code; Flax's default epsilon is 1e-6
-            return nn.LayerNorm(epsilon=1e-5, use_fast_variance=False, dtype=c.dtype, name=name)
-
         a, memory = Attention(c, name='attn')(x, key, layer, memory, positions)
-        n = norm('ln_1')(x + dropout.dropout(a, c.resid_dropout, key, layer, dropout.ATTENTION_OUT))
-        m = MLP(c, name='mlp')(n)
-        h = norm('ln_2')(n + dropout.dropout(m, c.resid_dropout, key, layer, dropout.MLP_OUT))
+        n = AddAndNorm(c, dropout.ATTENTION_OUT, name='ln_1')(x, a, key, layer)
+        h = AddAndNorm(c, dropout.MLP_OUT, name='ln_2')(n, MLP(c, name='mlp')(n), key, layer)
         return (constrain(h, 'activations'), memory), None
 
 
@@ -192,9 +218,11 @@ class GPT(nn.Module):
         if cache is not None:
             memory, positions = cache.memory, cache.length[:, None] + jnp.arange(tokens.shape[1])[None]
         x, table = Embedding(c, name='embed')(tokens, key, positions)
+        # On a GPU each turn of a loop copies its layer's weights and activations; elsewhere it only compiles faster.
+        unroll = c.unroll or (c.n_layer if paths.device()[0] == 'gpu' else 1)
         block = nn.remat(Block, prevent_cse=False) if c.remat else Block
         blocks = nn.scan(block, variable_axes={'params': 0, 'intermediates': 0}, split_rngs={'params': True},
-                         in_axes=(0, nn.broadcast, nn.broadcast), length=c.n_layer, unroll=min(c.unroll, c.n_layer))
+                         in_axes=(0, nn.broadcast, nn.broadcast), length=c.n_layer, unroll=min(unroll, c.n_layer))
         # Layer numbers are a scanned input: a mask depends on its layer, whichever way the layers are run.
         (x, memory), _ = blocks(c, name='blocks')((constrain(x, 'activations'), memory),
                                                   jnp.arange(c.n_layer, dtype=jnp.uint32), key, positions)

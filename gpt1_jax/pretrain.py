@@ -112,7 +112,8 @@ def run(config, directory, allow_change=False, dry_run=False, fallback=False):
     metrics = results.Log(this.metrics, first, distributed.primary(), config.tensorboard)
     writer = checkpoint.Writer(this.checkpoints, config.checkpoint.keep_latest, config.checkpoint.keep_best,
                                config.checkpoint.keep_steps)
-    validate = _validation(model, mesh, valid, config.eval.windows, config.eval.batch_size)
+    validate = _validation(model, mesh, valid, config.eval.windows, config.eval.batch_size,
+                           config.batch.loss_chunks)
 
     def log(step, values):
         metrics.append({'step': step} | values)
@@ -174,7 +175,8 @@ def _several(names):
 
 def make_program(config, model, mesh):
     """The compiled functions (training.Program) of a pretraining config: what `run` trains, for any mesh."""
-    return _program(model, optimizer.settings(config.optimizer), mesh, config.batch.microbatches)
+    return _program(model, optimizer.settings(config.optimizer), mesh, config.batch.microbatches,
+                    config.batch.loss_chunks)
 
 
 def hyperparameters(config, total):
@@ -185,13 +187,13 @@ def hyperparameters(config, total):
 
 
 @functools.lru_cache
-def _program(model, settings, mesh, microbatches):
+def _program(model, settings, mesh, microbatches, chunks):
     def init(seed):
         return model.init(jax.random.key(seed), jnp.zeros((1, 1), jnp.int32))['params']
 
     def loss(params, batch, key, hyper):
         hidden, table = model.apply({'params': params}, batch['tokens'][:, :-1], key)
-        return jnp.mean(losses.pretraining_loss(hidden, table, batch['tokens'][:, 1:])), {}
+        return jnp.mean(losses.pretraining_loss(hidden, table, batch['tokens'][:, 1:], chunks)), {}
 
     return training.make_program(init, loss, optimizer.adam(**dict(settings)), optimizer.warmup_cosine, mesh,
                                  microbatches)
@@ -220,7 +222,7 @@ def _initial_state(config, program, this, origin, fallback):
     return state._replace(params=params)
 
 
-def _validation(model, mesh, stream, windows, size):
+def _validation(model, mesh, stream, windows, size, chunks):
     """A function params -> mean loss in nats a token over the validation windows."""
     n_ctx, available = model.config.n_ctx, stream.n_windows(model.config.n_ctx)
     chosen = np.unique(np.linspace(0, available - 1, min(windows or available, available)).round().astype(int))
@@ -230,7 +232,7 @@ def _validation(model, mesh, stream, windows, size):
     @jax.jit
     def total_loss(params, batch):
         hidden, table = model.apply({'params': params}, batch['tokens'][:, :-1])
-        return jnp.sum(losses.pretraining_loss(hidden, table, batch['tokens'][:, 1:]) * batch['weight'])
+        return jnp.sum(losses.pretraining_loss(hidden, table, batch['tokens'][:, 1:], chunks) * batch['weight'])
     total_loss = training.on_mesh(total_loss, mesh)
 
     def validate(params):

@@ -96,7 +96,7 @@ AXIS = (lambda x: whole(-1)[0](x) and x != 0, 'a whole number of at least 1, or 
 # What both trainings' configs have in common.
 TRAINING = {
     'seed': whole(0, 2 ** 32 - 1),
-    'log_every': whole(1), 'batch.size': whole(1), 'batch.microbatches': whole(1),
+    'log_every': whole(1), 'batch.size': whole(1), 'batch.microbatches': whole(1), 'batch.loss_chunks': whole(1),
     'checkpoint.keep_latest': whole(1), 'checkpoint.keep_best': whole(1), 'optimizer.peak_rate': positive(),
     'optimizer.b1': between(0, 1), 'optimizer.b2': between(0, 1), 'optimizer.eps': positive(),
     'optimizer.weight_decay': between(0, 1), 'optimizer.clip': between(0, LARGEST),

@@ -208,7 +208,7 @@ def test_three_steps_a_restart_and_three_more_are_six_to_the_bit(text, straight,
 def test_a_run_stores_the_fields_of_its_kind_and_opens_as_the_same_model(straight):
     run = workdir.load(straight.path)
     assert run.config['model'] == dict(
-        kind='lstm', n_units=16, n_ctx=16, embd_dropout=0.1, resid_dropout=0.1, remat=False, dtype='float32', unroll=1,
+        kind='lstm', n_units=16, n_ctx=16, embd_dropout=0.1, resid_dropout=0.1, remat=False, dtype='float32', unroll=0,
         vocab_size=run.tokenizer().vocab_size)
     model = backbone(run.config['model'])
     assert isinstance(model, LSTM)

@@ -51,7 +51,7 @@ def under(package, found):
 
 def test_the_source_is_read():
     assert {'gpt1_jax', 'gpt1_jax.model', 'gpt1_jax.data', 'gpt1_jax.data.text', 'gpt1_jax.training'} <= OURS.keys()
-    assert {'flax.linen', 'jax', 'gpt1_jax.dropout', 'gpt1_jax.attention.causal_attention'} <= OURS['gpt1_jax.model']
+    assert {'flax.linen', 'jax', 'gpt1_jax.dropout', 'gpt1_jax.attention.self_attention'} <= OURS['gpt1_jax.model']
 
 
 def test_the_models_are_the_only_importers_of_flax():
@@ -88,7 +88,8 @@ def test_no_module_but_an_entry_point_or_cli_knows_an_entry_point():
 
 @pytest.mark.parametrize('name', [
     'training', 'preemption', 'checkpoint', 'provenance', 'resume', 'file_hashes', 'transfer', 'sharding', 'estimate',
-    'optimizer', 'dropout', 'attention', 'attention_maps', 'losses', 'hashing'])
+    'optimizer', 'dropout', 'attention', 'attention_maps', 'residual', 'gelu', 'paths', 'losses', 'hashing',
+    'kernels.devices', 'kernels.flash_attention', 'kernels.residual_norm'])
 def test_a_module_of_arrays_knows_no_model_and_no_data(name):
     found = OURS[f'gpt1_jax.{name}']
     for forbidden in ('model', 'heads', 'lstm', 'backbone', 'data', 'workdir', 'cli', 'results', 'metrics'):
@@ -97,7 +98,7 @@ def test_a_module_of_arrays_knows_no_model_and_no_data(name):
 
 @pytest.mark.parametrize('name', [f'gpt1_jax.{name}' for name in ('model', 'heads', 'lstm', 'backbone')])
 def test_a_model_knows_no_config_file_and_no_data(name):
-    allowed = {'dropout', 'attention', 'errors', 'sharding', 'model', 'kernels'}
+    allowed = {'dropout', 'attention', 'residual', 'gelu', 'paths', 'errors', 'sharding', 'model'}
     allowed |= {'lstm'} if name == 'gpt1_jax.backbone' else set()
     ours = {found.split('.')[1] for found in under('gpt1_jax', OURS[name]) if '.' in found}
     assert ours <= allowed

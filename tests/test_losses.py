@@ -36,13 +36,44 @@ def test_token_losses_are_finite_and_right_where_exponentials_overflow():
     np.testing.assert_allclose(losses.token_losses(hidden, rows, jnp.array([[1]])), [[100.0]], rtol=1e-5)
 
 
-def test_token_losses_of_bfloat16_states_are_float32():
+def test_token_losses_of_bfloat16_states_are_float32_sums_over_logits_rounded_once():
     hidden, rows = (jnp.asarray(generator().normal(size=s), jnp.bfloat16) for s in ((2, 3, 16), (50, 16)))
     targets = np.array([[1, 2, 49], [0, 0, 30]])
     found = losses.token_losses(hidden, rows, targets)
     assert found.dtype == jnp.float32
-    expected = reference.cross_entropy(np.asarray(hidden, np.float64) @ np.asarray(rows, np.float64).T, targets)
-    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    logits = np.asarray(hidden, np.float64) @ np.asarray(rows, np.float64).T
+    expected = reference.cross_entropy(logits.astype(jnp.bfloat16).astype(np.float64), targets)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize('chunks', [2, 3, 7])
+def test_chunks_of_a_sequence_change_neither_losses_nor_gradients(chunks):
+    hidden, rows = generator().normal(size=(2, 7, 8)).astype(np.float32), generator().normal(size=(13, 8)).astype('f')
+    targets, weights = generator().integers(0, 13, (2, 7)), generator().normal(size=(2, 7)).astype(np.float32)
+
+    def run(chunks):
+        found, gradient = jax.vjp(lambda h, r: losses.token_losses(h, r, targets, chunks), hidden, rows)
+        return found, *gradient(jnp.asarray(weights))
+    for found, expected in zip(jax.jit(run, static_argnums=0)(chunks), run(1)):
+        np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max())
+
+
+def test_chunks_keep_no_logits_for_the_backward_pass():
+    def temporary(chunks):
+        shapes = jax.ShapeDtypeStruct((4, 64, 8), 'float32'), jax.ShapeDtypeStruct((1000, 8), 'float32')
+        targets = np.zeros((4, 64), int)
+        gradient = jax.jit(jax.grad(lambda h, r: losses.token_losses(h, r, targets, chunks).sum()))
+        return gradient.lower(*shapes).compile().memory_analysis().temp_size_in_bytes
+    assert temporary(8) < temporary(1) / 4
+
+
+def test_rows_that_fill_a_bfloat16_product_have_no_probability_and_no_gradient():
+    """Logits far below zero: rows of zeros would take all of the probability."""
+    rows = jnp.ones((3, 4), jnp.bfloat16)
+    loss, gradient = jax.value_and_grad(lambda r: losses.token_losses(jnp.full((1, 1, 4), -50, jnp.bfloat16), r,
+                                                                      jnp.array([[1]]))[0, 0])(rows)
+    np.testing.assert_allclose(loss, np.log(3), rtol=1e-5)  # the difference of numbers near 200
+    np.testing.assert_allclose(np.asarray(gradient, np.float64), np.outer([1 / 3, -2 / 3, 1 / 3], [-50] * 4), rtol=0.01)
 
 
 @pytest.mark.parametrize('dtype, tolerance', [('float32', 1e-5), ('bfloat16', 0.02)])
@@ -161,7 +192,7 @@ def first_update(config, head, n_labels, params, batch, lm_weight=0.5, microbatc
     mesh = sharding.make_mesh(1, 1, 1, devices=jax.devices()[:1])
     settings = optimizer.settings(dict(b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.01, clip=0))
     model = TaskModel(GPT(config), head, n_labels, classifier_dropout)
-    program = finetune._program(model, settings, mesh, microbatches, K)
+    program = finetune._program(model, settings, mesh, microbatches, 1, K)
     hyper = {'seed': jnp.uint32(SEED), 'peak': jnp.float32(1e-3), 'warmup': jnp.float32(1), 'total': jnp.float32(9),
              'lm_weight': jnp.float32(lm_weight), 'skips': jnp.int32(0)}
     shapes = jax.tree.map(lambda x: (x.shape, x.dtype), program.state.params)

@@ -40,7 +40,8 @@ def hidden(config, params, tokens=TOKENS, key=None):
 def test_every_default_is_the_paper_s():
     assert dataclasses.asdict(GPTConfig()) == {
         'vocab_size': 40478, 'n_special': 0, 'n_ctx': 512, 'n_embd': 768, 'n_layer': 12, 'n_head': 12, 'n_inner': 3072,
-        'embd_dropout': 0.1, 'attn_dropout': 0.1, 'resid_dropout': 0.1, 'dtype': 'float32', 'remat': False, 'unroll': 1}
+        'embd_dropout': 0.1, 'attn_dropout': 0.1, 'resid_dropout': 0.1, 'dtype': 'float32', 'remat': False, 'unroll': 0,
+        'kernels': 'auto'}
 
 
 @pytest.mark.parametrize('n_special, expected', [(0, 116_534_784), (3, 116_534_784 + 3 * 768)])
@@ -60,9 +61,10 @@ def test_parameters_are_the_146_released_tensors_stacked_over_layers():
 @pytest.mark.parametrize('values, field', [
     ({'n_layer': 0}, 'n_layer'), ({'n_ctx': -4}, 'n_ctx'), ({'vocab_size': 2.5}, 'vocab_size'),
     ({'n_inner': '64'}, 'n_inner'),
-    ({'unroll': 0}, 'unroll'), ({'n_special': -1}, 'n_special'), ({'attn_dropout': 1.0}, 'attn_dropout'),
+    ({'unroll': -1}, 'unroll'), ({'n_special': -1}, 'n_special'), ({'attn_dropout': 1.0}, 'attn_dropout'),
     ({'embd_dropout': -0.1}, 'embd_dropout'), ({'resid_dropout': float('nan')}, 'resid_dropout'),
     ({'dtype': 'float16'}, 'dtype'), ({'n_head': 7}, 'n_head'), ({'dtype': []}, 'dtype'), ({'remat': 'no'}, 'remat'),
+    ({'kernels': 'cudnn'}, 'kernels'), ({'kernels': []}, 'kernels'),
     ({'n_embd': 1 << 17, 'n_head': 1}, 'n_embd'), ({'n_inner': 1 << 31}, 'n_inner'),
     ({'n_layer': 10 ** 5000}, 'n_layer'), ({'n_ctx': -10 ** 5000}, 'n_ctx')])
 def test_a_bad_configuration_names_the_field(values, field):

@@ -1,0 +1,1 @@
+"""GPU kernels of our own, each beside a plain reference that runs everywhere."""
