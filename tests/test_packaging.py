@@ -53,7 +53,9 @@ def test_the_metadata_says_what_setup_cfg_says(built):
         (licence,) = [archive.read(name) for name in archive.namelist() if name.endswith('/LICENSE')]
     setup = configparser.ConfigParser()
     setup.read(ROOT / 'setup.cfg')
-    assert set(metadata.get_all('Provides-Extra')) == set(setup['options.extras_require'])
+    extras = set(metadata.get_all('Provides-Extra'))
+    assert extras == set(setup['options.extras_require'])
+    assert not {extra for extra in extras if f'`{extra}`' not in (ROOT / 'README.md').read_text()} - {'test'}
     assert licence == (ROOT / 'LICENSE').read_bytes()
     assert metadata['Requires-Python'] == '>=3.11'
     assert f'version: {metadata["Version"]}' in (ROOT / 'CITATION.cff').read_text()
