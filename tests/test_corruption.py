@@ -10,7 +10,7 @@ import pytest
 from saved import leaves, same
 from tiny import corpus, pretrain_config
 
-from gpt1_jax import checkpoint, optimizer, pretrain, sharding
+from gpt1_jax import checkpoint, pretrain, sharding
 from gpt1_jax.backbone import backbone
 
 STEP = 4
@@ -22,8 +22,7 @@ def real(tmp_path_factory):
     base = tmp_path_factory.mktemp('corruption')
     config = pretrain_config(corpus(base / 'text'), train__steps=STEP, checkpoint__every=2, eval__every=2)
     run = pretrain.run(config, base / 'run')
-    program = pretrain._program(backbone(run.config['model']), optimizer.settings(config.optimizer),
-                                sharding.make_mesh(), 1)
+    program = pretrain.make_program(config, backbone(run.config['model']), sharding.make_mesh())
     state = checkpoint.restore(run.checkpoints, STEP, program.state)
     return run.checkpoints, program.state, leaves((state.params, state.opt_state)), checkpoint.read_meta(
         run.checkpoints, STEP)
