@@ -31,11 +31,11 @@ NOTE = ("note: the paper's 18.4 is per token of the published vocabulary on Book
 def evaluate(init_from, text=None, tokens=None, split='valid', step=None, stride=None, tokens_per_batch=4096,
              text_field='text', path=None, sentence=None, each=None):
     """The perplexity of a pretrained run on text, or on a split of prepared tokens; appends to results.jsonl, returns
-    the row.
+    the row (a sentence's is returned alone).
 
     text:   a spec or several, see data/corpus.py. tokens: a prepared directory, of the run's vocabulary, and its split.
     step:   a saved update; default the latest. stride: from 1 to n_ctx, the default.
-    path:   of results.jsonl; default the run's.
+    path:   of results.jsonl; default the run's, and of a sentence none.
     sentence: a text itself, instead of `text`. each: called with `token_rows`: every token's log-probability.
     The row has the perplexity per token as 'value'; 'per_word', a word being what white space separates; and
     'bits_per_byte' of the documents' UTF-8. Both are over all words and bytes of the text, and None for tokens, which
@@ -73,7 +73,8 @@ def evaluate(init_from, text=None, tokens=None, split='valid', step=None, stride
         'digest': checkpoint.params_digest(checkpoint.read_meta(run.checkpoints, step)), 'files': files,
         'text': sentence or text or str(tokens), 'seconds': round(time.perf_counter() - started, 1),
         'device': jax.devices()[0].device_kind, **results.versions()}
-    results.append_new(path or run.results, [row])
+    if path or sentence is None:  # a sentence is asked in passing
+        results.append_new(path or run.results, [row])
     return row
 
 

@@ -153,10 +153,11 @@ def test_a_sentence_is_scored_token_by_token_as_it_is(pretrained, tmp_path):
     assert found[0]['log_probability'] is None
     np.testing.assert_allclose([one['log_probability'] for one in found[1:]], expected, rtol=1e-4)
     assert row['value'] == pytest.approx(math.exp(-np.mean(expected)), rel=1e-4)
-    assert (row['documents'], row['words'], row['bytes'], row['text']) == (1, 12, len(text), text)
+    assert (row['documents'], row['words'], row['bytes'], row['text']) == (1, 13, len(text), text)
     assert ''.join(one['token'] for one in found) == 'the cat sat on a mat , while red dogs ran over green hills . '
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_tokens_of_a_sentence_and_writes_them(pretrained, tmp_path):
     path = tmp_path / 'tokens.jsonl'
     done = command('perplexity', f'--init_from={pretrained}', '--sentence=The cat', f'--per_token={path}', check=0)
