@@ -6,6 +6,8 @@ The input is a file in the layout of the task's own, or a .jsonl file with a row
 {"id": "a", "texts": ["One text, or two."]}, of multiple choice with "choices": ["One.", "Two."]. The output has a line
 a row, in the same order: {"id": "a", "label": "1", "probabilities": {"0": 0.1, "1": 0.9}}, or "score".
 """
+import os
+
 from absl import flags
 
 from gpt1_jax import cli, prediction, results, workdir
@@ -20,6 +22,8 @@ def predict(init_from, source, target, step=None, skip_bad=False):
     naming the file and the row.
     """
     results.check(target)
+    if os.path.realpath(source) == os.path.realpath(target):
+        raise UserError(f'{target}: is both the input and the output')
     fitted = prediction.load(workdir.load(init_from), step)
     skipped = [] if skip_bad else None
     examples = unlabelled.read(fitted.task, source, skipped)

@@ -10,7 +10,7 @@ import reference
 import saved
 from tiny import command
 
-from gpt1_jax import generation, sampling, scoring, sharding, workdir
+from gpt1_jax import generate, generation, sampling, scoring, sharding, workdir
 from gpt1_jax.backbone import backbone
 from gpt1_jax.data import tokenizer as tokenizer_lib
 from gpt1_jax.errors import UserError
@@ -137,6 +137,29 @@ def test_a_mistake_is_named(tokenizer, more, message):
         generation.generate(None, None, None, tokenizer, **{'prompts': ['a']} | more)
 
 
+def test_the_command_shows_the_first_sample_as_it_comes_and_the_others_after_it(monkeypatch, tokenizer, capsys):
+    """With tokens that are given in place of a model, and a run of nothing but a tokenizer."""
+    run = types.SimpleNamespace(step=lambda step: 1, tokenizer=lambda: tokenizer)
+    monkeypatch.setattr(scoring, 'open_pretrained', lambda path: run)
+    monkeypatch.setattr(scoring, 'restore', lambda *_: (model_of(512, 512), None))
+    given = {'init_from': 'run', 'step': None, 'prompt': 'A  CAT,', 'temperature': 1, 'top_k': 0, 'top_p': 1, 'seed': 0}
+
+    def out(tokens, stop, *texts):
+        n = tokenizer.newline_id
+        ids = [[n] * text.startswith('\n') + tokenizer.encode(text) for text in texts]
+        monkeypatch.setattr(sampling, 'tokens', lambda *_: map(np.array, itertools.zip_longest(*ids, fillvalue=n)))
+        monkeypatch.setattr(generate.flags, 'FLAGS', types.SimpleNamespace(
+            **given, tokens=tokens, stop=stop, samples=len(texts)))
+        generate.main()
+        return capsys.readouterr().out
+    assert out(3, [], 'on a mat') == 'a cat , on a m\n'
+    assert out(9, ['mat'], 'on a mat') == 'a cat , on a\n'
+    assert out(9, ['on'], 'on a mat') == 'a cat ,\n'
+    assert out(3, [], '\nold old') == 'a cat ,\nold old\n'
+    assert out(5, ['mat'], 'on a mat', 'a red mat', 'dogs dogs a') == (
+        '--- 1 of 3\na cat , on a\n--- 2 of 3\na cat , a red\n--- 3 of 3\na cat , dogs dogs a\n')
+
+
 @pytest.fixture(scope='module')
 def pretrained(tmp_path_factory, tokenizer):
     """(directory, parameters) of a run of random weights that writes words, and not the same one for ever."""
@@ -151,6 +174,7 @@ def pretrained(tmp_path_factory, tokenizer):
     return saved.run(tmp_path_factory.mktemp('generate') / 'run', config, tokenizer, params).path, params
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_most_probable_words(pretrained, tokenizer):
     """Against a numpy model in float64 that reads everything again for each token."""
     path, params = pretrained

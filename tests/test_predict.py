@@ -5,16 +5,16 @@ import math
 import sys
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import official
 import pytest
 import reference
+import saved
 from tiny import ROOT, WORDS, cola, command, finetune_config, load_config, override
 
 sys.path.insert(0, str(ROOT))
 
-from gpt1_jax import checkpoint, evaluation, finetune, predict, prediction, results, training, workdir  # noqa: E402
+from gpt1_jax import evaluation, finetune, predict, prediction, results, workdir  # noqa: E402
 from gpt1_jax.data import tasks  # noqa: E402
 from gpt1_jax.data import tokenizer as tokenizer_lib  # noqa: E402
 from gpt1_jax.data.tasks.example import Example  # noqa: E402
@@ -31,26 +31,18 @@ def tokenizer():
     return tokenizer_lib.train([LONG, *(text for pair in PAIRS for text in pair)], merges=160)
 
 
-def fitted(directory, task, n=2, **overrides):
-    """(directory, parameters) of a run as fine-tuning leaves it, with random weights of any size. n: steps saved."""
+def fitted(directory, task, lengths=(48,), steps=1, **overrides):
+    """(directory, parameters) of a run as fine-tuning leaves it, with random weights."""
     config = finetune_config(task, directory, **overrides) if ':' not in task else override(
         load_config('custom', task.partition(':')[2]), {'data__dir': str(directory), 'batch__eval_size': 8} | overrides)
     config = json.loads(json.dumps(config.to_dict())) | {
-        'kind': 'finetune', 'model': MODEL | {'vocab_size': tokenizer().vocab_size}, 'lengths': [16, 24],
+        'kind': 'finetune', 'model': MODEL | {'vocab_size': tokenizer().vocab_size}, 'lengths': lengths,
         'fingerprint': {}}
-    this = workdir.start(directory / 'run', config, tokenizer())
     task = tasks.of(config)
     model = evaluation.task_model(task, config['model'], 0.1)
     K = {'classify': 1, 'similarity': 2, 'choice': 2}[task.head]
     params = reference.random_like(jax.eval_shape(lambda: evaluation.initial(model, K, 0)), seed=3)
-    writer = checkpoint.Writer(this.checkpoints, keep_latest=n)
-    for step in range(1, n + 1):  # the best on dev is the last one; before it there is another model
-        tree = jax.tree.map(lambda x: jnp.asarray(x * (1 if step == n else -1)), params)
-        zero = jnp.zeros([], jnp.int32)
-        writer.save(training.TrainState(jnp.int32(step), tree, {'count': zero}, zero, jnp.zeros([], bool)), {},
-                    quality=step)
-    writer.close()
-    return this.path, params
+    return saved.run(directory / 'run', config, tokenizer(), params, steps).path, params
 
 
 def states(params, *segments):
@@ -115,7 +107,8 @@ def test_similarity_reads_both_orders(tmp_path):
                                [row['probabilities']['1'] for row in found], atol=1e-5)
 
 
-@pytest.mark.parametrize('name, letters', [('race', 'ABCD'), ('custom:five_choice', 'ABCDE')])
+@pytest.mark.parametrize('name, letters', [
+    ('race', 'ABCD'), pytest.param('custom:five_choice', 'ABCDE', marks=pytest.mark.slow)])
 def test_multiple_choice_is_a_softmax_over_the_choices_that_a_row_has(tmp_path, name, letters):
     path, params = fitted(tmp_path, name)
     rows = [((a, b), WORDS[i:i + n]) for i, ((a, b), n) in enumerate(zip(PAIRS, (4, 4, 2, 3, 4, len(letters))))]
@@ -136,6 +129,7 @@ def test_a_score_of_soft_labels_is_their_mean(tmp_path):
         assert list(row['probabilities']) == list('1234567')
 
 
+@pytest.mark.slow
 def test_a_score_of_the_squared_loss_is_the_output_between_low_and_high(tmp_path):
     path, params = fitted(tmp_path, 'custom:rating', custom__squared=True)
     for row, (a, _) in zip(answers(path, [{'text': a} for a, _ in PAIRS]), PAIRS):
@@ -143,7 +137,7 @@ def test_a_score_of_the_squared_loss_is_the_output_between_low_and_high(tmp_path
 
 
 def test_the_best_step_answers_unless_another_is_named(tmp_path):
-    path, params = fitted(tmp_path, 'cola')
+    path, params = fitted(tmp_path, 'cola', steps=2)
     row, = answers(path, [{'texts': ['Red dogs ran.']}])
     other, = answers(path, [{'texts': ['Red dogs ran.']}], 1)
     assert close(row, outputs(params, states(params, 'Red dogs ran.')))
@@ -152,8 +146,9 @@ def test_the_best_step_answers_unless_another_is_named(tmp_path):
         answers(path, [{'texts': ['Red dogs ran.']}], 3)
 
 
+@pytest.mark.slow
 def test_other_rows_compile_nothing_new(tmp_path):
-    path, _ = fitted(tmp_path, 'race')
+    path, _ = fitted(tmp_path, 'race', lengths=(16, 24))
     found = prediction.load(workdir.load(path))
     assert found.sizes.lengths == (16, 24, 32, 48) and found.at_once == (1, 8)
 
@@ -195,6 +190,7 @@ def test_a_bad_row_is_named_or_left_out(tmp_path):
         prediction.predict(prediction.load(workdir.load(path)), [Example('x', ('a', 'b'), tuple('abcde'))])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings('ignore:.*the published set has')
 def test_answers_are_those_that_fine_tuning_s_own_evaluation_gave(tmp_path):
     """And so for labelled files: what the command says of dev.tsv is what predictions_dev.jsonl says."""
@@ -220,6 +216,8 @@ def test_what_is_no_fine_tuned_run_is_named(tmp_path):
     path, _ = fitted(tmp_path, 'cola')
     with pytest.raises(UserError, match='there is no directory .*/nowhere'):
         predict.predict(path, tmp_path / 'new.tsv', tmp_path / 'nowhere' / 'out.jsonl')
+    with pytest.raises(UserError, match='new.tsv: is both the input and the output'):
+        predict.predict(path, tmp_path / 'new.tsv', tmp_path / 'run' / '..' / 'new.tsv')
     with pytest.raises(UserError, match='not a run directory'):
         predict.predict(tmp_path, tmp_path / 'new.tsv', tmp_path / 'out.jsonl')
     config = json.loads((path / 'config.json').read_text())

@@ -63,6 +63,7 @@ def test_logits_are_those_of_reading_everything_again_token_by_token(monkeypatch
     assert seen[0].shape == (3, 40)
 
 
+@pytest.mark.slow
 def test_greedy_equals_transformers_generate():
     torch = pytest.importorskip('torch')
     transformers = pytest.importorskip('transformers')
@@ -86,7 +87,22 @@ def test_greedy_equals_transformers_generate():
         assert len(set(row.tolist())) > 8
 
 
-@pytest.mark.parametrize('top_k, top_p', [(5, 1.0), (0, 0.6), (7, 0.8), (1, 0.5), (100, 0.999), (0, 0.001)])
+KEPT = pytest.mark.parametrize('top_k, top_p', [(5, 1.0), (0, 0.6), (7, 0.8), (1, 0.5), (100, 0.999), (0, 0.001)])
+
+
+@KEPT
+def test_the_tokens_left_are_those_that_a_sorted_list_says(top_k, top_p):
+    logits = np.random.default_rng(0).normal(size=(6, 50)).astype(np.float32) * 2
+    for row, found in zip(logits, np.asarray(RESTRICTED(logits, top_k, top_p))):
+        ranked = sorted(range(50), key=lambda token: -row[token])[:top_k or 50]
+        shares = reference.softmax(row[ranked].astype(float))
+        n = next((n for n in range(1, len(ranked)) if shares[:n].sum() >= top_p), len(ranked))
+        assert np.flatnonzero(np.isfinite(found)).tolist() == sorted(ranked[:n])
+        assert (found[ranked[:n]] == row[ranked[:n]]).all()
+
+
+@pytest.mark.slow
+@KEPT
 def test_the_tokens_left_are_those_that_transformers_leaves(top_k, top_p):
     torch = pytest.importorskip('torch')
     transformers = pytest.importorskip('transformers')
@@ -149,7 +165,16 @@ def test_a_seed_decides_and_each_stream_has_its_own_numbers():
     assert (generate(9, [prompt] * 3, how, streams=[1, 0, 2]) == three[[1, 0, 2]]).all()
 
 
-@pytest.mark.parametrize('kind', ['gpt', pytest.param('lstm', marks=pytest.mark.slow)])
+@pytest.mark.parametrize('kind', MODELS)
+def test_a_row_does_not_know_what_stands_beside_it(kind):
+    """And what fills the context of one earlier than another's."""
+    how = Sampling(temperature=1.2, top_p=0.9)
+    expected = generate(30, PROMPTS, how, kind)[[2, 0]]
+    assert (generate(30, [PROMPTS[2], [9] * 13, PROMPTS[0]], how, kind, streams=[2, 7, 0])[[0, 2]] == expected).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('kind', MODELS)
 def test_a_row_is_what_it_is_alone(kind):
     how = Sampling(temperature=1.2, top_p=0.9)
     together = generate(30, PROMPTS, how, kind)
