@@ -11,13 +11,13 @@ def get_config(size='small'):
 
 
 def small(config):
-    """Items of the tasks; the model is the quickstart's."""
-    config.n_train, config.n_dev, config.n_test = 1500, 200, 500
+    """The quickstart's model."""
+    config.n_train, config.n_dev, config.n_test = 1500, 200, 500  # examples of a task
 
 
 def medium(config):
     small(config)
-    config.vocab_size = 4096
+    config.vocab_size = 4096               # rows of the SentencePiece vocabulary
     p, f = config.pretrain, config.finetune
     p.model.n_layer, p.model.n_embd, p.model.n_head, p.model.n_inner, p.model.n_ctx = 6, 256, 8, 1024, 128
     p.model.unroll = f.model.unroll = 6
@@ -28,7 +28,7 @@ def medium(config):
 
 
 def tiny(config):
-    config.n_train, config.n_dev, config.n_test, config.vocab_size = 64, 16, 32, 600
+    config.n_train, config.n_dev, config.n_test, config.vocab_size = 64, 16, 32, 600  # as above
     p, f = config.pretrain, config.finetune
     p.model.n_layer, p.model.n_embd, p.model.n_head, p.model.n_inner = 1, 16, 2, 16
     p.model.unroll = f.model.unroll = 1

@@ -9,6 +9,7 @@ import warnings
 from unittest import mock
 
 import fuzz_files
+import jax.numpy as jnp
 import mutations
 import numpy as np
 from hypothesis import strategies as st
@@ -103,7 +104,7 @@ def nothing_computed():
 
     def program(*args):
         hash(args)  # the real one caches by them
-        state = types.SimpleNamespace(step=np.int32(0), params={'w': np.zeros(1)})
+        state = types.SimpleNamespace(step=np.int32(0), params={'w': jnp.zeros(1)})
         return types.SimpleNamespace(state=state, init=lambda seed: state)
 
     meta = {'quality': 0.5, 'arrays': {'params': {'w': {'shape': [1], 'dtype': 'float32', 'digest': '0' * 16}}}}

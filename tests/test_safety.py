@@ -31,7 +31,12 @@ def faults(source):
 
 @pytest.mark.parametrize('path', FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_source_unpickles_runs_or_unpacks_what_it_reads(path):
-    assert faults(path.read_text(encoding='utf-8')) == []
+    source = path.read_text(encoding='utf-8')
+    found = faults(source)
+    if path.name == 'contestants.py':  # trains PyTorch's models, and reads none: torch.load is what unpickles
+        found = [fault for fault in found if 'torch' not in fault[1]]
+        assert 'load' not in source
+    assert found == []
 
 
 @pytest.mark.parametrize('source', [
