@@ -55,7 +55,7 @@ def base(tmp_path_factory):
     base = tmp_path_factory.mktemp('api')
     tokenizer = tokenizer_lib.train([SENTENCE] * 9, merges=15)
     pretrained(base / 'runs' / 'gpt1', tokenizer, by_heart(tokenizer))
-    fitted(base, 'cola')[0].rename(base / 'runs' / 'tuned')
+    fitted(base, 'cola', steps=2)[0].rename(base / 'runs' / 'tuned')
     return base
 
 
@@ -96,12 +96,12 @@ def test_a_text_is_embedded_by_its_last_state_and_only_the_last_tokens_count(gpt
 
 
 def test_a_fine_tuned_run_embeds_what_its_classifier_reads(tmp_path):
-    path, params = fitted(tmp_path / 'qqp', 'qqp', n=1)
+    path, params = fitted(tmp_path / 'qqp', 'qqp')
     pairs = [('red dogs', 'a cat'), ('old birds', 'bread')]
     found = gpt1_jax.load(path).embed(pairs)
     np.testing.assert_allclose(found, [states(params, a, b) + states(params, b, a) for a, b in pairs], atol=1e-4)
 
-    path, params = fitted(tmp_path / 'race', 'race', n=1)
+    path, params = fitted(tmp_path / 'race', 'race')
     race, rows = gpt1_jax.load(path), [{'texts': ('red dogs', 'who ?'), 'choices': choices}
                                        for choices in (('dogs', 'a cat'), ('dogs', 'red', 'birds'))]
     found = race.embed(rows)
