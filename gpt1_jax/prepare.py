@@ -17,7 +17,7 @@ from absl import flags
 
 from gpt1_jax import cli, storage
 from gpt1_jax.data import corpus as corpus_lib
-from gpt1_jax.data import encode, published, tokens
+from gpt1_jax.data import encode, tokens
 from gpt1_jax.data import tokenizer as tokenizer_lib
 from gpt1_jax.data.corpus import Document
 from gpt1_jax.data.tokenizer import Tokenizer
@@ -206,6 +206,7 @@ def _tokenizer(chosen, encoder, bpe, merges, vocab_size):
         if not encoder or not bpe:
             raise UserError('--tokenizer=published needs the released files: --encoder=encoder_bpe_40000.json '
                             '--bpe=vocab_40000.bpe')
+        from gpt1_jax.data import published  # imports SentencePiece
         made = published.from_published(encoder, bpe)
     elif isinstance(chosen, Tokenizer):
         made = chosen

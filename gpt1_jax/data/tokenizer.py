@@ -13,6 +13,7 @@ import collections
 import dataclasses
 import functools
 import hashlib
+import importlib.util
 import io
 import itertools
 import json
@@ -21,9 +22,8 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 
-import sentencepiece
-
 from gpt1_jax import storage
+from gpt1_jax.data import known as known_lib
 from gpt1_jax.data import text as text_lib
 from gpt1_jax.errors import UserError, about, shown
 
@@ -73,6 +73,7 @@ def train(words_or_texts: Mapping[str, int] | Iterable[str], merges: int | None 
     elif not fixed < vocab_size <= LARGEST_VOCABULARY:
         raise UserError(f'vocab_size is {vocab_size}, must be from {fixed + 1} (256 bytes, {len(alphabet)} characters, '
                         f'3 others and a merge) to {LARGEST_VOCABULARY}')
+    import sentencepiece
     model = io.BytesIO()
     # Sorted, because the trainer breaks ties by what it read first.
     rows = (f'{word}\t{count}' for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
@@ -120,11 +121,13 @@ class Tokenizer:
 
     vocab_size: ordinary rows, without the three specials; 40478 for the published vocabulary.
     newline_id: the token of a line break, which also ends a document.
+    known: texts whose ids are looked up rather than computed.
     """
     model: bytes = dataclasses.field(repr=False)  # a serialized SentencePiece model
     vocab_size: int
     newline_id: int
     unk_id: int = 0
+    known: known_lib.Known | None = dataclasses.field(default=None, repr=False, compare=False)
 
     @property
     def start_id(self) -> int:
@@ -150,6 +153,9 @@ class Tokenizer:
         Published: 'Hello, world!' -> [3570, 240, 1276, 267]; a line break is `newline_id`. `unescape_html` is for parts
         of a longer text, see `text.parts`.
         """
+        looked_up = self.known.get(text) if self.known is not None and unescape_html == 'auto' else None
+        if looked_up is not None:
+            return looked_up
         ids = []
         for words in text_lib.lines(text, unescape_html):
             if ids:
@@ -168,7 +174,7 @@ class Tokenizer:
         Specials read <start>, <delimiter>, <extract>, an unknown character <unk> (which forgets whether it ended a
         word). UserError for an id that is none of these.
         """
-        table = self._texts
+        table = self.texts
         ids = [int(i) for i in ids]
         for i in ids:
             if not 0 <= i < len(table):
@@ -179,11 +185,11 @@ class Tokenizer:
     def piece(self, token: int) -> str:
         """What one token adds to a text: 'cat ' where it ends the word, 'ca' where it does not; a byte that is no whole
         character is U+FFFD."""
-        return self._texts[token].decode('utf-8', errors='replace')
+        return self.texts[token].decode('utf-8', errors='replace')
 
     def ends_word(self, token: int) -> bool:
         """Whether no later token changes what `decode` makes of the ids up to this one: it ends a word, or a line."""
-        return self._texts[token].endswith((b' ', b'\n'))
+        return self.texts[token].endswith((b' ', b'\n'))
 
     def save(self, directory: str | os.PathLike) -> None:
         """Writes tokenizer.model and, last, tokenizer.json. Each appears complete or not at all."""
@@ -218,8 +224,11 @@ class Tokenizer:
                 raise UserError(f'{file}: {name} is {shown(value)}, must be from 0 to {LARGEST_VOCABULARY}')
         if fingerprint != found.fingerprint:
             raise UserError(f'{directory / MODEL_FILE}: damaged, or not the model that {file} was written for')
+        found = dataclasses.replace(found, known=known_lib.load(directory, fingerprint))
+        if found.known is not None and importlib.util.find_spec('sentencepiece') is None:
+            return found  # what is known can be read
         try:
-            found._texts, found._odd  # every piece can be read
+            found.texts, found._odd  # every piece can be read
             rows = found._engine.vocab_size() - (not found.has_bytes)  # see published.py: a row that is no token
             if rows != found.vocab_size or max(ids.values()) >= rows:
                 raise ValueError(f'it has {rows} rows; newline_id is {found.newline_id}, unk_id {found.unk_id}')
@@ -229,6 +238,7 @@ class Tokenizer:
 
     @functools.cached_property
     def _engine(self):
+        import sentencepiece
         return sentencepiece.SentencePieceProcessor(model_proto=self.model)
 
     @functools.cached_property
@@ -286,8 +296,10 @@ class Tokenizer:
         return row if row < self.vocab_size else None
 
     @functools.cached_property
-    def _texts(self):
+    def texts(self):
         """What each id, specials included, puts into a decoded text, as UTF-8."""
+        if self.known is not None:
+            return self.known.texts
         texts = []
         for row in range(self.vocab_size):
             piece = self._engine.id_to_piece(row)
