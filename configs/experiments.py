@@ -20,6 +20,7 @@ def get_config():
     config.results = config_dict.placeholder(str)  # results.jsonl to read and append to; default OUT/results.jsonl
     config.keep_checkpoints = False        # keep the weights of finished fine-tuning runs
     config.any_version = False             # take rows that another version of the code made, too
+    config.start = True                    # do the runs that are not there; else they are n/a (budget)
 
     config.data = ''                       # directory that holds the data sets
     # 'tfds:' or 'tfds:DATA_DIR' reads prepared TFDS data. What is missing is n/a.

@@ -53,6 +53,7 @@ def get_config(task='cola'):
     config.batch.loss_chunks = 1           # parts of a sequence whose logits exist at a time: less memory, more work
     config.batch.eval_size = 32            # examples at once in evaluation
     config.batch.lengths = 4               # lengths that rows are padded to, at most: one program is compiled for each
+    config.batch.fixed_lengths = ()        # or these lengths, the same for all tasks, whose runs then share programs
 
     config.optimizer = ConfigDict()
     config.optimizer.peak_rate = 6.25e-5   # 4.1, per update
@@ -65,6 +66,7 @@ def get_config(task='cola'):
 
     config.train = ConfigDict()
     config.train.epochs = 3                # 4.1, passes over the training rows
+    config.train.evaluate_every = 1        # epochs between evaluations on dev, each of which is a checkpoint, too
     config.train.skip_nonfinite = 0        # batches to leave out when their loss or gradient is not finite; then stop
 
     config.eval = ConfigDict()

@@ -77,7 +77,7 @@ def run(config, dry_run=False):
     if dry_run:
         runs.raise_failures(outcomes)
         return []
-    absent = [] if config.lstm else ['LSTM: n/a, no --config.lstm=DIR was given.']
+    absent = [] if config.lstm else [tables.no_lstm(config)]
     text = lines(outcomes, figure2_layers.conditions(config), [*absent, *tables.settings(config, outcomes)])
     return runs.write(config, 'claims.md', text, outcomes)
 

@@ -8,7 +8,7 @@ none are those of Tables 2, 3 and 5 with the training rows scored, too: run firs
 """
 import pathlib
 
-from experiments import estimates, plots, tables
+from experiments import estimates, tables
 from experiments import run as runs
 from experiments.report import table
 from gpt1_jax import backbone, transfer, workdir
@@ -34,6 +34,7 @@ def run(config, dry_run=False):
         for (task, split), several in found.items() if several]
     text = runs.write(config, 'figure2_layers.md', lines(config, outcomes, found))
     if curves:
+        from experiments import plots  # matplotlib, which the runs themselves do without
         plots.layers_transferred(pathlib.Path(config.out) / PNG, curves)
     runs.raise_failures(outcomes)
     return text
@@ -71,12 +72,12 @@ def lines(config, outcomes, found):
         dev, train = found[task, 'dev'], found[task, 'train']
         text += [f'## {name_of(task)}', '', *table(
             ('layers', 'dev', '95% interval', 'gain', '95% interval', 'seeds', 'n', 'train', '95% interval', 'n'),
-            [row(n, dev, train) for n in conditions(config)])]
+            [row(n, dev, train, tables.absent(outcomes, task, name)) for n, name in conditions(config).items()])]
     return [*text, tables.READING, '', *tables.bullets([*tables.state(outcomes), *tables.settings(config, outcomes)])]
 
 
-def row(n, dev, train):
-    """The cells of n layers; gain: over the last number of layers below that has a figure."""
+def row(n, dev, train, absent):
+    """The cells of n layers; gain: over the last number of layers below that has a figure. absent: where it has none."""
     cells = ['none' if n == transfer.NOTHING else str(n)]
     below = max((other for other in dev if other < n), default=None)
     if n in dev:
@@ -85,9 +86,9 @@ def row(n, dev, train):
                   tables.percent(gain.value, '+') if gain else '', tables.interval(gain, '+') if gain else '',
                   str(len(dev[n].seeds)), f'{dev[n].n:,}']
     else:
-        cells += [tables.NA, *[''] * 5]
+        cells += [absent, *[''] * 5]
     return cells + ([tables.percent(train[n].value), tables.interval(train[n]), f'{train[n].n:,}'] if n in train else
-                    [tables.NA, '', ''])
+                    [absent, '', ''])
 
 
 def name_of(task):

@@ -7,7 +7,7 @@ WSC273 is beyond the paper: in the tables, not in the figure.
 """
 import pathlib
 
-from experiments import estimates, plots, tables
+from experiments import estimates, tables
 from experiments import run as runs
 from experiments.figure2_constants import SCALES, normalised
 from experiments.report import table
@@ -38,6 +38,7 @@ def run(config, dry_run=False):
         for (condition, task), several in found.items() if several and task in SCALES]
     text = runs.write(config, 'figure2_zero_shot.md', lines(config, outcomes, found, bool(curves)))
     if curves:
+        from experiments import plots  # matplotlib, which the runs themselves do without
         plots.zero_shot_tasks(pathlib.Path(config.out) / PNG, curves)
     runs.raise_failures(outcomes)
     return text
@@ -75,7 +76,7 @@ def lines(config, outcomes, found, drawn):
     for task in names(config):
         text += [f'## {NAMES[task][1]}: {NAMES[task][0]}', '', *section(task, {
             condition: found[condition, task] for condition in MODELS})]
-    absent = ['LSTM: n/a, no --config.lstm=DIR was given'] if not config.lstm else []
+    absent = [] if config.lstm else [tables.no_lstm(config)]
     return [*text, '## Constants', '', *table(
         ('task', 'metric', 'random guess', 'state of the art', 'source', 'verified'),
         [[NAMES[task][1], scale.metric, f'{scale.chance:g}', f'{scale.sota:g}', scale.source,

@@ -30,6 +30,7 @@ RULES = {
     'pretrained': rules.optional(rules.text()), 'lstm': rules.optional(rules.text()), 'out': rules.text(),
     'data': rules.text(),
     'results': rules.optional(rules.text()), 'keep_checkpoints': rules.flag(), 'any_version': rules.flag(),
+    'start': rules.flag(),
     'directories': _groups(rules.text()), 'seeds': SEEDS, 'seeds_small': SEEDS,
     'grid_seeds': rules.optional(SEEDS),
     'layers': rules.several(rules.whole(transfer.NOTHING)), 'layer_tasks': rules.several(rules.text()),

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from experiments import plots
 from gpt1_jax import metrics
 from gpt1_jax.errors import UserError
 
@@ -172,6 +171,7 @@ def write(directory, title: str, about: str, facts: Mapping[str, object], curve:
     overlap:     what derived.overlap_check returns.
     Returns the main figures, a line each. UserError for predictions that can't be read or aren't about the same items.
     """
+    from experiments import plots  # matplotlib: a table does without
     directory = pathlib.Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     sections, main = pretraining(curve, 'loss.png')

@@ -8,7 +8,7 @@ import pathlib
 import shutil
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from absl import flags
 from ml_collections import config_flags
@@ -26,7 +26,7 @@ flags.disclaim_key_flags()  # --help of a script shows the flags that `command` 
 class Outcome:
     """What became of a Planned.
 
-    status: 'done' (found in results.jsonl), 'ran', 'to do' (dry run), 'no data', 'failed'.
+    status: 'done' (found in results.jsonl), 'ran', 'to do' (dry run), 'no data', 'no budget', 'failed'.
     rows: its rows of results.jsonl. error: one line. tokens: estimate for a dry run's run to do.
     """
     planned: Planned
@@ -47,16 +47,17 @@ def results_path(config) -> pathlib.Path:
 def carry_out(config, wanted: Sequence[Planned], dry_run: bool = False) -> list[Outcome]:
     """`execute` with the files and choices of a ConfigDict of configs/experiments.py."""
     return execute(wanted, results_path(config), dry_run, out=config.out, keep_checkpoints=config.keep_checkpoints,
-                   any_version=config.any_version)
+                   any_version=config.any_version, fits=(lambda _: config.start))
 
 
 def execute(wanted: Sequence[Planned], path, dry_run: bool = False, *, out=None, keep_checkpoints: bool = False,
-            any_version: bool = False) -> list[Outcome]:
+            any_version: bool = False, fits: Callable[[Planned], bool] = lambda _: True) -> list[Outcome]:
     """Do the runs whose rows are not all in results.jsonl yet; returns an Outcome for each, in order.
 
     path: of results.jsonl. out: a run's directory is OUT/runs/NAME-KEY, so changed settings never meet an older run;
     default beside `path`. dry_run: print the list with tokens to process, run nothing. keep_checkpoints: of finished
-    runs. any_version: take rows of other versions of the code, too, and say so.
+    runs. any_version: take rows of other versions of the code, too, and say so. fits: asked before each run that is to
+    do; what does not is left out.
     A failing run is printed as one line and the rest goes on; an interrupt stops all.
     """
     path = pathlib.Path(path)
@@ -76,6 +77,10 @@ def execute(wanted: Sequence[Planned], path, dry_run: bool = False, *, out=None,
             outcomes.append(Outcome(planned, status, tuple(found), error))
             if status != 'done' or dry_run:
                 print(f'{planned.name}: {status}{error and ": " + error}', flush=True)
+            continue
+        if not dry_run and not fits(planned):
+            outcomes.append(Outcome(planned, 'no budget', tuple(found)))
+            print(f'{planned.name}: n/a (budget)', flush=True)
             continue
         number += 1
         keys.add(key)

@@ -87,7 +87,8 @@ def cells(outcomes, condition, columns, label, selection='final'):
     """[label, Avg, columns...]: Avg only where every column is there."""
     found = [tables.column(outcomes, figures, condition, selection) for figures in columns.values()]
     average = tables.percent(estimates.mean(found).value) if all(found) else tables.NA
-    return [label, average, *(tables.percent(one.value) if one else tables.NA for one in found)]
+    return [label, average, *(tables.percent(one.value) if one else tables.absent(outcomes, figures[0].task, condition)
+                              for one, figures in zip(found, columns.values()))]
 
 
 def paper_cells(condition, columns):
@@ -143,7 +144,7 @@ def notes(config, outcomes, columns, absent, best):
         found.append(f'Missing within a column: {", ".join(names)}; ours is the mean of the rest of that column, the '
                      "paper's is as printed.")
     if not config.lstm:
-        found.append('LSTM: n/a, no --config.lstm=DIR was given.')
+        found.append(tables.no_lstm(config))
     settings = grid(config)
     if settings:
         chosen = ', '.join(f'{paper.NAMES[row]} at {best[row] or tables.NA}' for row in GRID)

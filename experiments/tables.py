@@ -14,6 +14,7 @@ from experiments.report import table
 from gpt1_jax import workdir
 
 NA = 'n/a'
+NO_BUDGET = f'{NA} (budget)'
 FINAL = ('dev', 'final')
 HEADER = ('task', 'metric', 'paper (test)', 'ours', '95% interval', 'range of seeds', 'seeds', 'n', 'split',
           'parameters', 'best on dev (optimistic)')
@@ -45,11 +46,22 @@ def on_dev(outcomes, figure: paper.Figure, condition: str = 'full', selection: s
     return find(outcomes, figure.task, condition, figure.metric, figure.split, selection, figure.group)
 
 
+def absent(outcomes, task: str, condition: str = 'full') -> str:
+    """What stands for a figure that is not there."""
+    return NO_BUDGET if any((o.status, o.planned.task, o.planned.condition) == ('no budget', task, condition)
+                            for o in outcomes) else NA
+
+
+def no_lstm(config) -> str:
+    """Why there is no row of the LSTM."""
+    return f'LSTM: {NA}, no --config.lstm=DIR was given.' if config.start else f'LSTM: {NO_BUDGET}.'
+
+
 def line(outcomes, figure: paper.Figure, condition: str = 'full') -> list[str]:
     """A row of a table under HEADER."""
     found, split, selection = shown(outcomes, figure, condition)
     if found is None:
-        return [figure.label, figure.metric, number(figure.paper), NA, *[''] * 7]
+        return [figure.label, figure.metric, number(figure.paper), absent(outcomes, figure.task, condition), *[''] * 7]
     optimistic = on_dev(outcomes, figure, condition, 'best') if selection == 'final' else None
     return [figure.label, figure.metric, number(figure.paper), *measured(found), split, selection,
             '' if optimistic is None else percent(optimistic.value)]
@@ -119,8 +131,9 @@ def changed(nested: Mapping) -> str:
 
 
 def state(outcomes) -> list[str]:
-    """A line for each task whose runs lack data or failed."""
+    """A line for each task whose runs lack data, and for each run that was left out or failed."""
     lines = {f'n/a, no data: {o.planned.task} ({o.error})' for o in outcomes if o.status == 'no data'}
+    lines |= {f'{NO_BUDGET}: {o.planned.name}' for o in outcomes if o.status == 'no budget'}
     return [*sorted(lines), *(f'FAILED: {o.planned.name}: {o.error}' for o in outcomes if o.status == 'failed')]
 
 

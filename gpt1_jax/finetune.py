@@ -44,6 +44,7 @@ RULES = rules.TRAINING | {
     'n_transfer': rules.optional(rules.whole(transfer.NOTHING)),
     'lm_weight': rules.between(0, rules.LARGEST), 'classifier_dropout': rules.between(0, 1),
     'batch.eval_size': rules.whole(1, 65536), 'batch.lengths': rules.whole(1, 512),
+    'batch.fixed_lengths': rules.several(rules.whole(1)), 'train.evaluate_every': rules.whole(1),
     'data.train_rows': rules.optional(rules.whole(1)), 'data.eval_rows': rules.optional(rules.whole(1)),
     'eval.splits': rules.several(rules.text()),
     'eval.selections': (lambda x: x and set(x) <= set(evaluation.SELECTIONS), "a tuple of 'best' and 'final'"),
@@ -83,7 +84,7 @@ def run(config, directory, allow_change=False, fallback=False):
     if len(train) < config.batch.size:
         raise UserError(f'{config.data.dir}: {len(train)} training rows are less than '
                         f'config.batch.size = {config.batch.size}')
-    shapes = batches.sizes_of(train + dev, setting.n_ctx, config.batch.lengths)
+    shapes = batches.sizes_of(train + dev, setting.n_ctx, config.batch.lengths, config.batch.fixed_lengths)
     total = config.train.epochs * batches.steps_per_epoch(train, config.batch.size)
     model = evaluation.task_model(task, sizes, config.classifier_dropout)
     program = _program(model, optimizer.settings(config.optimizer), mesh, config.batch.microbatches,
@@ -110,7 +111,7 @@ def run(config, directory, allow_change=False, fallback=False):
     workdir.describe(this, int(state.step), program.state.params, distributed.primary())
     log_file = results.Log(this.metrics, int(state.step), distributed.primary(), config.tensorboard)
     writer = checkpoint.Writer(this.checkpoints, config.checkpoint.keep_latest, config.checkpoint.keep_best)
-    per_epoch = total // config.train.epochs
+    between = total // config.train.epochs * config.train.evaluate_every
     gold = np.array([row.label for row in dev])
     scored = {}  # what an evaluation said need not be computed again at the end
 
@@ -138,8 +139,8 @@ def run(config, directory, allow_change=False, fallback=False):
     tokens_per_step = config.batch.size * np.mean([sum(map(len, row.sequences)) for row in train])
     try:
         training.fit(program, state, hyper, batch, config.batch.size, total, log=log, log_every=config.log_every,
-                     evaluate=evaluate, evaluate_at=lambda s: s % per_epoch == 0, save=save,
-                     save_at=lambda s: s % per_epoch == 0, tokens_per_step=tokens_per_step,
+                     evaluate=evaluate, evaluate_at=lambda s: s % between == 0, save=save,
+                     save_at=lambda s: s % between == 0, tokens_per_step=tokens_per_step,
                      trace=tracing.Trace(rules.span(config.profile), this.path / 'profile'),
                      show=progress.print_step)
     finally:

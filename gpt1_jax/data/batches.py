@@ -18,14 +18,18 @@ class Sizes(NamedTuple):
     targets: int
 
 
-def sizes_of(rows, n_ctx, n=4):
+def sizes_of(rows, n_ctx, n=4, fixed=()):
     """Sizes with at most `n` lengths: even quantiles of the rows' own, rounded up to 8, never above n_ctx.
 
-    rows: list of Encoded.
+    rows: list of Encoded. fixed: lengths to take instead, those that the rows need, and n_ctx if they need more.
     """
     own = _longest(rows)
     quantiles = (np.quantile(own, (i + 1) / n, method='higher') for i in range(n))
-    return Sizes(tuple(sorted({min(-(-int(q) // 8) * 8, n_ctx) for q in quantiles})),
+    lengths = sorted({min(-(-int(q) // 8) * 8, n_ctx) for q in quantiles})
+    if fixed:
+        fixed = sorted({*(length for length in fixed if length < n_ctx), n_ctx})
+        lengths = fixed[:1 + next(i for i, length in enumerate(fixed) if length >= max(own))]
+    return Sizes(tuple(lengths),
                  max(len(row.sequences) for row in rows), max(len(row.target or ()) for row in rows))
 
 

@@ -76,3 +76,10 @@ def test_evaluation_covers_every_row_once_and_fills_up_the_last_batch():
 
 def test_no_length_is_above_the_context_that_rows_were_cut_to():
     assert batches.sizes_of([Encoded('a', [[1] * 98], 0, [1.0], False)], 98) == ((98,), 1, 1)
+
+
+def test_fixed_lengths_are_those_that_the_rows_need():
+    data = rows([7, 30, 33, 70])
+    assert batches.sizes_of(data, 512, fixed=(128, 32, 64, 256)).lengths == (32, 64, 128)
+    assert batches.sizes_of(data, 80, fixed=(32, 64, 256)).lengths == (32, 64, 80)
+    assert batches.sizes_of(rows([20]), 512, fixed=(32,)).lengths == (32,)

@@ -1,0 +1,53 @@
+"""The paper's experiments at the paper's model size on one GPU in half an hour: what experiments.one_gpu runs."""
+from ml_collections import ConfigDict
+
+from configs import experiments, pretrain
+
+LENGTHS = (64, 128, 256, 512)              # that fine-tuning rows are padded to: tasks share compiled programs
+SMALL = ('cola', 'mrpc', 'stsb', 'rte', 'story_cloze')
+LARGE = ('mnli', 'qnli', 'qqp', 'snli', 'sst2')
+
+
+def get_config():
+    config = experiments.get_config()
+    config.minutes = 30.0                  # of the device, for everything but preparing and reporting
+
+    p = config.pretrain = pretrain.get_config()     # the paper's, but for its length
+    p.model.dtype = 'bfloat16'
+    p.log_every = 100
+    p.eval.windows = 256
+    p.checkpoint.keep_latest = 1
+    p.checkpoint.keep_best = 0
+    config.share = 0.35                    # of the minutes, for pretraining with all that belongs to it
+    config.spare = 0.1                     # of pretraining's time, for validation and checkpoints
+    config.warmup = 0.04                   # of its updates
+    config.saved = 12                      # checkpoints, evenly spaced on a log scale, that are scored zero-shot
+
+    config.lstm_differs = ConfigDict({     # the baseline of Table 5: what it changes of config.pretrain
+        'model': {'kind': 'lstm', 'n_units': 2048, 'unroll': 8}})
+    config.lstm_speed = 0.25               # tokens/s of its step beside the Transformer's, until it is measured
+
+    f = config.finetune                    # the paper's, too
+    f.model.dtype = 'bfloat16'
+    f.batch.fixed_lengths = LENGTHS
+    f.batch.eval_size = 128
+    f.train.evaluate_every = 3             # once, at the end: a checkpoint takes longer than an epoch of a small set
+    f.log_every = 200
+
+    config.small, config.large = SMALL, LARGE        # with config.seeds_small and config.seeds
+    config.seeds, config.seeds_small = (0,), (0, 1, 2)
+    config.conditions = ('full', 'no_pretraining', 'no_aux')  # of experiments.planned
+    config.layers = (-1, 0, 2, 4, 6, 8, 10, 12)      # Figure 2, left
+    config.layer_tasks = ('mnli',)
+    config.race_passages = 2500            # of RACE's 25,137 for training, a seeded subset: about 8,700 questions
+    config.tasks = ConfigDict({'race': {'data': {'eval_rows': 2000}}})
+    config.zero_shot = ConfigDict({'race': {'data': {'rows': 1000}}})  # what a task changes of configs/zero_shot.py
+    config.grid = ConfigDict()             # Table 5's other settings are not run
+
+    # What the plan takes for granted until it is measured; runs that are done correct it.
+    config.cost = ConfigDict()
+    config.cost.step = 0.006               # seconds of an update that has hardly any tokens
+    config.cost.run = 6.0                  # seconds of a run beside its updates: fresh weights, a checkpoint
+    config.cost.compile = 30.0             # seconds for a training program
+    config.dollars_an_hour = 3.5           # of one such GPU
+    return config

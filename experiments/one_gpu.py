@@ -1,0 +1,311 @@
+"""GPT-1 at the paper's size on one GPU in half an hour: pretraining, zero-shot, fine-tuning, ablations, a report.
+
+python -m experiments.one_gpu --books=DIR_OR_GLOB --data=DATA --out=runs/one_gpu --minutes=30
+
+--stage=NAME does one stage, in this order: prepare (on a CPU: tokens, and all of the data sets that is read, into OUT,
+which is then everything that the GPU's machine needs: spaCy, ftfy and SentencePiece are for this stage alone),
+pretrain, zero_shot, small, large, layers, race, lstm, report. Stopped or killed, the same command goes on. A stage is
+stopped after --stage_minutes, saved, with exit status 75.
+
+Pretraining first measures its speed and fixes the number of updates for good (OUT/plan.json, and the checkpoints'
+config). What each run costs is printed before; one that no longer fits in --minutes is `n/a (budget)`, none is made
+smaller. --tokens_per_s=500000 --stage=plan prints the plan for an assumed speed and keeps nothing.
+"""
+import json
+import pathlib
+import shutil
+import statistics
+
+from absl import flags
+from ml_collections import config_flags
+
+from experiments import budget, one_gpu_sets, planned, small_cpu
+from experiments import run as runs
+from experiments.report import table
+from gpt1_jax import cli, distributed, prepare, pretrain, results, rules, storage, workdir
+from gpt1_jax.data import tokens
+from gpt1_jax.errors import Interrupted, UserError
+from gpt1_jax.progress import duration
+
+RULES = {
+    'minutes': rules.positive(), 'share': rules.between(0, 1), 'spare': rules.between(0, 0.9),
+    'warmup': rules.between(0, 1), 'saved': rules.whole(1, 1000), 'lstm_speed': rules.positive(),
+    'small': rules.several(rules.text()), 'large': rules.several(rules.text()),
+    'conditions': rules.several(rules.text()), 'race_passages': rules.whole(1), 'cost.step': rules.positive(),
+    'cost.run': rules.positive(), 'cost.compile': rules.positive(), 'dollars_an_hour': rules.positive()}
+STAGES = ('prepare', 'pretrain', 'zero_shot', 'small', 'large', 'layers', 'race', 'lstm', 'report')
+PLAN = 'plan.json'
+
+
+def lists(config, saved) -> dict:
+    """{stage: its runs, in the order of priority}. saved: the pretraining updates that are scored zero-shot."""
+    found = {
+        'zero_shot': [one for task in config.zero_shot_tasks for one in runs.zero_shot_plan(config, task, steps=saved)],
+        'small': [one for seed in config.seeds_small for task in config.small for condition in config.conditions
+                  for one in runs.plans(config, task, condition, seeds=(seed,))],
+        'large': [one for task in config.large for condition in config.conditions
+                  for one in runs.plans(config, task, condition)],
+        'layers': [one for task in config.layer_tasks for n in config.layers
+                   if 0 <= n < config.pretrain.model.n_layer
+                   for one in runs.plans(config, task, f'layers_{n}', {'n_transfer': n})],
+        'race': [one for condition in ('full', 'no_pretraining') for one in runs.plans(config, 'race', condition)]}
+    if config.lstm:
+        found['lstm'] = [one for task in config.zero_shot_tasks
+                         for one in runs.zero_shot_plan(config, task, 'lstm', steps=saved)]
+        found['lstm'] += [one for task in (*config.small, *config.large) for one in runs.plans(config, task, 'lstm')]
+    return found
+
+
+def run_prepare(config, books, data, out):
+    """Shards of the books, and what runs read of the data sets."""
+    if not books or not data:
+        raise UserError('give --books=DIR and --data=DIR')
+    p = config.pretrain
+    corpus, valid = small_cpu.corpus(books, 10**9, 10**9)
+    t = p.tokenizer
+    prepare.prepare(out / 'tokens', corpus.split(','), valid if valid == small_cpu.HELD_OUT else valid.split(','),
+                    t.source, t.encoder or None, t.bpe or None,
+                    t.merges if t.source == 'train' and t.vocab_size is None else None, t.vocab_size)
+    there = config.copy_and_resolve_references()
+    there.data = str(data)
+    planned.check(there, pretrained=False)
+    one_gpu_sets.copy(there, _all(lists(there, (1,))), out / 'data')
+    one_gpu_sets.count(config, _all(lists(config, (1,))), out)
+
+
+def _all(found):
+    return [one for several in found.values() for one in several]
+
+
+def measure(config, out):
+    """{'tokens_per_s', 'step_seconds', 'first_seconds', 'flops_per_token', 'device', 'mfu'} of the pretraining step."""
+    from experiments.benchmarks import train_step
+    vocab_size = tokens.read_manifest(out / 'tokens')['vocab_size']
+    row = train_step.measure(config, vocab_size, warmup=3, windows=3, steps=10)
+    return {'tokens_per_s': row['tokens_per_s'], 'step_seconds': statistics.median(row['step_seconds']),
+            **{name: row[name] for name in ('first_seconds', 'flops_per_token', 'device', 'mfu')}}
+
+
+def make_plan(config, measured, seconds) -> dict:
+    """What is fixed once: {'minutes', 'steps', 'saved', 'tokens', **measured}. seconds: left for pretraining.
+
+    UserError where they are not enough for the checkpoints that are scored.
+    """
+    steps = int(seconds * (1 - config.spare) / measured['step_seconds'])
+    if steps < 2 * config.saved:
+        raise UserError(f'{seconds:.0f} s of pretraining at {measured["tokens_per_s"]:,.0f} tokens/s are {steps} '
+                        f'updates, at least {2 * config.saved} are needed: give more --minutes')
+    ratio = (steps / max(1, steps // 512)) ** (1 / (config.saved - 1)) if config.saved > 1 else 1
+    saved = sorted({round(steps / ratio ** i) for i in range(config.saved)})
+    return {'minutes': config.minutes, 'steps': steps, 'saved': saved,
+            'tokens': steps * config.pretrain.batch.size * config.pretrain.model.n_ctx, **measured}
+
+
+def pretraining(config, plan, out, lstm=False):
+    """The ConfigDict of the Transformer's pretraining, or of the LSTM's on the same tokens."""
+    p = (small_cpu.lstm_config(config, out / 'tokens') if lstm else config.pretrain.copy_and_resolve_references())
+    p.data.corpus, p.data.tokens = '', str(out / 'tokens')
+    p.train.steps, p.optimizer.warmup_steps = plan['steps'], round(config.warmup * plan['steps'])
+    p.checkpoint.keep_steps = tuple(plan['saved'])
+    p.checkpoint.every = p.eval.every = max(1, plan['steps'] // 10)
+    return p
+
+
+def run_pretrain(config, clock, out):
+    """Measure and plan, once; then train to the end of the plan."""
+    plan = _plan(out)
+    if plan is None:
+        measured = measure(config.pretrain, out)
+        plan = make_plan(config, measured, config.share * clock.total - clock.used)
+        storage.write(out / PLAN, (json.dumps(plan, indent=1) + '\n').encode())
+    print('\n'.join(plan_lines(config, plan, out)), flush=True)
+    pretrain.run(pretraining(config, plan, out), out / 'pretrain')
+    _know(out, 'pretrain')
+
+
+def _know(out, run):
+    """Beside the run's tokenizer, too: the ids of the texts that fine-tuning and scoring read."""
+    shutil.copyfile(out / 'tokens' / 'tokenizer' / 'known.npz', out / run / 'tokenizer' / 'known.npz')
+
+
+def _plan(out):
+    file = out / PLAN
+    if not file.exists():
+        if (out / 'pretrain' / 'config.json').exists():
+            raise UserError(f'{file}: is missing, but {out / "pretrain"} was begun with it')
+        return None
+    try:
+        return json.loads(file.read_text())
+    except ValueError as error:
+        raise UserError(f'{file}: not JSON ({error})') from None
+
+
+def plan_lines(config, plan, out) -> list[str]:
+    """The budget: a line a run with its tokens, seconds and minutes so far, in the order in which time is spent."""
+    costs, total = _costs(config, plan, out), 60 * config.minutes
+    at = plan['first_seconds'] + plan['steps'] * plan['step_seconds'] / (1 - config.spare)
+    rows, left_out = [['pretraining', '1', f'{plan["tokens"]:,}', f'{at:,.0f}', f'{at / 60:.1f}']], 0
+    for number, (stage, several) in enumerate(lists(config, plan['saved']).items(), 2):
+        for one in several:
+            if not _counted(costs, one):
+                rows.append([f'{stage}: {one.name}', str(number), 'n/a (no data)', '', ''])
+                continue
+            seconds = costs.seconds(one)
+            fits = at + seconds <= total
+            at += seconds if fits else 0
+            left_out += not fits
+            rows.append([f'{stage}: {one.name}', str(number), f'{costs.tokens(one):,}', f'{seconds:,.0f}',
+                         f'{at / 60:.1f}' if fits else 'n/a (budget)'])
+    seconds = plan['tokens'] / (plan['tokens_per_s'] * config.lstm_speed)
+    rows.append(['lstm: pretraining, tokens matched', '7', f'{plan["tokens"]:,}', f'{seconds:,.0f}',
+                 f'{(at + seconds) / 60:.1f}' if at + seconds <= total else 'n/a (budget)'])
+    about = (f'{plan["tokens_per_s"]:,.0f} tokens/s: {plan["steps"]:,} updates, {plan["tokens"]:,} tokens of '
+             f'pretraining; {config.minutes:g} minutes in all; {left_out} runs do not fit')
+    return [about, *table(('run', 'priority', 'tokens', 'seconds', 'minutes, added up'), rows)]
+
+
+def assumed(config, out, tokens_per_s, minutes=None) -> list[str]:
+    """`plan_lines` for a speed that nobody measured; nothing is kept."""
+    if not tokens_per_s or one_gpu_sets.read(out) is None:
+        raise UserError('--stage=plan wants --tokens_per_s=N' if not tokens_per_s else
+                        f'{out}: nothing is prepared there: --stage=prepare comes first')
+    config = _placed(config, out, minutes)
+    p = config.pretrain
+    plan = make_plan(config, {
+        'tokens_per_s': tokens_per_s, 'step_seconds': p.batch.size * p.model.n_ctx / tokens_per_s,
+        'first_seconds': config.cost.compile}, config.share * 60 * config.minutes - config.cost.compile)
+    return ['assumed: ' + (lines := plan_lines(config, plan, out))[0], *lines[1:]]
+
+
+def _placed(config, out, minutes):
+    """The config with the places of a job in OUT, and its minutes."""
+    config = config.copy_and_resolve_references()
+    config.minutes = minutes or config.minutes
+    rules.validate(config, RULES)
+    config.out, config.data, config.pretrained = str(out), str(out / 'data'), str(out / 'pretrain')
+    lstm = out / 'pretrain_lstm'
+    if (lstm / 'tokenizer' / 'known.npz').exists():  # it is finished
+        config.lstm = str(lstm)
+    return config
+
+
+def _counted(costs, one):
+    return one.kind in costs.counts.get(one.task, {})
+
+
+def _costs(config, plan, out):
+    return budget.Costs(one_gpu_sets.read(out), plan['tokens_per_s'], config.cost, out / 'costs.jsonl')
+
+
+def run_list(config, stage, clock, out):
+    """The runs of a stage, as far as they fit."""
+    plan = _finished(config, out)
+    costs, began = _costs(config, plan, out), {}
+
+    def note():
+        for name, (estimated, at) in list(began.items()):
+            results.append(costs.done, {'run': name, 'estimated': round(estimated, 1),
+                                        'seconds': round(clock.used - at, 1)})
+            del began[name]
+
+    def fits(one):
+        note()  # of the run before this one
+        estimated = costs.seconds(one)
+        if clock.left < estimated * costs.factor():
+            return False
+        began[one.name] = estimated, clock.used
+        return True
+    runs.execute(lists(config, plan['saved'])[stage], runs.results_path(config), out=config.out, fits=fits)
+    note()
+
+
+def _finished(config, out):
+    """The plan. UserError where pretraining has not come to its end."""
+    plan = _plan(out)
+    if plan is None:
+        raise UserError(f'{out / PLAN}: is missing: --stage=pretrain comes first')
+    found = workdir.load(out / 'pretrain').steps()
+    if plan['steps'] not in found:
+        raise UserError(f'{out / "pretrain"}: pretraining is at step {found[-1] if found else 0:,} of '
+                        f'{plan["steps"]:,}: --stage=pretrain goes on')
+    return plan
+
+
+def run_lstm(config, clock, out):
+    """An LSTM on as many tokens; measured first, and left out if it does not fit."""
+    plan, file = _finished(config, out), out / 'plan_lstm.json'
+    settings = pretraining(config, plan, out, lstm=True)
+    if not file.exists():
+        if clock.left < plan['tokens'] / (plan['tokens_per_s'] * config.lstm_speed) * 0.5:
+            print('the LSTM: n/a (budget)', flush=True)  # not even at twice the speed that is taken for granted
+            return
+        storage.write(file, json.dumps(measure(settings, out)).encode())
+    seconds = plan['steps'] * json.loads(file.read_text())['step_seconds']
+    begun = (out / 'pretrain_lstm' / 'config.json').exists()
+    if not begun and clock.left < seconds / (1 - config.spare):
+        print(f'the LSTM: n/a (budget): {duration(seconds)}, {duration(max(0, clock.left))} left', flush=True)
+        return
+    pretrain.run(settings, out / 'pretrain_lstm')
+    _know(out, 'pretrain_lstm')
+    config.lstm = str(out / 'pretrain_lstm')
+    run_list(config, 'lstm', clock, out)
+
+
+def run(config, out, stage=None, books=None, data=None, minutes=None, stage_minutes=None):
+    """One stage, or all; see the module. UserError and Interrupted as of the stages."""
+    out = pathlib.Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    config = _placed(config, out, minutes)
+    if one_gpu_sets.read(out) is None or stage == 'prepare':
+        if stage not in (None, 'prepare'):
+            raise UserError(f'{out}: nothing is prepared there: --stage=prepare comes first')
+        run_prepare(config, books, data, out)
+    clock = budget.Clock(out / 'clock.json', 60 * config.minutes, stage_minutes and 60 * stage_minutes)
+    for name in STAGES[1:-1] if stage is None else (stage,):
+        if name not in ('prepare', 'report'):
+            _timed(config, name, clock, out)
+    if stage in (None, 'report'):
+        from experiments import one_gpu_report  # draws: needs matplotlib
+        one_gpu_report.write(config, _finished(config, out), clock.used, out)
+
+
+def _timed(config, stage, clock, out):
+    """A stage under the clock. Past the total the runs that are left are n/a, which the report says; it is no error."""
+    print(f'\n=== {stage} ({duration(clock.used)} of {duration(clock.total)})', flush=True)
+    try:
+        with budget.stoppable(), clock:
+            if stage == 'pretrain':
+                run_pretrain(config, clock, out)
+            elif stage == 'lstm':
+                run_lstm(config, clock, out)
+            else:
+                run_list(config, stage, clock, out)
+    except Interrupted:
+        if clock.left > 0 or stage == 'pretrain':
+            raise
+        print(f'{stage}: stopped at the end of the {duration(clock.total)}; what is left is n/a (budget)', flush=True)
+
+
+def _define_flags():
+    cli.define_process_flags()
+    config_flags.DEFINE_config_file('config', 'configs/one_gpu.py', 'Sizes; --config.FIELD=VALUE overrides a field.')
+    flags.DEFINE_string('books', None, 'Directory with train/ and valid/ or .txt files, or a pattern.')
+    flags.DEFINE_string('data', None, 'Directory that holds the data sets.')
+    flags.DEFINE_string('out', 'runs/one_gpu', 'Directory of everything written; an unfinished job there goes on.')
+    flags.DEFINE_float('minutes', None, 'Of the device, in all; default config.minutes.', lower_bound=0)
+    flags.DEFINE_float('stage_minutes', None, 'Stop a stage after so many minutes of this start.', lower_bound=0)
+    flags.DEFINE_enum('stage', None, [*STAGES, 'plan'], 'One stage; default all of them.')
+    flags.DEFINE_float('tokens_per_s', None, 'For --stage=plan: the speed to assume.', lower_bound=1)
+
+
+def main():
+    f = flags.FLAGS
+    distributed.start(f.coordinator, f.processes, f.process, f.deterministic)
+    if f.stage == 'plan':
+        print('\n'.join(assumed(f.config, pathlib.Path(f.out), f.tokens_per_s, f.minutes)))
+        return
+    run(f.config, f.out, f.stage, f.books, f.data, f.minutes, f.stage_minutes)
+
+
+if __name__ == '__main__':
+    cli.run(main, _define_flags)
