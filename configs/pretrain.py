@@ -33,6 +33,7 @@ def get_config():
     config.data.text_field = 'text'        # of a .jsonl record
     config.data.tokens = config_dict.placeholder(str)  # directory of prepared shards; default WORKDIR/tokens
     config.data.verify = False             # hash the shards at the start too; their sizes are always compared
+    config.data.resident = 'auto'          # training tokens on the devices: 'yes', 'no', 'auto': GPUs, TPUs with room
     config.data.processes = 0              # that tokenise; 0 = one a core
 
     config.tokenizer = ConfigDict()

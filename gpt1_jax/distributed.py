@@ -107,6 +107,11 @@ def barrier(name):
         multihost_utils.sync_global_devices(name)
 
 
+def everywhere(fact: bool) -> bool:
+    """Whether it is so in every process."""
+    return bool(np.all(multihost_utils.process_allgather(np.array(fact)))) if jax.process_count() > 1 else fact
+
+
 def agree(facts: dict):
     """UserError, in every process, that names what differs between them and where.
 

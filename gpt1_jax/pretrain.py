@@ -23,6 +23,7 @@ from gpt1_jax import (
     losses,
     optimizer,
     progress,
+    resident,
     results,
     resume,
     rules,
@@ -45,6 +46,7 @@ RULES = rules.TRAINING | {
     'train.epochs': rules.positive(), 'data.corpus': rules.text(), 'data.valid': rules.text(),
     'data.text_field': rules.text(), 'data.tokens': rules.optional(rules.text()),
     'data.verify': rules.flag(),
+    'data.resident': (lambda x: x in ('auto', 'yes', 'no'), "'auto', 'yes' or 'no'"),
     'tokenizer.source': rules.text(), 'tokenizer.merges': rules.whole(0),
     'tokenizer.vocab_size': rules.optional(rules.whole(0)), 'tokenizer.encoder': rules.text(),
     'tokenizer.bpe': rules.text(),
@@ -80,11 +82,13 @@ def run(config, directory, allow_change=False, dry_run=False, fallback=False):
                         'out more (config.data.valid)')
     origin = _origin(config, tokenizer)
     program = make_program(config, model, mesh)
+    corpus = resident.place(train, n_ctx, mesh, config.data.resident)
 
     def batch(step, rows):
-        return {'tokens': tokens.batch(train, step, config.seed, config.batch.size, n_ctx, rows)}
+        asked = train, step, config.seed, config.batch.size, n_ctx, rows
+        return {'tokens': tokens.batch(*asked)} if corpus is None else {'window': tokens.numbers(*asked)}
 
-    hyper = hyperparameters(config, total)
+    hyper = hyperparameters(config, total) | ({} if corpus is None else {'corpus': corpus})
     for split, entry in manifest['splits'].items():
         print(f"{split} text: {entry['documents']:,} documents, {entry['tokens']:,} tokens, "
               f"{entry['unknown'] / max(1, entry['tokens']):.3%} unknown")
@@ -133,7 +137,7 @@ def run(config, directory, allow_change=False, dry_run=False, fallback=False):
 
     print(f'step {first:,} of {total:,}: ' + ('going on' if first else 'starting')
           + f' on {mesh.size} {jax.devices()[0].device_kind} device(s) of {jax.process_count()} process(es), '
-          + f'{dict(mesh.shape)}', flush=True)
+          + f'{dict(mesh.shape)}; tokens {resident.where(corpus)}', flush=True)
     kept = set(config.checkpoint.keep_steps)
     try:
         training.fit(program, state, hyper, batch, config.batch.size, total, log=log, log_every=config.log_every,
@@ -180,7 +184,8 @@ def make_program(config, model, mesh):
 
 
 def hyperparameters(config, total):
-    """The scalar arrays that a step takes besides state and batch. total: updates of the whole training."""
+    """The scalar arrays that a step takes besides state and batch. total: updates of the whole training. Where tokens
+    are resident, `run` adds them as 'corpus', and a batch is the numbers of its windows."""
     return {'seed': np.uint32(config.seed), 'peak': np.float32(config.optimizer.peak_rate),
             'warmup': np.float32(config.optimizer.warmup_steps), 'total': np.float32(total),
             'skips': np.int32(config.train.skip_nonfinite)}
@@ -192,8 +197,9 @@ def _program(model, settings, mesh, microbatches, chunks):
         return model.init(jax.random.key(seed), jnp.zeros((1, 1), jnp.int32))['params']
 
     def loss(params, batch, key, hyper):
-        hidden, table = model.apply({'params': params}, batch['tokens'][:, :-1], key)
-        return jnp.mean(losses.pretraining_loss(hidden, table, batch['tokens'][:, 1:], chunks)), {}
+        ids = resident.windows(hyper['corpus'], batch['window']) if 'window' in batch else batch['tokens']
+        hidden, table = model.apply({'params': params}, ids[:, :-1], key)
+        return jnp.mean(losses.pretraining_loss(hidden, table, ids[:, 1:], chunks)), {}
 
     return training.make_program(init, loss, optimizer.adam(**dict(settings)), optimizer.warmup_cosine, mesh,
                                  microbatches)

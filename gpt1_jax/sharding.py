@@ -30,6 +30,7 @@ RULES = (
     (r'blocks/bias$', P(None, None, 'tensor')),                     # [N, 4, U]
     (r'classifier/(kernel|bias)$', P()),
     (r'(^|/)(count|step|skipped|halted)$', P()),
+    (r'^windows$', P(('data', 'fsdp'), None)),                      # [B, L + 1]
     (r'^activations$', P(('data', 'fsdp'), None, None)),            # [B, L, D]
     (r'^table$', P()),                            # [rows, D], gathered once a step, in the compute type
     (r'^recurrent$', P(None, None, 'tensor')),    # [U, 4, U], gathered before the scan, not at each of its steps

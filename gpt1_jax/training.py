@@ -1,4 +1,5 @@
 """Section 4.1: the jitted training step and the only training loop. Knows trees of arrays, not models or tasks."""
+import contextlib
 import math
 import time
 from collections.abc import Callable
@@ -7,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from gpt1_jax import dropout, preemption, sharding, tracing
+from gpt1_jax import dropout, preemption, prefetch, sharding, tracing
 from gpt1_jax.errors import Interrupted, UserError
 
 
@@ -55,7 +56,8 @@ def make_program(init_params, loss, optimizer, schedule, mesh, microbatches=1):
     microbatches: gradients of this many equal parts of a batch are averaged: the same loss and, as parts know the
         global number of their first row, the same dropout masks.
     hyper: dict of scalar arrays: seed (uint32), peak, warmup, total, skips (int32: how many batches may be skipped
-        because their loss or gradient is not finite; the next one halts), and whatever else `loss` reads.
+        because their loss or gradient is not finite; the next one halts), and whatever else, of any shape, `loss`
+        reads at every step.
     """
     def init(seed):
         params = init_params(seed)
@@ -124,16 +126,20 @@ def fit(program, state, hyper, batch, size, total, *, log, log_every, evaluate, 
         tokens_per_step, trace=tracing.Trace(), show=lambda step, total: None):
     """Train to `total` batches; the only loop.
 
-    batch: (step, rows) -> those rows (a slice) of the step's `size` rows, a dict of host arrays, a pure function; each
-    process asks for its own. log: (step, {name: float}) every `log_every` updates, with the means since the last call.
-    show: (step, total), after every update. evaluate: state -> {name: float}, where evaluate_at(step). save: (state,
-    step, evaluation or None), where save_at(step), at the end and when interrupted. Losses are read at log points
-    alone, and whether the state has halted one step late, so the device never waits. Raises UserError naming the step
-    where a loss or gradient is not finite, after saving the state before it; Interrupted after SIGTERM or SIGINT.
+    batch: (step, rows) -> those rows (a slice) of the step's `size` rows, a dict of host arrays, a pure function,
+    called one step ahead in a thread; each process asks for its own. log: (step, {name: float}) every `log_every`
+    updates, with the means since the last call. show: (step, total), after every update. evaluate: state -> {name:
+    float}, where evaluate_at(step). save: (state, step, evaluation or None), where save_at(step), at the end and when
+    interrupted. Losses are read at log points alone, and whether the state has halted one step late, so the device
+    never waits. Raises UserError naming the step where a loss or gradient is not finite, after saving the state before
+    it; Interrupted after SIGTERM or SIGINT.
     """
     step = first = int(state.step)
     pending, seconds, timed, since = [], 0.0, 0, None  # seconds: of `timed` updates since the last log
     began, before = time.perf_counter(), None
+
+    def placed(step):
+        return program.place(lambda rows: batch(step, rows), size)
 
     def flush():
         nonlocal pending, seconds, timed
@@ -144,13 +150,12 @@ def fit(program, state, hyper, batch, size, total, *, log, log_every, evaluate, 
         log(step, means | {'tokens_per_s': tokens_per_step / pace, 'seconds_left': pace * (total - step)})
         pending, seconds, timed = [], 0.0, 0
 
-    with preemption.watch() as stopped_by:
+    with preemption.watch() as stopped_by, contextlib.closing(prefetch.ahead(placed, step, total)) as batches:
         while step < total:
             if since is None:
                 since = time.perf_counter()
             trace.before(step)
-            placed = program.place(lambda rows: batch(step, rows), size)
-            state, metrics = program.step(state, placed, hyper)
+            state, metrics = program.step(state, next(batches), hyper)
             step += 1
             pending.append(metrics)
             if step == first + 1:  # the first update compiles: its time tells nothing

@@ -13,8 +13,8 @@ from gpt1_jax.errors import UserError, about, shown
 # What may differ freely between a run and its continuation: how it is run, not what is computed.
 FREE = ('log_every', 'eval.every', 'eval.splits', 'eval.selections', 'eval.batch_size', 'checkpoint.', 'mesh.',
         'batch.microbatches', 'batch.loss_chunks', 'batch.eval_size', 'model.remat', 'model.unroll', 'model.kernels',
-        'data.corpus', 'data.valid', 'data.dir', 'data.tokens', 'data.verify', 'data.processes', 'tokenizer.',
-        'tokenizer', 'results', 'train.skip_nonfinite', 'profile', 'tensorboard',
+        'data.corpus', 'data.valid', 'data.dir', 'data.tokens', 'data.verify', 'data.resident', 'data.processes',
+        'tokenizer.', 'tokenizer', 'results', 'train.skip_nonfinite', 'profile', 'tensorboard',
         'init_from', 'init_step')  # the weights that they name are in fingerprint.origin
 # What makes it another run: only a new work directory will do.
 FIXED = ('kind', 'seed', 'batch.size', 'model.', 'fingerprint.', 'task')

@@ -70,7 +70,8 @@ def test_a_run_keeps_its_table_of_parameters_and_what_it_ran_on(straight):
     assert start['environment']['devices'] == 8
 
 
-def test_fifteen_steps_a_restart_and_fifteen_more_are_thirty_to_the_bit(text, straight, tmp_path, monkeypatch):
+def test_fifteen_steps_with_resident_tokens_a_restart_and_fifteen_without_are_thirty_to_the_bit(
+        text, straight, tmp_path, monkeypatch, capsys):
     real = training.fit
 
     def cut(program, state, hyper, batch, size, total, **how):
@@ -80,10 +81,12 @@ def test_fifteen_steps_a_restart_and_fifteen_more_are_thirty_to_the_bit(text, st
             raise UserError('the power failed') from None
     monkeypatch.setattr(training, 'fit', cut)
     with pytest.raises(UserError, match='power'):
-        pretrain.run(pretrain_config(text, tensorboard=True), tmp_path / 'run')
+        pretrain.run(pretrain_config(text, tensorboard=True, data__resident='yes'), tmp_path / 'run')
+    assert '; tokens on each device, 0.0 MiB' in capsys.readouterr().out
     monkeypatch.setattr(training, 'fit', real)
     assert checkpoint.steps(tmp_path / 'run' / 'checkpoints')[-1] == 15
     run = pretrain.run(pretrain_config(text, tensorboard=True), tmp_path / 'run')
+    assert '; tokens read a step ahead' in capsys.readouterr().out
     assert arrays(run, 30) == arrays(straight, 30)
     assert losses(run) == losses(straight)
     assert [row['step'] for row in results.read(run.path / 'environment.jsonl')] == [0, 15]

@@ -1,6 +1,7 @@
 """The training step and loop: microbatches, interruption, losses that are not finite."""
 import os
 import signal
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +27,13 @@ def program(microbatches=1, mesh=(1, 1, 1), embd_dropout=0.1):
     return training.make_program(lambda s: model.init(jax.random.key(s), jnp.zeros((1, 1), jnp.int32))['params'], loss,
                                  optimizer.adam(), optimizer.warmup_cosine, sharding.make_mesh(*mesh, devices=devices),
                                  microbatches)
+
+
+@pytest.fixture(autouse=True)
+def no_thread_stays():
+    """However a loop ends."""
+    yield
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith('prefetch')]
 
 
 def batch(step, rows):
@@ -103,6 +111,22 @@ def test_a_signal_saves_after_the_step_and_says_how_to_go_on():
     assert isinstance(calls['error'], Interrupted)
     assert calls['save'][-1][0] == 7 and 'SIGTERM at step 7 of 12' in str(calls['error'])
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_batches_are_read_once_each_and_an_error_comes_at_its_own_step():
+    p, read = program(), []
+
+    def reader(step, rows):
+        read.append(step)
+        if step == 7:
+            raise UserError('the shard is gone')
+        return batch(step, rows)
+    loop(p, p.init(jnp.uint32(0)), 6, reader)
+    assert read == [0, 1, 2, 3, 4, 5]
+    read.clear()
+    calls = loop(p, p.init(jnp.uint32(0)), 12, reader)
+    assert str(calls['error']) == 'the shard is gone' and read == [0, 1, 2, 3, 4, 5, 6, 7]
+    assert [s for s, _ in calls['log']] == [3, 4, 5, 6]  # the seventh update is done, unlogged
 
 
 def weighted():

@@ -1,4 +1,4 @@
-"""One of the processes of a test: pretrains a tiny model and notes every row that it reads.
+"""One of the processes of a test: pretrains a tiny model and notes every window that it takes.
 
 worker.py --text=DIR --workdir=DIR --overrides='{"train__steps": 4}' --coordinator=HOST:PORT --processes=N --process=I
 """
@@ -21,7 +21,7 @@ def define_flags():
 
 
 def main():
-    f, read, real = flags.FLAGS, {}, tokens.batch
+    f, read, real = flags.FLAGS, {}, tokens.numbers
     directory, process, overrides = storage.path(f.workdir), f.process or 0, json.loads(f.overrides or '{}')
     own = {name: overrides.pop(name) for name in list(overrides) if name.startswith('process_')}
     overrides |= own.get(f'process_{process}', {})
@@ -29,14 +29,14 @@ def main():
     distributed.HEARTBEAT_S = overrides.pop('heartbeat', distributed.HEARTBEAT_S)
     distributed.start(f.coordinator, f.processes, f.process, f.deterministic)
 
-    def batch(stream, step, seed, size, n_ctx, rows=slice(None)):
+    def numbers(stream, step, seed, size, n_ctx, rows=slice(None)):
         if step == dies:
             time.sleep(3)  # for the last checkpoint, which is written in the background
             os._exit(9)
         found = real(stream, step, seed, size, n_ctx, rows)
-        read.update({f'{step}/{row}': tokens for row, tokens in zip(range(size)[rows], found)})
+        read.update({f'{step}/{row}': number for row, number in zip(range(size)[rows], found)})
         return found
-    tokens.batch = batch
+    tokens.numbers = numbers
     pretrain.run(pretrain_config(f.text, **overrides), directory)
     if not storage.remote(directory):
         np.savez(directory.parent / f'{directory.name}_read_{process}.npz', **read)

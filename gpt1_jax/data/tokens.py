@@ -114,7 +114,13 @@ def open_split(directory: str | os.PathLike, split: str, verify: bool = False) -
 
 
 def batch(stream: 'TokenStream', step: int, seed: int, batch_size: int, n_ctx: int, rows: slice = slice(None)):
-    """The windows of one step: int32[rows, n_ctx + 1].
+    """The windows of one step: int32[rows, n_ctx + 1]. Arguments as of `numbers`."""
+    chosen = numbers(stream, step, seed, batch_size, n_ctx, rows)
+    return np.array([stream.window(i, n_ctx) for i in chosen], np.int32).reshape(-1, n_ctx + 1)
+
+
+def numbers(stream: 'TokenStream', step: int, seed: int, batch_size: int, n_ctx: int, rows: slice = slice(None)):
+    """The numbers of one step's windows: int32[rows].
 
     step:       counts from 0; the only state.
     batch_size: rows of the global batch, over all hosts.
@@ -126,11 +132,8 @@ def batch(stream: 'TokenStream', step: int, seed: int, batch_size: int, n_ctx: i
     if n_windows < 1:
         raise UserError(f'{stream.name}: {stream.n_tokens} tokens, one window of {n_ctx} needs {n_ctx + 1}')
     positions = range(step * batch_size, (step + 1) * batch_size)[rows]
-    result = np.empty((len(positions), n_ctx + 1), np.int32)
-    for row, position in enumerate(positions):
-        epoch, place = divmod(position, n_windows)
-        result[row] = stream.window(permutation(seed, epoch, n_windows)[place], n_ctx)
-    return result
+    places = (divmod(position, n_windows) for position in positions)
+    return np.array([permutation(seed, epoch, n_windows)[place] for epoch, place in places], np.int32)
 
 
 @functools.lru_cache(maxsize=4)
@@ -176,6 +179,12 @@ class TokenStream:
     def n_windows(self, n_ctx: int) -> int:
         """Windows of n_ctx targets at stride n_ctx; what is left at the end is not used."""
         return max(0, (self.n_tokens - 1) // n_ctx)
+
+    def rows(self, n_ctx: int) -> np.ndarray:
+        """All tokens, uint16[n_windows + 1, n_ctx]: window i is row i and the first token of row i + 1. The last row
+        is filled up with zeros."""
+        filling = np.zeros(-self.n_tokens % n_ctx, DTYPE)
+        return np.concatenate([*self.shards, filling]).reshape(-1, n_ctx)
 
     def window(self, i: int, n_ctx: int) -> np.ndarray:
         """Window i: int32[n_ctx + 1]. IndexError when there is no such window."""

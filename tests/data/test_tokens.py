@@ -95,6 +95,17 @@ def test_any_slicing_gives_rows_of_the_same_global_batch(stream):
         assert tokens.batch(stream, 3, 1, 8, 4, rows).tolist() == whole[rows].tolist()
 
 
+def test_a_batch_is_its_windows_read(stream):
+    numbers = tokens.numbers(stream, 3, 1, 8, 4)
+    assert numbers.shape == (8,) and numbers.dtype == np.int32
+    assert tokens.batch(stream, 3, 1, 8, 4).tolist() == [stream.window(i, 4).tolist() for i in numbers]
+
+
+def test_rows_are_all_tokens_with_zeros_after_the_end(stream):
+    assert stream.rows(4).tolist() == [*np.arange(20).reshape(5, 4).tolist(), [20, 21, 22, 0]]
+    assert stream.rows(23).tolist() == [list(range(23))] and stream.rows(4).dtype == np.uint16
+
+
 def test_a_batch_larger_than_an_epoch_repeats_windows(stream):
     found = tokens.batch(stream, 0, 0, 10, 4)[:, 0] // 4
     assert sorted(found[:5]) == sorted(found[5:]) == [0, 1, 2, 3, 4]
