@@ -1,9 +1,13 @@
-"""What the host does for a step: a batch of windows read from the shards in the step's order, and put on the device.
+"""What the host does for a step, by where the tokens are: in shards on disk, or on the devices.
 
-python -m experiments.benchmarks.input_pipeline --tokens=runs/gpt1/tokens --batch=64
+python -m experiments.benchmarks.input_pipeline --tokens=runs/gpt1/tokens --batch=64 \\
+    --out=experiments/benchmarks/results/input_pipeline.json
 
-Both go on while the device works on the step before: they cost nothing as long as they take less than a step.
+'read' is a batch of windows from the mapped shards in the order of training, or their numbers alone where the tokens
+are resident, and 'place' puts it on the device: a thread does both a step ahead. 'wait' is what is left of them to the
+loop, with a pause of --step_ms in the place of a device at work.
 """
+import contextlib
 import statistics
 import time
 
@@ -12,21 +16,30 @@ from absl import flags
 
 from experiments import report
 from experiments.benchmarks import record
-from gpt1_jax import cli, sharding
+from gpt1_jax import cli, prefetch, resident, sharding
 from gpt1_jax.data import tokens
 
+WAYS = {'read for each step': tokens.batch, 'resident': tokens.numbers}
 
-def measure(stream, batch, n_ctx, steps):
-    """{'read', 'place': seconds of each step}, after one that is not counted."""
-    mesh, seconds = sharding.make_mesh(), {'read': [], 'place': []}
-    for step in range(steps + 1):
+
+def measure(read, stream, batch, n_ctx, steps, step_seconds):
+    """{'read', 'place', 'wait': seconds of each step}, after one that is not counted."""
+    mesh, seconds = sharding.make_mesh(), {'read': [], 'place': [], 'wait': []}
+
+    def make(step):
         began = time.perf_counter()
-        host = tokens.batch(stream, step, 0, batch, n_ctx)
-        read = time.perf_counter()
-        jax.block_until_ready(sharding.place(lambda rows: {'tokens': host[rows]}, batch, mesh))
-        for name, took in (('read', read - began), ('place', time.perf_counter() - read)):
-            seconds[name] += [took] if step else []
-    return seconds
+        host = read(stream, step, 0, batch, n_ctx)
+        done = time.perf_counter()
+        jax.block_until_ready(sharding.place(lambda rows: {'rows': host[rows]}, batch, mesh))
+        seconds['read'].append(done - began)
+        seconds['place'].append(time.perf_counter() - done)
+    with contextlib.closing(prefetch.ahead(make, 0, steps + 1)) as batches:
+        for _ in range(steps + 1):
+            began = time.perf_counter()
+            next(batches)
+            seconds['wait'].append(time.perf_counter() - began)
+            time.sleep(step_seconds)
+    return {name: each[1:] for name, each in seconds.items()}
 
 
 def _define_flags():
@@ -34,20 +47,24 @@ def _define_flags():
     flags.DEFINE_integer('batch', 64, 'Windows of a step.', lower_bound=1)
     flags.DEFINE_integer('n_ctx', 512, 'Tokens of a window.', lower_bound=1)
     flags.DEFINE_integer('steps', 200, 'Steps to time.', lower_bound=1)
+    flags.DEFINE_float('step_ms', 30, 'What a step takes on the device, in milliseconds.', lower_bound=0)
     record.define_flag()
 
 
 def main():
     f = flags.FLAGS
     stream = tokens.open_split(f.tokens, 'train')
-    found = measure(stream, f.batch, f.n_ctx, f.steps)
-    each = {name: 1e3 * statistics.median(seconds) for name, seconds in found.items()}
-    both = sum(each.values())
-    print('\n'.join(report.table(
-        ('windows of the stream', 'read a batch, ms', 'put it on the device, ms', 'tokens/s at most'),
-        [(f'{stream.n_windows(f.n_ctx):,}', *(f'{each[name]:.3f}' for name in ('read', 'place')),
-          f'{1e3 * f.batch * f.n_ctx / both:,.0f}')])))
-    record.write(f.out, found, f'{jax.device_count()} x {jax.devices()[0].device_kind}')
+    began = time.perf_counter()
+    corpus = jax.block_until_ready(resident.place(stream, f.n_ctx, sharding.make_mesh(), 'yes'))
+    placed = time.perf_counter() - began
+    print(f'{stream.n_windows(f.n_ctx):,} windows; placing them all: {placed:.2f} s, {corpus.nbytes / 2**20:,.1f} MiB')
+    found = {way: measure(read, stream, f.batch, f.n_ctx, f.steps, f.step_ms / 1e3) for way, read in WAYS.items()}
+    cells = [(way, *(f'{1e3 * statistics.median(each[name]):.3f}' for name in ('read', 'place', 'wait')))
+             for way, each in found.items()]
+    print('\n'.join(report.table(('tokens', 'read, ms a step', 'place, ms', 'wait, ms'), cells)))
+    record.write(f.out, {'windows': stream.n_windows(f.n_ctx), 'bytes': corpus.nbytes, 'place_all_seconds': placed,
+                         'step_seconds': f.step_ms / 1e3, 'ways': found},
+                 f'{jax.device_count()} x {jax.devices()[0].device_kind}')
 
 
 if __name__ == '__main__':
