@@ -77,7 +77,8 @@ def lines(config, outcomes, found):
 
 
 def row(n, dev, train, absent):
-    """The cells of n layers; gain: over the last number of layers below that has a figure. absent: where it has none."""
+    """The cells of n layers; gain: over the last number of layers below that has a figure. absent: what stands for
+    none."""
     cells = ['none' if n == transfer.NOTHING else str(n)]
     below = max((other for other in dev if other < n), default=None)
     if n in dev:

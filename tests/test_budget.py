@@ -1,4 +1,4 @@
-"""Minutes of a device: what was used survives a kill, nothing outlasts the total, estimates learn from what was done."""
+"""Minutes of a device: what was used survives a kill, nothing outlasts the total, estimates learn from done runs."""
 import json
 import os
 import signal
@@ -83,5 +83,6 @@ def test_a_run_costs_its_updates_tokens_overhead_and_programs_not_made_yet(tmp_p
 def test_what_runs_took_corrects_the_next_estimates(tmp_path):
     costs = budget.Costs(COUNTS, 1000, RATES, tmp_path / 'costs.jsonl')
     assert costs.factor() == 1
-    results.append(costs.done, {'run': 'a', 'estimated': 10, 'seconds': 12}, {'run': 'b', 'estimated': 30, 'seconds': 48})
+    for estimated, seconds in ((10, 12), (30, 48)):
+        results.append(costs.done, {'run': 'a', 'estimated': estimated, 'seconds': seconds})
     assert costs.factor() == 1.5
