@@ -17,7 +17,6 @@ def get_config():
     p.log_every = 100
     p.eval.windows = 256
     p.checkpoint.keep_latest = 1
-    p.checkpoint.keep_best = 0
     config.share = 0.35                    # of the minutes, for pretraining with all that belongs to it
     config.spare = 0.1                     # of pretraining's time, for validation and checkpoints
     config.warmup = 0.04                   # of its updates

@@ -234,3 +234,12 @@ def test_zero_shot_scores_only_the_updates_that_are_missing(config, monkeypatch)
     assert scored == [[10, 20], [30]]
     assert [row['step'] for row in outcomes[0].rows] == [10, 10, 20, 20, 30, 30]
     assert statuses(runs.carry_out(config, runs.zero_shot_plan(config, 'cola', steps=(10, 30)))) == ['done']
+
+
+def test_what_does_not_fit_is_left_out_and_said(config, trainer, capsys):
+    wanted = runs.plans(config, 'cola', 'full')
+    outcomes = runs.execute(wanted, runs.results_path(config), fits=lambda planned: planned.seed == 1)
+    assert statuses(outcomes) == ['no budget', 'ran'] and len(trainer.ran) == 1
+    assert 'cola-full-0: n/a (budget)' in capsys.readouterr().out
+    config.start = False
+    assert statuses(runs.carry_out(config, wanted)) == ['no budget', 'done'] and len(trainer.ran) == 1
