@@ -132,8 +132,8 @@ def helps(config):
     outcomes = runs.carry_out(config, wanted)
     found = {figure.label: tables.difference(outcomes, [figure], 'full', 'no_pretraining') for figure in figures}
     there = {label: one for label, one in found.items() if one is not None}
-    rows = [[label, *(cell for cell in cells(one))] if one else [label, tables.NO_BUDGET, '', '']
-            for label, one in found.items()]
+    rows = [[figure.label, *cells(found[figure.label])] if found[figure.label] else
+            [figure.label, tables.absent(outcomes, figure.task), '', ''] for figure in figures]
     if not there:
         return [*table(('task', 'pretrained − from scratch', '95% interval', 'n'), rows), '']
     mean = estimates.mean(list(there.values()))

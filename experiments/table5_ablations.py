@@ -52,13 +52,13 @@ def lines(config, outcomes):
     best = {condition: best_setting(config, outcomes, condition, columns) for condition in GRID}
     body, detail, differences = [], [], []
     for condition in ROWS:
-        body.append(cells(outcomes, condition, columns, f'{paper.NAMES[condition]}, ours'))
+        body.append(cells(config, outcomes, condition, columns, f'{paper.NAMES[condition]}, ours'))
         body.append(paper_cells(condition, columns))
         detail += details(outcomes, condition, columns)
         if condition in GRID and best[condition]:
             at = f'{condition}@{best[condition]}'
             label = f'{paper.NAMES[condition]}, ours, best of the grid ({best[condition]})'
-            body.append(cells(outcomes, at, columns, label))
+            body.append(cells(config, outcomes, at, columns, label))
             detail += details(outcomes, at, columns)
     for condition in ROWS[1:]:
         differences.append(difference_cells(outcomes, 'full', condition, columns,
@@ -69,7 +69,7 @@ def lines(config, outcomes):
         differences.append(difference_cells(
             outcomes, *(f'{condition}@{best[condition]}' for condition in GRID), columns,
             'full − no pretraining, ours, each at its best of the grid'))
-    optimistic = [cells(outcomes, condition, columns, f'{paper.NAMES[condition]}, ours', 'best') for condition in ROWS]
+    optimistic = [cells(config, outcomes, condition, columns, f'{paper.NAMES[condition]}, ours', 'best') for condition in ROWS]
     header = ('', 'Avg', *columns)
     return [
         '# Table 5: ablations', '', 'Ours: split dev, parameters "final" (the last step of the fixed schedule). The '
@@ -83,11 +83,13 @@ def lines(config, outcomes):
                                              *tables.state(outcomes)])]
 
 
-def cells(outcomes, condition, columns, label, selection='final'):
+def cells(config, outcomes, condition, columns, label, selection='final'):
     """[label, Avg, columns...]: Avg only where every column is there."""
     found = [tables.column(outcomes, figures, condition, selection) for figures in columns.values()]
     average = tables.percent(estimates.mean(found).value) if all(found) else tables.NA
-    return [label, average, *(tables.percent(one.value) if one else tables.absent(outcomes, figures[0].task, condition)
+    left_out = condition == 'lstm' and not config.lstm and not config.start
+    return [label, average, *(tables.percent(one.value) if one else tables.NO_BUDGET if left_out else
+                              tables.absent(outcomes, figures[0].task, condition)
                               for one, figures in zip(found, columns.values()))]
 
 
