@@ -8,6 +8,7 @@ import functools
 import os
 import subprocess
 import sys
+import threading
 import time
 import urllib.parse
 import urllib.request
@@ -20,7 +21,7 @@ def bucket():
     url = f'http://localhost:{(port := free_port())}'
     server = subprocess.Popen([sys.executable, __file__, str(port)], stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL)
-    atexit.register(server.kill)
+    atexit.register(server.kill)  # a test process that is killed never gets there: see _with_parent
     os.environ.update(STORAGE_EMULATOR_HOST=url, TENSORSTORE_GCS_HTTP_URL=url, GOOGLE_AUTH_TOKEN_FOR_TESTING='x',
                       NO_GCE_CHECK='true')
     for _ in range(600):
@@ -69,5 +70,13 @@ def serve(port):
     server.create_server('localhost', port, in_memory=True, default_bucket='bucket').run()
 
 
+def _with_parent(parent):
+    """End this process when the one that started it has ended."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(0)
+
+
 if __name__ == '__main__':
+    threading.Thread(target=_with_parent, args=(os.getppid(),), daemon=True).start()
     serve(int(sys.argv[1]))
