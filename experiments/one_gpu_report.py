@@ -8,6 +8,7 @@ from experiments import (
     estimates,
     figure2_layers,
     figure2_zero_shot,
+    one_gpu_sets,
     paper,
     plots,
     table2_nli,
@@ -29,8 +30,8 @@ PAPER_TOKENS = 100e9  # 100 epochs of BooksCorpus, about a billion tokens each
 # Chips that have not been measured: dense bf16 FLOP/s, the share of it that a step is taken to use, dollars an hour.
 V5E = {'peak': 197e12, 'mfu': 0.4, 'dollars': 1.2}
 SCALING = 0.9         # of one GPU's speed that each of eight is taken to have
-PARTIAL = ('MNLI, QNLI, QQP and SNLI are parts of their training sets where the files in --data are; RACE trains on a '
-           'seeded subset of its passages')
+PUBLISHED = {'cola': 8551, 'sst2': 67349, 'mrpc': 3668, 'stsb': 5749, 'qqp': 363846, 'mnli': 392702, 'qnli': 104743,
+             'rte': 2490, 'snli': 549367, 'race': 87866, 'story_cloze': 1497}  # training rows
 
 
 def write(config, plan, used, out):
@@ -97,11 +98,14 @@ def _speed(tokens_per_s, plan):
 def differences(config, plan, out):
     """What is not as in the paper, in plain words."""
     splits = tokens.read_manifest(out / 'tokens')['splits']
+    partial = [f'{task} {counts["finetune"]["rows"]:,} of {PUBLISHED[task]:,}'
+               for task, counts in one_gpu_sets.read(out).items()
+               if 'finetune' in counts and counts['finetune']['rows'] < PUBLISHED.get(task, 0)]
     return [f'The corpus: {splits["train"]["documents"]:,} books ({splits["train"]["tokens"]:,} tokens) rather than '
             'BooksCorpus (about 7,000 books, a billion tokens).',
             f'Tokens seen: {plan["tokens"]:,}, {100 * plan["tokens"] / PAPER_TOKENS:.2f}% of the paper\'s 100 billion; '
             f'the warm-up is {round(config.warmup * plan["steps"]):,} updates rather than 2,000.',
-            f'Training sets: {PARTIAL}. The rows of each run are in results.jsonl.',
+            'Training rows: ' + (', '.join(partial) or 'those of the paper') + '.',
             f'Products and activations are {config.pretrain.model.dtype}.',
             'Figures are on dev where the test labels are not public; the paper\'s are on test.',
             'Parameters "best" are those of the last update, too: there is one evaluation a run.'
