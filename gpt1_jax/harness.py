@@ -64,7 +64,8 @@ class GPT1(LM):
 
     def _score(self, pairs):
         read = [(window, i) for i, (context, ids) in enumerate(pairs) for window in windows(context, ids, self.n_ctx)]
-        read.sort(key=lambda one: len(one[0][0]))
+        # By length, and one context's continuations together: scoring reads their context once.
+        read.sort(key=lambda one: (len(one[0][0]) - one[0][1], one[0]))
         sums, greedy = np.zeros(len(pairs)), np.ones(len(pairs), bool)
         at_once = 64 * self.batch_size  # for the sake of the progress bar
         for first in tqdm(range(0, len(read), at_once)):

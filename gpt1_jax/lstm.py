@@ -199,7 +199,7 @@ class LSTM(nn.Module):
         h = constrain(h, 'activations')
         return (h, table) if cache is None else (h, table, Cache(memory, cache.length + real))
 
-    def empty_cache(self, B):
-        """The Cache of B rows before their first token: the state is zero."""
+    def empty_cache(self, B, places=None):
+        """The Cache of B rows before their first token: the state is zero. places: as GPT's, no matter how many."""
         c = self.config
         return Cache((jnp.zeros((1, B, c.n_units), c.dtype), jnp.zeros((1, B, c.n_units))), jnp.zeros(B, jnp.int32))

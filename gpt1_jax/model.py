@@ -231,8 +231,8 @@ class GPT(nn.Module):
         # What lies beyond a row's length is hidden from its next token, and then overwritten by it.
         return x, table, Cache(memory, cache.length + (tokens.shape[1] if real is None else real))
 
-    def empty_cache(self, B):
-        """The Cache of B rows before their first token."""
+    def empty_cache(self, B, places=None):
+        """The Cache of B rows before their first token. places: tokens that it can hold, by default n_ctx."""
         c = self.config
-        zeros = jnp.zeros((c.n_layer, B, c.n_head, c.n_ctx, c.n_embd // c.n_head), c.dtype)
+        zeros = jnp.zeros((c.n_layer, B, c.n_head, places or c.n_ctx, c.n_embd // c.n_head), c.dtype)
         return Cache((zeros, zeros), jnp.zeros(B, jnp.int32))

@@ -49,8 +49,6 @@ def tokens(model, params, mesh, prompts, sampling=Sampling(), streams=None):
     streams: uint32[n], by default 0, 1, ...: each stream of a seed has its own random numbers.
     Ids are those of the vocabulary's rows: specials and positions have no logit.
     """
-    # As the device wants it, not the training: laid out in a row, layers take a CPU three times as long here.
-    model = model.clone(config=dataclasses.replace(model.config, unroll=0))
     n_ctx, half = model.config.n_ctx, max(1, model.config.n_ctx // 2)
     size = scoring.batch_size(len(prompts), 1, mesh)
     streams = np.resize(np.array(range(len(prompts)) if streams is None else streams, np.uint32), size)

@@ -1,5 +1,11 @@
-"""Section 5, Zero-shot Behaviors: log-probabilities of given tokens under a pretrained model."""
+"""Section 5, Zero-shot Behaviors: log-probabilities of given tokens under a pretrained model.
+
+Sequences that begin alike, such as the answers to a question, read their beginning once; the output layer runs where a
+token is scored; and what is alike in length runs together. None of this changes a value.
+"""
 import functools
+import os
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +14,9 @@ import numpy as np
 from gpt1_jax import checkpoint, sharding, training, workdir
 from gpt1_jax.backbone import backbone
 from gpt1_jax.errors import UserError
+from gpt1_jax.model import Cache
+
+MOST = 8  # sequences that share a beginning: each has a copy of what the model keeps of it
 
 
 def open_pretrained(path):
@@ -19,8 +28,9 @@ def open_pretrained(path):
 
 
 def restore(run, step, mesh):
-    """(backbone, parameters of a step) of a pretrained run, on a mesh."""
-    model = backbone(run.config['model'])
+    """(backbone, parameters of a step) of a pretrained run, on a mesh. Its layers are laid out as the device wants it,
+    not the training: laid out in a row, they take a CPU three times as long to read with a cache."""
+    model = backbone(run.config['model'] | {'unroll': 0})
     shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params'])
     return model, checkpoint.restore_params(run.checkpoints, step, sharding.targets(shapes, mesh))
 
@@ -47,26 +57,89 @@ def last_tokens(model, params, mesh, sequences, tokens_per_batch=4096):
     """(float64[N], bool[N]): the log-probability, in nats, of the last n tokens of each sequence, and whether greedy
     decoding writes them: whether no other token is more probable in the place of any.
 
-    sequences: list of (ids, n), 1 <= n < len(ids) <= n_ctx + 1: as many targets as there are positions.
+    sequences: list of (ids, n), 1 <= n < len(ids) <= n_ctx + 1: as many targets as there are positions. They may stand
+    in any order: which of them begin alike is found here.
     """
-    n_ctx = model.config.n_ctx
-    sums, greedy, by_length = np.zeros(len(sequences)), np.zeros(len(sequences), bool), {}
-    for i in sorted(range(len(sequences)), key=lambda i: len(sequences[i][0])):
-        by_length.setdefault(padded(len(sequences[i][0]) - 1, n_ctx), []).append(i)
-    for L, chosen in by_length.items():
-        size = batch_size(tokens_per_batch, L, mesh)
-        for first in range(0, len(chosen), size):
-            rows = chosen[first:first + size]
-            inputs, targets = np.zeros((2, size, L), np.int32)
-            for r, i in enumerate(rows):
-                ids, _ = sequences[i]
-                inputs[r, :len(ids) - 1], targets[r, :len(ids) - 1] = ids[:-1], ids[1:]
-            logs, best = map(np.asarray, log_probabilities(model, mesh)(params, inputs, targets))
-            for r, i in enumerate(rows):
-                ids, n = sequences[i]
-                scored = slice(len(ids) - 1 - n, len(ids) - 1)
-                sums[i], greedy[i] = logs[r, scored].sum(dtype=np.float64), best[r, scored].all()
+    sums, greedy = np.zeros(len(sequences)), np.zeros(len(sequences), bool)
+    for G, (K, P, S, T), groups in batches(grouped(sequences, model.config.n_ctx), tokens_per_batch, mesh):
+        prefixes, known, rests = np.zeros((G, P), np.int32), np.zeros(G, np.int32), np.zeros((G, K, S), np.int32)
+        first, targets = np.zeros((G, K), np.int32), np.zeros((G, K, T), np.int32)
+        places = [(g, k, i) for g, group in enumerate(groups) for k, i in enumerate(group.members)]
+        for g, k, i in places:
+            (ids, n), p = sequences[i], groups[g].shared
+            rest = ids[p:-1]
+            prefixes[g, :p], known[g], rests[g, k, :len(rest)] = ids[:p], p, rest
+            first[g, k], targets[g, k, :n] = len(rest) - n, ids[-n:]
+        logs, best = map(np.asarray, of_groups(model, mesh)(params, prefixes, known, rests, first, targets))
+        for g, k, i in places:
+            n = sequences[i][1]
+            sums[i], greedy[i] = logs[g, k, :n].sum(dtype=np.float64), best[g, k, :n].all()
     return sums, greedy
+
+
+class Shape(NamedTuple):
+    """The sizes that a group is padded to."""
+    K: int  # sequences
+    P: int  # tokens that all of them begin with, read once; 0 where there are none
+    S: int  # tokens that each reads after these
+    T: int  # tokens that are scored in each
+
+    @property
+    def tokens(self):
+        """How many the model reads."""
+        return self.P + self.K * self.S
+
+
+class Group(NamedTuple):
+    """Sequences that are run together."""
+    shape: Shape
+    shared: int         # tokens that they begin with, without padding
+    members: list[int]  # their indices
+
+
+def grouped(sequences, n_ctx):
+    """The Groups of sequences as of `last_tokens`, each in one: those that together read the fewest tokens.
+
+    In the order of their tokens, those that begin alike stand side by side. Of all ways to cut this order into groups
+    the best is found from front to back: it ends with some group, before which stands the best of what is left.
+    """
+    order = sorted(range(len(sequences)), key=lambda i: sequences[i][0])
+    common = [0, *(len(os.path.commonprefix([sequences[i][0], sequences[j][0]])) for i, j in zip(order, order[1:]))]
+    best = [(0, None)]  # of the first 0, 1, 2, ... in order: tokens, and the last Group
+    for end in range(1, len(order) + 1):
+        options, shared, longest, scored = [], n_ctx, 0, 0
+        for start in range(end - 1, max(end - MOST, 0) - 1, -1):
+            ids, n = sequences[order[start]]
+            # A scored token is predicted from the one before it, which each sequence reads itself.
+            shared, longest, scored = min(shared, len(ids) - 1 - n), max(longest, len(ids) - 1), max(scored, n)
+            p, K = shared if start < end - 1 else 0, 1 << (end - start - 1).bit_length()
+            shape = Shape(K, p and padded(p, n_ctx, 1), padded(longest - p, n_ctx, 1), padded(scored, n_ctx, 1))
+            options.append((best[start][0] + shape.tokens, Group(shape, p, order[start:end])))
+            shared = min(shared, common[start])  # with the one before, which is the next to join
+            if not shared:
+                break
+        best.append(min(options, key=lambda option: option[0]))
+    groups, end = [], len(order)
+    while end:
+        groups.append(best[end][1])
+        end -= len(groups[-1].members)
+    return groups
+
+
+def batches(groups, tokens_per_batch, mesh):
+    """Yield (G, Shape, Groups) of each batch: as many groups of like sizes as have room, padded to the largest of these
+    and to G of them. So few programs are compiled: a rare size joins the next, and G is full or a power of two."""
+    groups, first = sorted(groups), 0
+    while first < len(groups):
+        shape, last = groups[first].shape, first + 1
+        for other, *_ in groups[last:]:
+            both = Shape(*map(max, shape, other))
+            if other.K != shape.K or last - first >= batch_size(tokens_per_batch, both.tokens, mesh):
+                break
+            shape, last = both, last + 1
+        most = shape.tokens << (last - first - 1).bit_length()
+        yield batch_size(min(tokens_per_batch, most), shape.tokens, mesh), shape, groups[first:last]
+        first = last
 
 
 def by_token(model, params, mesh, ids, stride=None, tokens_per_batch=4096):
@@ -84,7 +157,7 @@ def by_token(model, params, mesh, ids, stride=None, tokens_per_batch=4096):
         for r, start in enumerate(starts[first:first + size]):
             window = ids[start:start + n_ctx + 1]
             inputs[r, :len(window) - 1], targets[r, :len(window) - 1] = window[:-1], window[1:]
-        logs, _ = log_probabilities(model, mesh)(params, inputs, targets)
+        logs = of_all(model, mesh)(params, inputs, targets)
         for row, start in zip(np.asarray(logs), starts[first:first + size]):
             n, new = min(n_ctx, last - start), n_ctx - stride if start else 0
             found[start + new:start + n] = row[new:n]
@@ -99,9 +172,12 @@ def check(ids, n, n_ctx):
         raise UserError(f'{n} tokens to score do not fit the context of {n_ctx}')
 
 
-def padded(length, n_ctx):
-    """The length that a sequence is padded to, 16, 32, 64, 96, 144, ... to n_ctx: so few programs are compiled."""
-    size = 16
+def padded(length, n_ctx, least=16):
+    """The length that a sequence is padded to, 16, 32, 64, 96, 144, ... to n_ctx: so few programs are compiled.
+
+    least: the smallest length, a power of two up to 16.
+    """
+    size = least
     while size < min(length, n_ctx):
         size = size * 2 if size < 64 else size + size // 2 // 16 * 16
     return min(size, n_ctx)
@@ -114,15 +190,47 @@ def batch_size(tokens_per_batch, L, mesh):
 
 
 @functools.lru_cache
-def log_probabilities(model, mesh):
-    """(params, inputs int[B, L], targets int[B, L]) -> (float32[B, L], bool[B, L]): log P of each target after the
-    inputs up to its place, in nats, over the vocabulary's rows; and whether none of them is more probable."""
+def of_groups(model, mesh):
+    """(params, prefixes int[G, P], known int[G], rests int[G, K, S], first int[G, K], targets int[G, K, T])
+    -> (float32[G, K, T], bool[G, K, T]): log P of each target, and whether none is more probable.
+
+    Each sequence reads the first known[g] tokens of its prefix, then its rest. Its first target comes after
+    rests[g, k, first[g, k]].
+    """
+    rows = sharding.batch_sharding(mesh)
+
+    @functools.partial(jax.jit, in_shardings=(None, *[rows] * 5))
+    def of_groups(params, prefixes, known, rests, first, targets):
+        (G, P), (_, K, S), T = prefixes.shape, rests.shape, targets.shape[2]
+        rests = rests.reshape(G * K, S)
+        if P:
+            _, _, cache = model.apply({'params': params}, prefixes, None, model.empty_cache(G, P + S), known)
+            cache = Cache(jax.tree.map(lambda x: jnp.repeat(x, K, axis=1), cache.memory), jnp.repeat(cache.length, K))
+            hidden, table, _ = model.apply({'params': params}, rests, None, cache)
+        else:
+            hidden, table = model.apply({'params': params}, rests)
+        scored = first.reshape(G * K, 1, 1) + jnp.arange(T)[None, :, None]
+        hidden = jnp.take_along_axis(hidden, scored, axis=1, mode='clip')  # beyond the last one is padding
+        logs, best = log_probabilities(hidden, table, targets.reshape(G * K, T))
+        return logs.reshape(G, K, T), best.reshape(G, K, T)
+    return training.on_mesh(of_groups, mesh)
+
+
+@functools.lru_cache
+def of_all(model, mesh):
+    """(params, inputs int[B, L], targets int[B, L]) -> float32[B, L]: log P of each target after the inputs up to its
+    place."""
     rows = sharding.batch_sharding(mesh)
 
     @functools.partial(jax.jit, in_shardings=(None, rows, rows))
-    def log_probabilities(params, inputs, targets):
-        hidden, table = model.apply({'params': params}, inputs)
-        logits = jnp.einsum('bld,vd->blv', hidden, table.tokens, preferred_element_type=jnp.float32)
-        label = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
-        return label - jax.nn.logsumexp(logits, axis=-1), label >= jnp.max(logits, axis=-1)
-    return training.on_mesh(log_probabilities, mesh)
+    def of_all(params, inputs, targets):
+        return log_probabilities(*model.apply({'params': params}, inputs), targets)[0]
+    return training.on_mesh(of_all, mesh)
+
+
+def log_probabilities(hidden, table, targets):
+    """The output layer: [B, T, D], the Table, int[B, T] -> (float32[B, T], bool[B, T]): log P of each target, in nats,
+    over the vocabulary's rows; and whether none of them is more probable."""
+    logits = jnp.einsum('btd,vd->btv', hidden, table.tokens, preferred_element_type=jnp.float32)
+    label = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+    return label - jax.nn.logsumexp(logits, axis=-1), label >= jnp.max(logits, axis=-1)

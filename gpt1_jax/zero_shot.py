@@ -93,8 +93,8 @@ def tokens(config):
         examples = _read(config, task, split, skipped)
         sample = heuristics.encode_all(heuristic, rows_lib.choose(examples, SAMPLE), tokenizer, n_ctx,
                                        f'{task.name} {split}', skipped)
-        total += np.mean([sum(scoring.padded(len(ids) - 1, n_ctx) for ids, _ in row.sequences) for row in sample]
-                         ) * len(examples)
+        groups = scoring.grouped([sequence for row in sample for sequence in row.sequences], n_ctx)
+        total += sum(group.shape.tokens for group in groups) / len(sample) * len(examples)
     return round(total)
 
 

@@ -1,11 +1,14 @@
 """The benchmarks: what they count and divide, on numbers by hand; the timed steps themselves at a tiny size."""
 import math
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from tiny import load_config, override
 
-from experiments.benchmarks import compare, finetune_batches, timing, train_step
+from experiments.benchmarks import compare, finetune_batches, scoring, timing, train_step
+from gpt1_jax.backbone import backbone
 from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.data.tokens import permutation
 from gpt1_jax.errors import UserError
@@ -62,6 +65,16 @@ def test_tokens_of_an_epoch_are_counted_by_each_way_to_pad():
     assert finetune_batches.count(rows, 32, 2, 4) == {
         'rows': 4, 'lengths': [8, 16], 'real': 48, 'ours': 48, 'context': 128,
         'batch': 2 * max(first, second) + 2 * max(third, fourth)}
+
+
+def test_scoring_is_compared_with_a_padded_pass_of_each_candidate():
+    model = backbone({'n_layer': 1, 'n_embd': 16, 'n_head': 1, 'n_inner': 16, 'n_ctx': 32, 'vocab_size': 30})
+    params = model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']
+    question = list(range(16))
+    found = scoring.compare(model, params, [([*question, *range(n)], n) for n in (1, 2, 3, 4)], 2, 128)
+    assert found['sequences'] == 4 and found['scored'] == 10 and found['difference'] < 1e-4
+    assert found['tokens'] == {'ours': 16 + 4 * 4, 'context': 4 * 32, 'length': 8 * 16 + 4 * 32}
+    assert {way: len(seconds) for way, seconds in found['seconds'].items()} == {'ours': 2, 'context': 2, 'length': 2}
 
 
 @pytest.mark.parametrize('name', ['ours', 'post-ln', 'nanogpt', 'hugging-face'])

@@ -13,7 +13,7 @@ from gpt1_jax.data import tokenizer as tokenizer_lib
 from gpt1_jax.data.published import from_published
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.errors import UserError
-from gpt1_jax.model import Table
+from gpt1_jax.model import Cache, Table
 
 MESH = sharding.make_mesh(devices=jax.devices()[:1])
 WORDS = ['<unk>', 'a', 'b', 'c', 'd', 'very', 'positive', 'negative', 'x', 'y']
@@ -28,10 +28,14 @@ class Bigrams:
     def __init__(self, logits, n_ctx=32):
         self.logits, self.config = np.array(logits, np.float32), types.SimpleNamespace(n_ctx=n_ctx)
 
-    def apply(self, variables, tokens, key=None):
+    def apply(self, variables, tokens, key=None, cache=None, real=None):
         V = len(self.logits)
         rows = np.concatenate([np.eye(V), np.full((5, V), 100.0)]).astype(np.float32)
-        return jax.numpy.asarray(self.logits)[tokens], Table(rows[:V], rows[V:V + 3], rows[V + 3:])
+        found = jax.numpy.asarray(self.logits)[tokens], Table(rows[:V], rows[V:V + 3], rows[V + 3:])
+        return found if cache is None else (*found, cache)
+
+    def empty_cache(self, B, places=None):
+        return Cache((), jax.numpy.zeros(B, int))
 
 
 def prefers(text, strength=5.0):

@@ -1,0 +1,126 @@
+"""Zero-shot scoring against one padded forward pass a candidate: seconds, tokens, the largest difference of a score.
+
+python -m experiments.benchmarks.scoring --run=runs/gpt1 --sets=race=RACE,dpr=DPR,sst2=SST-2,cola=CoLA --rows=400 \\
+    --out=experiments/benchmarks/results/scoring.json
+
+'ours' is what zero_shot does. 'context': every candidate in a row of its own, padded to the context, logits at every
+position: what is written first. 'length': the same, sorted by length and padded to few lengths. All run in turn, in one
+process, after a turn that compiles.
+"""
+import functools
+import os
+import statistics
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from absl import flags
+
+from configs import zero_shot
+from experiments import report
+from experiments.benchmarks import record
+from gpt1_jax import cli, heuristics, scoring, sharding
+from gpt1_jax.data import rows, tasks
+from gpt1_jax.errors import UserError
+
+
+def padded_passes(model, params, sequences, tokens_per_batch, length):
+    """(float64[N], tokens): the sums of the last n tokens' log-probabilities, by a forward pass of each sequence.
+
+    length: tokens of a sequence -> those that it is padded to. tokens: that the model read, padding included.
+    """
+    sums, total, by_length = np.zeros(len(sequences)), 0, {}
+    for i, (ids, _) in enumerate(sequences):
+        by_length.setdefault(length(len(ids) - 1), []).append(i)
+    for L, chosen in sorted(by_length.items()):
+        size = max(1, tokens_per_batch // L)
+        for first in range(0, len(chosen), size):
+            inputs, targets = np.zeros((2, size, L), np.int32)
+            for r, i in enumerate(chosen[first:first + size]):
+                ids = sequences[i][0]
+                inputs[r, :len(ids) - 1], targets[r, :len(ids) - 1] = ids[:-1], ids[1:]
+            logs = np.asarray(_forward(model)(params, inputs, targets), np.float64)
+            for r, i in enumerate(chosen[first:first + size]):
+                ids, n = sequences[i]
+                sums[i] = logs[r, len(ids) - 1 - n:len(ids) - 1].sum()
+            total += size * L
+    return sums, total
+
+
+@functools.lru_cache
+def _forward(model):
+    @jax.jit
+    def forward(params, inputs, targets):
+        hidden, table = model.apply({'params': params}, inputs)
+        logs = jax.nn.log_softmax(jnp.einsum('bld,vd->blv', hidden, table.tokens, preferred_element_type=jnp.float32))
+        return jnp.take_along_axis(logs, targets[..., None], axis=-1)[..., 0]
+    return forward
+
+
+def compare(model, params, sequences, turns, tokens_per_batch=4096):
+    """{'sequences', 'scored': tokens, 'tokens': {way: read in a turn, padding included}, 'seconds': {way: of each
+    turn}, 'first_seconds': {way: of the one that compiles}, 'difference': nats, the largest between a sum of ours and
+    the same sum by 'context'}. On one device."""
+    n_ctx, mesh = model.config.n_ctx, sharding.make_mesh(devices=jax.devices()[:1])
+
+    def ours():
+        batches = scoring.batches(scoring.grouped(sequences, n_ctx), tokens_per_batch, mesh)
+        return (scoring.score(model, params, mesh, sequences, tokens_per_batch=tokens_per_batch)[0],
+                sum(G * shape.tokens for G, shape, _ in batches))
+
+    def padded(length):
+        return functools.partial(padded_passes, model, params, sequences, tokens_per_batch, length)
+    ways = {'ours': ours, 'context': padded(lambda n: n_ctx), 'length': padded(lambda n: scoring.padded(n, n_ctx))}
+    found, seconds = {}, {way: [] for way in ways}
+    for turn in range(turns + 1):
+        for way, run in ways.items():
+            began = time.perf_counter()
+            found[way] = run()
+            seconds[way].append(time.perf_counter() - began)
+    return {'sequences': len(sequences), 'scored': sum(n for _, n in sequences),
+            'tokens': {way: n for way, (_, n) in found.items()},
+            'seconds': {way: all_turns[1:] for way, all_turns in seconds.items()},
+            'first_seconds': {way: all_turns[0] for way, all_turns in seconds.items()},
+            'difference': float(abs(found['ours'][0] - found['context'][0]).max())}
+
+
+def _define_flags():
+    flags.DEFINE_string('run', None, 'A pretrained run.')
+    flags.DEFINE_integer('step', None, 'Of the run, by default the last one.')
+    flags.DEFINE_list('sets', [], 'TASK=DIRECTORY, as of zero_shot.')
+    flags.DEFINE_integer('rows', 400, 'At most so many of a set, chosen at random.', lower_bound=1)
+    flags.DEFINE_integer('turns', 3, 'Times that each way is run and timed.', lower_bound=1)
+    record.define_flag()
+
+
+def main():
+    f = flags.FLAGS
+    if not f.run or not f.sets:
+        raise UserError('give --run=RUN and --sets=TASK=DIRECTORY,...')
+    run = scoring.open_pretrained(f.run)
+    step, tokenizer, n_ctx = run.step(f.step), run.tokenizer(), run.config['model']['n_ctx']
+    model, params = scoring.restore(run, step, sharding.make_mesh(devices=jax.devices()[:1]))
+    found = {}
+    for one in f.sets:
+        name, _, directory = one.partition('=')
+        heuristic, split, skipped = heuristics.get(name), zero_shot.get_config(name).data.split, []
+        examples = rows.choose(tasks.get(name).read(directory, split, skipped), f.rows)
+        read = heuristics.encode_all(heuristic, examples, tokenizer, n_ctx, f'{name} {split}', skipped)
+        found[name] = {'rows': len(read), 'skipped': len(skipped)} | compare(
+            model, params, [sequence for row in read for sequence in row.sequences], f.turns)
+    median = {name: {way: statistics.median(seconds) for way, seconds in row['seconds'].items()}
+              for name, row in found.items()}
+    print('\n'.join(report.table(
+        ('set', 'rows', 'candidates', *(f'{way}: tokens, seconds' for way in ('ours', 'context', 'length')),
+         'context / ours', 'length / ours', 'largest difference, nats'),
+        [(name, f"{row['rows']:,}", f"{row['sequences']:,}",
+          *(f"{row['tokens'][way]:,}, {median[name][way]:.2f}" for way in median[name]),
+          *(f"{median[name][way] / median[name]['ours']:.2f}" for way in ('context', 'length')),
+          f"{row['difference']:.1e}") for name, row in found.items()])))
+    record.write(f.out, {'model': run.config['model'], 'step': step, 'sets': found},
+                 f'{jax.devices()[0].device_kind}, {os.cpu_count()} cores')
+
+
+if __name__ == '__main__':
+    cli.run(main, _define_flags)
