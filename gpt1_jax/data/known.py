@@ -85,10 +85,13 @@ def load(directory, fingerprint: str) -> Known | None:
     if not path.exists():
         return None
     try:
-        with np.load(io.BytesIO(storage.read(path))) as held:
+        with np.load(io.BytesIO(storage.read(path)), allow_pickle=False) as held:
             found = {name: held[name] for name in held.files}
         made_with = str(found.pop('tokenizer'))
         known = Known(**found)
+        if (len(known.starts) != len(known.hashes) + 1 or known.starts[-1] != len(known.ids)
+                or known.ends[-1] != len(known.pieces)):
+            raise ValueError('its arrays do not fit each other')
     except Exception as error:  # zipfile, zlib and numpy raise a dozen kinds for a damaged file
         raise UserError(f'{path}: damaged ({type(error).__name__}: {error}): delete it') from None
     if made_with != fingerprint:
