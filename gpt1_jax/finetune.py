@@ -115,9 +115,10 @@ def run(config, directory, allow_change=False, fallback=False):
     gold = np.array([row.label for row in dev])
     scored = {}  # what an evaluation said need not be computed again at the end
 
+    train_batch = batches.train_batches(train, config.seed, config.batch.size, shapes)
+
     def batch(step, chosen):
-        whole = batches.train_batch(train, step, config.seed, config.batch.size, shapes)
-        return {name: array[chosen] for name, array in whole.items()}
+        return {name: array[chosen] for name, array in train_batch(step).items()}
 
     def log(step, values):
         log_file.append({'step': step} | values)

@@ -1,10 +1,10 @@
 """How many tokens an epoch of fine-tuning processes for each real one, by the way batches are put together.
 
 python -m experiments.benchmarks.finetune_batches --tokenizer=runs/gpt1 \\
-    --sets=cola=glue/CoLA,mrpc=glue/MRPC,race=RACE --rows=20000 \\
+    --sets=cola=data/CoLA,mrpc=data/MRPC,race=data/RACE --rows=20000 \\
     --out=experiments/benchmarks/results/finetune_batches.json
 
-'ours' is what fine-tuning does: rows sorted by length within 50 batches, padded to the smallest of four lengths that
+'ours' is what fine-tuning does: rows sorted by length within 50 batches, padded to the smallest of six lengths that
 fits. 'batch': rows in random order, padded to the longest of their batch, which compiles a program for every length.
 'context': padded to the whole context, as the released code does (there to the longest row of the set).
 """
@@ -26,7 +26,7 @@ def count(encoded, n_ctx, size, n_lengths, seed=0):
     sizes, steps = batches.sizes_of(encoded, n_ctx, n_lengths), batches.steps_per_epoch(encoded, size)
     if not steps:
         raise UserError(f'{len(encoded)} rows are less than a batch of {size}')
-    ours = [batches.train_batch(encoded, step, seed, size, sizes) for step in range(steps)]
+    ours = list(map(batches.train_batches(encoded, seed, size, sizes), range(steps)))
     shuffled = permutation(seed, 0, len(encoded))[:steps * size].reshape(steps, size)
     longest = np.array([max(map(len, row.sequences)) for row in encoded])
     return {'rows': len(encoded), 'lengths': list(sizes.lengths), 'real': sum(int(b['mask'].sum()) for b in ours),
@@ -41,7 +41,7 @@ def _define_flags():
     flags.DEFINE_integer('n_ctx', 512, 'Tokens of the context.', lower_bound=16)
     flags.DEFINE_integer('batch', 32, 'Rows of a batch.', lower_bound=1)
     flags.DEFINE_integer('rows', None, 'At most so many of a set, chosen at random.', lower_bound=1)
-    flags.DEFINE_integer('lengths', 4, 'Lengths that rows are padded to.', lower_bound=1)
+    flags.DEFINE_integer('lengths', 6, 'Lengths that rows are padded to.', lower_bound=1)
     record.define_flag()
 
 

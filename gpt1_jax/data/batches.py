@@ -1,4 +1,5 @@
 """Section 4.1, fine-tuning's batches of 32: rows of few static lengths, a pure function of the step."""
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -38,17 +39,26 @@ def steps_per_epoch(rows, size):
     return len(rows) // size
 
 
-def train_batch(rows, step, seed, size, sizes):
-    """The batch of a step: each epoch a seeded permutation, sorted by length inside windows of 50 batches, the batches
-    of a window's epoch shuffled again. A pure function of its arguments. sizes: Sizes. Returns `pad`'s dict."""
-    per_epoch = steps_per_epoch(rows, size)
-    epoch, index = divmod(step, per_epoch)
-    order = permutation(seed, epoch, len(rows))[:per_epoch * size]  # the rows that an epoch drops are random ones
-    own = _longest([rows[i] for i in order])
-    window = np.arange(len(order)) // (WINDOW * size)
-    order = order[np.lexsort((own, window))]
-    batch = permutation(seed + 1, epoch, per_epoch)[index]
-    return pad([rows[i] for i in order[batch * size:(batch + 1) * size]], sizes)
+def train_batches(rows, seed, size, sizes):
+    """A function step -> `pad`'s dict, that step's batch: each epoch a seeded permutation, sorted by length inside
+    windows of 50 batches, the batches of a window's epoch shuffled again. Pure: the same whatever came before.
+
+    sizes: Sizes. An epoch's order is kept while it lasts: of RACE's 87,866 rows it takes longer to make than a batch.
+    """
+    own, per_epoch = _longest(rows), steps_per_epoch(rows, size)
+
+    @functools.lru_cache(maxsize=2)
+    def order(epoch):
+        """int[per_epoch, size]: the rows of its steps."""
+        chosen = permutation(seed, epoch, len(rows))[:per_epoch * size]  # the rows that an epoch drops are random ones
+        window = np.arange(len(chosen)) // (WINDOW * size)
+        chosen = chosen[np.lexsort((own[chosen], window))].reshape(per_epoch, size)
+        return chosen[permutation(seed + 1, epoch, per_epoch)]
+
+    def batch(step):
+        epoch, index = divmod(step, per_epoch)
+        return pad([rows[i] for i in order(epoch)[index]], sizes)
+    return batch
 
 
 def eval_batches(rows, size, sizes):
