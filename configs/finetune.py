@@ -52,7 +52,7 @@ def get_config(task='cola'):
     config.batch.microbatches = 1          # parts of a batch whose gradients are averaged; changes memory, not results
     config.batch.loss_chunks = 1           # parts of a sequence whose logits exist at a time: less memory, more work
     config.batch.eval_size = 32            # examples at once in evaluation
-    config.batch.lengths = 4               # lengths that rows are padded to, at most: one program is compiled for each
+    config.batch.lengths = 6               # lengths that rows are padded to, at most: one program is compiled for each
     config.batch.fixed_lengths = ()        # or these lengths, the same for all tasks, whose runs then share programs
 
     config.optimizer = ConfigDict()
