@@ -1,5 +1,6 @@
 """Section 4.1, fine-tuning's batches of 32: rows of few static lengths, a pure function of the step."""
 import functools
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -20,18 +21,29 @@ class Sizes(NamedTuple):
 
 
 def sizes_of(rows, n_ctx, n=4, fixed=()):
-    """Sizes with at most `n` lengths: even quantiles of the rows' own, rounded up to 8, never above n_ctx.
+    """Sizes with at most `n` lengths, multiples of 8 but n_ctx: those that pad the rows least.
 
     rows: list of Encoded. fixed: lengths to take instead, those that the rows need, and n_ctx if they need more.
     """
     own = _longest(rows)
-    quantiles = (np.quantile(own, (i + 1) / n, method='higher') for i in range(n))
-    lengths = sorted({min(-(-int(q) // 8) * 8, n_ctx) for q in quantiles})
+    lengths = _least_padding(np.minimum(-(-own // 8) * 8, n_ctx), n)
     if fixed:
         fixed = sorted({*(length for length in fixed if length < n_ctx), n_ctx})
         lengths = fixed[:1 + next(i for i, length in enumerate(fixed) if length >= max(own))]
     return Sizes(tuple(lengths),
                  max(len(row.sequences) for row in rows), max(len(row.target or ()) for row in rows))
+
+
+def _least_padding(own, n):
+    """The at most n lengths, ascending, to which rows of these, int[rows], are padded with the fewest tokens."""
+    candidates, counts = np.unique(own, return_counts=True)
+    below = [0, *np.cumsum(counts).tolist()]
+    # (tokens, lengths) of the rows that the first i candidates hold, by i, with one length more at each round.
+    best = [(0, ())] + [(math.inf, ())] * len(candidates)
+    for _ in range(n):
+        best = best[:1] + [min((best[i][0] + length * (below[k] - below[i]), (*best[i][1], length)) for i in range(k))
+                           for k, length in enumerate(candidates.tolist(), 1)]
+    return best[-1][1]
 
 
 def steps_per_epoch(rows, size):

@@ -1,5 +1,8 @@
 """Fine-tuning's batches: every row once an epoch, few lengths, the same whatever came before."""
+import itertools
+
 import numpy as np
+import pytest
 
 from gpt1_jax.data import batches
 from gpt1_jax.data.inputs import Encoded
@@ -57,6 +60,18 @@ def test_there_are_at_most_four_lengths_and_the_longest_row_fits():
     sizes = batches.sizes_of(data, 96)
     assert len(sizes.lengths) <= 4 and all(s % 8 == 0 for s in sizes.lengths)
     assert max(len(r.sequences[0]) for r in data) <= sizes.lengths[-1] <= 96
+
+
+@pytest.mark.parametrize('n', [1, 2, 3])
+def test_no_other_lengths_pad_the_rows_less(n):
+    own = np.random.default_rng(n).geometric(0.02, 60)
+    found = batches.sizes_of([Encoded('a', [[1] * length], 0, [1.0], False) for length in own], 512, n).lengths
+
+    def padded(lengths):
+        return sum(min(length for length in lengths if length >= one) for one in own)
+    top = -(-own.max() // 8) * 8
+    others = itertools.combinations(range(8, top, 8), n - 1)
+    assert padded(found) == min(padded((*some, top)) for some in others)
 
 
 def test_padding_puts_mask_and_extract_where_the_tokens_end():
