@@ -3,7 +3,10 @@
 Sequences that begin alike, such as the answers to a question, read their beginning once; the output layer runs where a
 token is scored; and what is alike in length runs together. None of this changes a value.
 """
+import bisect
 import functools
+import itertools
+import math
 import os
 from typing import NamedTuple
 
@@ -16,7 +19,8 @@ from gpt1_jax.backbone import backbone
 from gpt1_jax.errors import UserError
 from gpt1_jax.model import Cache
 
-MOST = 8  # sequences that share a beginning: each has a copy of what the model keeps of it
+MOST = 8   # sequences that share a beginning: each has a copy of what the model keeps of it
+PARTS = 4  # shapes for as many sequences
 
 
 def open_pretrained(path):
@@ -127,19 +131,39 @@ def grouped(sequences, n_ctx):
 
 
 def batches(groups, tokens_per_batch, mesh):
-    """Yield (G, Shape, Groups) of each batch: as many groups of like sizes as have room, padded to the largest of these
-    and to G of them. So few programs are compiled: a rare size joins the next, and G is full or a power of two."""
-    groups, first = sorted(groups), 0
-    while first < len(groups):
-        shape, last = groups[first].shape, first + 1
-        for other, *_ in groups[last:]:
-            both = Shape(*map(max, shape, other))
-            if other.K != shape.K or last - first >= batch_size(tokens_per_batch, both.tokens, mesh):
-                break
-            shape, last = both, last + 1
-        most = shape.tokens << (last - first - 1).bit_length()
-        yield batch_size(min(tokens_per_batch, most), shape.tokens, mesh), shape, groups[first:last]
-        first = last
+    """Yield (G, Shape, Groups) of each batch, to be padded to this Shape and to G groups.
+
+    A program is compiled for each (G, Shape), which takes longer than most of what it could save: groups of as many
+    sequences have PARTS shapes at most, and no more than they fill batches; G is full or a power of two.
+    """
+    for K in sorted({group.shape.K for group in groups}):
+        alike = [group for group in groups if group.shape.K == K]
+        filled = sum(group.shape.tokens for group in alike) // tokens_per_batch
+        for shape, chosen in parts(alike, min(PARTS, max(1, filled))):
+            most = batch_size(tokens_per_batch, shape.tokens, mesh)
+            for first in range(0, len(chosen), most):
+                several = chosen[first:first + most]
+                yield batch_size(min(most, 1 << (len(several) - 1).bit_length()), 1, mesh), shape, several
+
+
+def parts(groups, n):
+    """[(Shape, Groups)]: the groups, all of as many sequences, in at most n parts, those that are padded least."""
+    groups = sorted(groups)
+    shapes = sorted({group.shape for group in groups})
+    below = [0, *(bisect.bisect_right(groups, shape, key=lambda group: group.shape) for shape in shapes)]
+    # (tokens, cuts) of the groups of the first i shapes, by i, with one part more at each round.
+    best = [(0, (0,))] + [(math.inf, ())] * len(shapes)
+    for _ in range(n):
+        longer = best[:1]
+        for k in range(1, len(shapes) + 1):
+            options, widest = [], shapes[k - 1]
+            for i in reversed(range(k)):
+                widest = Shape(*map(max, widest, shapes[i]))
+                options.append((best[i][0] + widest.tokens * (below[k] - below[i]), (*best[i][1], below[k])))
+            longer.append(min(options))
+        best = longer
+    return [(Shape(*map(max, *(group.shape for group in groups[first:last]), groups[first].shape)), groups[first:last])
+            for first, last in itertools.pairwise(best[-1][1])]
 
 
 def by_token(model, params, mesh, ids, stride=None, tokens_per_batch=4096):
