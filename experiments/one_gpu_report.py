@@ -163,9 +163,9 @@ def paper_scale(plan, dollars) -> list[str]:
         ('', 'tokens/s', 'time', 'cost'),
         [[name, f'{rate:,.0f}', duration(PAPER_TOKENS / rate), f'${PAPER_TOKENS / rate / 3600 * price:,.0f}']
          for name, rate, price in rows]), 'Assumptions:', '',
-        f'* 100 epochs of about a billion tokens: {PAPER_TOKENS:,.0f}. A batch of 64 x 512 leaves little work for each of '
-        'many chips: these times hold for batches that are larger by the number of chips, whose effect on the result '
-        'is not known here.',
+        f'* 100 epochs of about a billion tokens: {PAPER_TOKENS:,.0f}. A batch of 64 x 512 leaves little work for each '
+        'of many chips: these times hold for batches that are larger by the number of chips, whose effect on the '
+        'result is not known here.',
         f'* One GPU: {speed:,.0f} tokens/s as measured, ${dollars:g} an hour.',
         f'* Eight: {SCALING:.0%} of that each. Not measured.',
         f'* v5e-256: {V5E["peak"] / 1e12:g} TFLOP/s a chip in bf16 by its data sheet, {V5E["mfu"]:.0%} of it used, '

@@ -69,7 +69,8 @@ def lines(config, outcomes):
         differences.append(difference_cells(
             outcomes, *(f'{condition}@{best[condition]}' for condition in GRID), columns,
             'full − no pretraining, ours, each at its best of the grid'))
-    optimistic = [cells(config, outcomes, condition, columns, f'{paper.NAMES[condition]}, ours', 'best') for condition in ROWS]
+    optimistic = [cells(config, outcomes, condition, columns, f'{paper.NAMES[condition]}, ours', 'best')
+                  for condition in ROWS]
     header = ('', 'Avg', *columns)
     return [
         '# Table 5: ablations', '', 'Ours: split dev, parameters "final" (the last step of the fixed schedule). The '

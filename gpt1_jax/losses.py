@@ -34,8 +34,7 @@ def _cross_entropy_forward(hidden, rows, targets):
     values = _values(logits, rows)
     top = jnp.max(values, axis=-1)
     normaliser = top + jnp.log(jnp.sum(jnp.exp(values - top[:, None]), axis=-1))
-    # A comparison with every column, where a gather would read each logit alone; it joins the sum above.
-    label = jnp.sum(jnp.where(_one_hot(targets, logits), values, 0), axis=-1)
+    label = jnp.take_along_axis(logits, targets[:, None], axis=-1, mode='clip')[:, 0].astype(jnp.float32)
     label = jnp.where((targets >= 0) & (targets < rows.shape[0]), label, jnp.nan)
     return normaliser - label, (hidden, rows, targets, logits, normaliser)
 
@@ -57,6 +56,8 @@ def _padded(rows):
 
 def _values(logits, rows):
     """The logits in float32; minus infinity for rows that padding added."""
+    if logits.shape[1] == rows.shape[0]:
+        return logits.astype(jnp.float32)
     real = jnp.arange(logits.shape[1])[None] < rows.shape[0]
     return jnp.where(real, logits.astype(jnp.float32), -jnp.inf)
 

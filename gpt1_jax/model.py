@@ -14,6 +14,7 @@ from gpt1_jax import dropout, paths
 from gpt1_jax.attention import cached_attention, self_attention
 from gpt1_jax.errors import UserError, shown
 from gpt1_jax.gelu import gelu
+from gpt1_jax.products import dot_general, product
 from gpt1_jax.residual import add_and_norm
 from gpt1_jax.sharding import constrain, gathered
 
@@ -134,7 +135,7 @@ class Attention(nn.Module):
         """x: [B, L, D] -> ([B, L, D], memory). memory: as of Cache, all layers'; positions: int[B, L], of x."""
         c = self.config
         heads = (3, c.n_head, c.n_embd // c.n_head)
-        qkv = nn.DenseGeneral(heads, kernel_init=WEIGHTS, dtype=c.dtype, name='qkv')(x)
+        qkv = nn.DenseGeneral(heads, kernel_init=WEIGHTS, dtype=c.dtype, dot_general=dot_general, name='qkv')(x)
         if memory is None:
             a = self_attention(qkv, rate=c.attn_dropout, key=key, layer=layer, choice=c.kernels)
         else:
@@ -142,7 +143,9 @@ class Attention(nn.Module):
             rows = jnp.arange(len(x))[:, None]
             memory = tuple(old.at[layer, rows, :, positions].set(new) for old, new in zip(memory, (k, v)))
             a = cached_attention(q, *(of_all[layer] for of_all in memory), positions)
-        return nn.DenseGeneral(c.n_embd, axis=(-2, -1), kernel_init=WEIGHTS, dtype=c.dtype, name='out')(a), memory
+        out = nn.DenseGeneral(c.n_embd, axis=(-2, -1), kernel_init=WEIGHTS, dtype=c.dtype, dot_general=dot_general,
+                              name='out')
+        return out(a), memory
 
 
 class MLP(nn.Module):
@@ -152,7 +155,8 @@ class MLP(nn.Module):
     @nn.compact
     def __call__(self, x):
         c = self.config
-        return nn.Dense(c.n_embd, kernel_init=WEIGHTS, dtype=c.dtype, name='proj')(Hidden(c, name='fc')(x))
+        proj = nn.Dense(c.n_embd, kernel_init=WEIGHTS, dtype=c.dtype, dot_general=dot_general, name='proj')
+        return proj(Hidden(c, name='fc')(x))
 
 
 class Hidden(nn.Module):
@@ -164,7 +168,7 @@ class Hidden(nn.Module):
         c = self.config
         kernel = self.param('kernel', WEIGHTS, (c.n_embd, c.n_inner))
         bias = self.param('bias', nn.initializers.zeros, (c.n_inner,))
-        return gelu(x @ kernel.astype(c.dtype), bias)
+        return gelu(product(x, kernel.astype(c.dtype)), bias)
 
 
 class AddAndNorm(nn.Module):

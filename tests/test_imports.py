@@ -88,7 +88,7 @@ def test_no_module_but_an_entry_point_or_cli_knows_an_entry_point():
 
 @pytest.mark.parametrize('name', [
     'training', 'preemption', 'checkpoint', 'provenance', 'resume', 'file_hashes', 'transfer', 'sharding', 'estimate',
-    'optimizer', 'dropout', 'attention', 'attention_maps', 'residual', 'gelu', 'paths', 'losses', 'hashing',
+    'optimizer', 'dropout', 'attention', 'attention_maps', 'residual', 'gelu', 'products', 'paths', 'losses', 'hashing',
     'kernels.devices', 'kernels.flash_attention', 'kernels.residual_norm'])
 def test_a_module_of_arrays_knows_no_model_and_no_data(name):
     found = OURS[f'gpt1_jax.{name}']
@@ -98,7 +98,7 @@ def test_a_module_of_arrays_knows_no_model_and_no_data(name):
 
 @pytest.mark.parametrize('name', [f'gpt1_jax.{name}' for name in ('model', 'heads', 'lstm', 'backbone')])
 def test_a_model_knows_no_config_file_and_no_data(name):
-    allowed = {'dropout', 'attention', 'residual', 'gelu', 'paths', 'errors', 'sharding', 'model'}
+    allowed = {'dropout', 'attention', 'residual', 'gelu', 'products', 'paths', 'errors', 'sharding', 'model'}
     allowed |= {'lstm'} if name == 'gpt1_jax.backbone' else set()
     ours = {found.split('.')[1] for found in under('gpt1_jax', OURS[name]) if '.' in found}
     assert ours <= allowed
