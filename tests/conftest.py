@@ -1,9 +1,17 @@
 """Eight devices on any machine, and no silent broadcasting between arrays of different rank (`slow`: see setup.cfg)."""
+import atexit
 import os
+import shutil
+import tempfile
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 # Most of a test's time is compiling: LLVM need not optimise what runs once. XLA's own passes are those of any run.
 os.environ.setdefault('XLA_FLAGS', '--xla_backend_optimization_level=0')
+# What one test process compiled, the others and the programs that tests start need not.
+if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
+    os.environ['JAX_COMPILATION_CACHE_DIR'] = programs = tempfile.mkdtemp(prefix='gpt1_jax_programs')
+    os.environ['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0'
+    atexit.register(shutil.rmtree, programs, ignore_errors=True)
 
 import jax  # noqa: E402  (after the environment is set)
 
