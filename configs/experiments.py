@@ -46,6 +46,7 @@ def get_config():
 
     config.zero_shot_tasks = ('cola', 'sst2', 'race', 'dpr')  # Figure 2, right
     config.zero_shot = ConfigDict()        # what a task changes of configs/zero_shot.py
+    config.zero_shot_steps = ()            # pretraining updates that are scored; (): all that are saved
 
     config.submission = ConfigDict()       # experiments.glue_submission: the fine-tuned run of each task
     for task in GLUE:

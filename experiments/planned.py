@@ -34,7 +34,8 @@ RULES = {
     'directories': _groups(rules.text()), 'seeds': SEEDS, 'seeds_small': SEEDS,
     'grid_seeds': rules.optional(SEEDS),
     'layers': rules.several(rules.whole(transfer.NOTHING)), 'layer_tasks': rules.several(rules.text()),
-    'zero_shot_tasks': rules.several(rules.text()), 'submission': _groups(rules.optional(rules.text())),
+    'zero_shot_tasks': rules.several(rules.text()), 'zero_shot_steps': rules.several(rules.whole(0)),
+    'submission': _groups(rules.optional(rules.text())),
     'grid': _groups((lambda x: x and rules.several(rules.number())[0](x), 'a tuple of numbers')),
     **{name: (lambda x: all(map(rules.group()[0], x.values())), 'a group of fields for each task that it names')
        for name in ('tasks', 'zero_shot')},
@@ -97,8 +98,8 @@ def plans(config, task: str, condition: str, settings: Mapping | None = None, se
 
 
 def zero_shot_plan(config, task: str, condition: str = 'full', steps: Sequence[int] = ()) -> list[Planned]:
-    """The scoring of every saved update (or `steps`) of the pretrained run, or of the LSTM's: one Planned, or none
-    where config.lstm is not given."""
+    """The scoring of every saved update (or `steps`, or config.zero_shot_steps) of the pretrained run, or of the
+    LSTM's: one Planned, or none where config.lstm is not given."""
     origin = config.lstm if condition == 'lstm' else config.pretrained
     if not origin:
         return []
@@ -110,7 +111,7 @@ def zero_shot_plan(config, task: str, condition: str = 'full', steps: Sequence[i
         raise UserError(f'config.zero_shot.{task} does not fit configs/zero_shot.py: '
                         f'{" ".join(str(error).split())}') from None
     return [Planned(f'{task}-zero_shot-{condition}', task, condition, 0, 'zero_shot', scored, (scored.data.split,),
-                    selections=(), steps=tuple(steps or workdir.load(origin).steps()))]
+                    selections=(), steps=tuple(steps or config.zero_shot_steps or workdir.load(origin).steps()))]
 
 
 def check(config, pretrained: bool = True):

@@ -147,6 +147,7 @@ def test_stages_go_on_where_they_were_and_the_report_says_what_did_not_fit(confi
     line = next(line for line in report.splitlines() if line.startswith('| CoLA | matthews | 45.4'))
     assert '| 1 | 13 | dev | final |' in line
     assert 'n/a (budget): cola-full-1' in report and 'LSTM: n/a (budget)' in report
+    assert 'n/a (budget): cola-zero_shot' not in report  # other updates were saved, too, and are none of the plan's
     assert all(f'| {name}, ours | n/a | n/a (budget) |' in report for name in ('no auxiliary LM', 'LSTM'))
     assert (prepared / 'pretraining.png').stat().st_size > 10_000
 
