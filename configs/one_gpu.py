@@ -34,10 +34,10 @@ def get_config():
     f.log_every = 200
 
     config.small, config.large = SMALL, LARGE        # with config.seeds_small and config.seeds
-    config.seeds, config.seeds_small = (0,), (0, 1, 2)
+    config.seeds, config.seeds_small = (0,), (0, 1, 2)  # a run each
     config.conditions = ('full', 'no_pretraining', 'no_aux')  # of experiments.planned
     config.layers = (-1, 0, 2, 4, 6, 8, 10, 12)      # Figure 2, left
-    config.layer_tasks = ('mnli',)
+    config.layer_tasks = ('mnli',)         # RACE's would take too long
     config.race_passages = 2500            # of RACE's 25,137 for training, a seeded subset: about 8,700 questions
     config.tasks = ConfigDict({'race': {'data': {'eval_rows': 2000}}})
     config.zero_shot = ConfigDict({'race': {'data': {'rows': 1000}}})  # what a task changes of configs/zero_shot.py
@@ -47,6 +47,6 @@ def get_config():
     config.cost = ConfigDict()
     config.cost.step = 0.006               # seconds of an update that has hardly any tokens
     config.cost.run = 6.0                  # seconds of a run beside its updates: fresh weights, a checkpoint
-    config.cost.compile = 30.0             # seconds for a training program
+    config.cost.compile = 15.0             # seconds for a training program; pretraining's tells how long it takes
     config.dollars_an_hour = 3.5           # of one such GPU
     return config

@@ -78,8 +78,8 @@ class Costs:
     """Estimated seconds of runs.
 
     counts: {task: {'finetune' | 'zero_shot': what experiments.one_gpu_sets counted}}. speed: trained tokens a second.
-    rates: config.cost. done: a JSON-lines file of {'run', 'estimated', 'seconds'}; estimates of runs to come are
-    multiplied by what these took beyond theirs.
+    rates: {'step', 'run', 'compile': seconds}, see config.cost. done: a JSON-lines file of {'run', 'estimated',
+    'seconds'}; estimates of runs to come are multiplied by what these took beyond theirs.
     """
 
     def __init__(self, counts, speed, rates, done):
@@ -94,14 +94,20 @@ class Costs:
         return found['tokens'] + found['eval_tokens'] // 3
 
     def seconds(self, planned) -> float:
-        """What a run will take by the rates alone; a program that an earlier call counted is not counted again."""
-        found = self.counts[planned.task][planned.kind]
-        needed = {(*found['program'], planned.condition == 'lstm', length) for length in found['lengths']}
-        new, self._compiled = needed - self._compiled, self._compiled | needed
+        """What a run will take by the rates alone; programs of a run that was `taken` need not be compiled again."""
+        found, new = self.counts[planned.task][planned.kind], self._programs(planned) - self._compiled
         share = 1 / 3 if planned.kind == 'zero_shot' else 4 / 3  # of a training program; evaluation has its own
         starts = len(planned.steps) / 3 or 1  # scoring a checkpoint reads its weights alone
-        return (self.rates.step * found.get('steps', 0) + self.tokens(planned) / self.speed + self.rates.run * starts
-                + share * self.rates.compile * len(new))
+        return (self.rates['step'] * found.get('steps', 0) + self.tokens(planned) / self.speed
+                + self.rates['run'] * starts + share * self.rates['compile'] * len(new))
+
+    def taken(self, planned):
+        """The run is done: its programs are there."""
+        self._compiled |= self._programs(planned)
+
+    def _programs(self, planned):
+        found = self.counts[planned.task][planned.kind]
+        return {(*found['program'], planned.condition == 'lstm', length) for length in found['lengths']}
 
     def factor(self) -> float:
         """Seconds that finished runs took for each one estimated: 1 until some are done."""

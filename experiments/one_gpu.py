@@ -152,7 +152,9 @@ def plan_lines(config, plan, out) -> list[str]:
                 continue
             seconds = costs.seconds(one)
             fits = at + seconds <= total
-            at += seconds if fits else 0
+            if fits:
+                at += seconds
+                costs.taken(one)
             left_out += not fits
             rows.append([f'{stage}: {one.name}', str(number), f'{costs.tokens(one):,}', f'{seconds:,.0f}',
                          f'{at / 60:.1f}' if fits else 'n/a (budget)'])
@@ -194,7 +196,8 @@ def _counted(costs, one):
 
 
 def _costs(config, plan, out):
-    return budget.Costs(one_gpu_sets.read(out), plan['tokens_per_s'], config.cost, out / 'costs.jsonl')
+    rates = config.cost.to_dict() | {'compile': plan['first_seconds']}
+    return budget.Costs(one_gpu_sets.read(out), plan['tokens_per_s'], rates, out / 'costs.jsonl')
 
 
 def run_list(config, stage, clock, out):
@@ -213,6 +216,7 @@ def run_list(config, stage, clock, out):
         estimated = costs.seconds(one)
         if clock.left < estimated * costs.factor():
             return False
+        costs.taken(one)
         began[one.name] = estimated, clock.used
         return True
     runs.execute(lists(config, plan['saved'])[stage], runs.results_path(config), out=config.out, fits=fits)

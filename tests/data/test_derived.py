@@ -193,6 +193,7 @@ def test_a_separator_inside_a_text_splits_no_line(tmp_path):
     assert derived.CLOZE.read(str(tmp_path), 'dev') == [example]
 
 
+@pytest.mark.slow
 def test_embedded_corpus_gives_a_thousand_items_of_each(real):
     assert {name: len(by_split['test']) for name, by_split in real[1].items()} == {
         'cloze': 1000, 'source': 1000, 'acceptability': 1000}
