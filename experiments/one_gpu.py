@@ -13,7 +13,6 @@ smaller. --tokens_per_s=500000 --stage=plan prints the plan for an assumed speed
 """
 import json
 import pathlib
-import shutil
 import statistics
 
 from absl import flags
@@ -120,12 +119,6 @@ def run_pretrain(config, clock, out):
         storage.write(out / PLAN, (json.dumps(plan, indent=1) + '\n').encode())
     print('\n'.join(plan_lines(config, plan, out)), flush=True)
     pretrain.run(pretraining(config, plan, out), out / 'pretrain')
-    _know(out, 'pretrain')
-
-
-def _know(out, run):
-    """Beside the run's tokenizer, too: the ids of the texts that fine-tuning and scoring read."""
-    shutil.copyfile(out / 'tokens' / 'tokenizer' / 'known.npz', out / run / 'tokenizer' / 'known.npz')
 
 
 def _plan(out):
@@ -185,8 +178,8 @@ def _placed(config, out, minutes):
     config.minutes = minutes or config.minutes
     rules.validate(config, RULES)
     config.out, config.data, config.pretrained = str(out), str(out / 'data'), str(out / 'pretrain')
-    lstm = out / 'pretrain_lstm'
-    if (lstm / 'tokenizer' / 'known.npz').exists():  # it is finished
+    lstm, plan = out / 'pretrain_lstm', _plan(out)
+    if (lstm / 'config.json').exists() and plan and plan['steps'] in workdir.load(lstm).steps():  # it is finished
         config.lstm = str(lstm)
     return config
 
@@ -201,7 +194,7 @@ def _costs(config, plan, out):
 
 
 def run_list(config, stage, clock, out):
-    """The runs of a stage, as far as they fit."""
+    """The runs of a stage, as far as they fit; returns the names of those that failed."""
     plan = _finished(config, out)
     costs, began = _costs(config, plan, out), {}
 
@@ -219,8 +212,9 @@ def run_list(config, stage, clock, out):
         costs.taken(one)
         began[one.name] = estimated, clock.used
         return True
-    runs.execute(lists(config, plan['saved'])[stage], runs.results_path(config), out=config.out, fits=fits)
+    outcomes = runs.execute(lists(config, plan['saved'])[stage], runs.results_path(config), out=config.out, fits=fits)
     note()
+    return [one.planned.name for one in outcomes if one.status == 'failed']
 
 
 def _finished(config, out):
@@ -250,9 +244,8 @@ def run_lstm(config, clock, out):
         print(f'the LSTM: n/a (budget): {duration(seconds)}, {duration(max(0, clock.left))} left', flush=True)
         return
     pretrain.run(settings, out / 'pretrain_lstm')
-    _know(out, 'pretrain_lstm')
     config.lstm = str(out / 'pretrain_lstm')
-    run_list(config, 'lstm', clock, out)
+    return run_list(config, 'lstm', clock, out)
 
 
 def run(config, out, stage=None, books=None, data=None, minutes=None, stage_minutes=None):
@@ -265,25 +258,28 @@ def run(config, out, stage=None, books=None, data=None, minutes=None, stage_minu
             raise UserError(f'{out}: nothing is prepared there: --stage=prepare comes first')
         run_prepare(config, books, data, out)
     clock = budget.Clock(out / 'clock.json', 60 * config.minutes, stage_minutes and 60 * stage_minutes)
+    failed = []
     for name in STAGES[1:-1] if stage is None else (stage,):
         if name not in ('prepare', 'report'):
-            _timed(config, name, clock, out)
+            failed += _timed(config, name, clock, out) or []
     if stage in (None, 'report'):
         from experiments import one_gpu_report  # draws: needs matplotlib
         one_gpu_report.write(config, _finished(config, out), clock.used, out)
+    if failed:
+        raise UserError(f'{len(failed)} runs failed: {", ".join(failed)}')
 
 
 def _timed(config, stage, clock, out):
-    """A stage under the clock. Past the total the runs that are left are n/a, which the report says; it is no error."""
+    """A stage under the clock; returns the names of runs that failed.
+
+    Past the total the runs that are left are n/a, which the report says; it is no error.
+    """
     print(f'\n=== {stage} ({duration(clock.used)} of {duration(clock.total)})', flush=True)
     try:
         with budget.stoppable(), clock:
             if stage == 'pretrain':
-                run_pretrain(config, clock, out)
-            elif stage == 'lstm':
-                run_lstm(config, clock, out)
-            else:
-                run_list(config, stage, clock, out)
+                return run_pretrain(config, clock, out)
+            return run_lstm(config, clock, out) if stage == 'lstm' else run_list(config, stage, clock, out)
     except Interrupted:
         if clock.left > 0 or stage == 'pretrain':
             raise

@@ -21,13 +21,19 @@ FILE = 'known.npz'
 @dataclasses.dataclass(frozen=True, eq=False)
 class Known:
     """hashes: uint64[n], ascending, of n texts. ids: uint16[all of their ids], text i's from starts[i] to starts[i+1].
-    pieces: uint8, what each id stands for in UTF-8 (Tokenizer.decode), piece i from ends[i-1] to ends[i].
+    pieces: uint8, what each id stands for in UTF-8 (Tokenizer.decode), piece i from ends[i-1] to ends[i]. file: all of
+    this as it is kept, for the tokenizer's copies in other directories.
     """
     hashes: np.ndarray
     starts: np.ndarray
     ids: np.ndarray
     pieces: np.ndarray
     ends: np.ndarray
+    file: bytes
+
+    def save(self, directory):
+        """Write DIRECTORY/known.npz."""
+        storage.write(storage.path(directory) / FILE, self.file)
 
     def get(self, text: str) -> list[int] | None:
         """The ids of a text, or None."""
@@ -85,10 +91,11 @@ def load(directory, fingerprint: str) -> Known | None:
     if not path.exists():
         return None
     try:
-        with np.load(io.BytesIO(storage.read(path)), allow_pickle=False) as held:
+        file = storage.read(path)
+        with np.load(io.BytesIO(file), allow_pickle=False) as held:
             found = {name: held[name] for name in held.files}
         made_with = str(found.pop('tokenizer'))
-        known = Known(**found)
+        known = Known(**found, file=file)
         if (len(known.starts) != len(known.hashes) + 1 or known.starts[-1] != len(known.ids)
                 or known.ends[-1] != len(known.pieces)):
             raise ValueError('its arrays do not fit each other')

@@ -192,7 +192,7 @@ class Tokenizer:
         return self.texts[token].endswith((b' ', b'\n'))
 
     def save(self, directory: str | os.PathLike) -> None:
-        """Writes tokenizer.model and, last, tokenizer.json. Each appears complete or not at all."""
+        """Writes tokenizer.model, what is known, and, last, tokenizer.json. Each appears complete or not at all."""
         directory = storage.path(directory)
         settings = {'format': FORMAT, 'vocab_size': self.vocab_size, 'newline_id': self.newline_id,
                     'unk_id': self.unk_id, 'fingerprint': self.fingerprint}
@@ -200,6 +200,8 @@ class Tokenizer:
         with about(directory):
             storage.mkdir(directory)
             storage.write(directory / MODEL_FILE, self.model)
+            if self.known is not None:
+                self.known.save(directory)
             storage.write(directory / SETTINGS_FILE, settings)
 
     @classmethod

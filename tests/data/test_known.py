@@ -75,3 +75,9 @@ def test_two_texts_of_one_hash_are_an_error(own, tmp_path, monkeypatch):
         recorder.encode(text)
     with pytest.raises(UserError, match='same hash'):
         recorder.save(tmp_path)
+
+
+def test_a_copy_of_the_tokenizer_knows_them_too(kept, tmp_path_factory):
+    copy = tmp_path_factory.mktemp('copy')
+    Tokenizer.load(kept).save(copy)
+    assert (copy / known.FILE).read_bytes() == (kept / known.FILE).read_bytes()
