@@ -13,16 +13,13 @@ smaller. --tokens_per_s=500000 --stage=plan prints the plan for an assumed speed
 """
 import json
 import pathlib
-import statistics
 
 from absl import flags
 from ml_collections import config_flags
 
-from experiments import budget, one_gpu_sets, planned, small_cpu
+from experiments import budget, one_gpu_plan, one_gpu_sets, planned, small_cpu
 from experiments import run as runs
-from experiments.report import table
 from gpt1_jax import cli, distributed, prepare, pretrain, results, rules, storage, workdir
-from gpt1_jax.data import tokens
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.progress import duration
 
@@ -33,26 +30,6 @@ RULES = {
     'conditions': rules.several(rules.text()), 'race_passages': rules.whole(1), 'cost.step': rules.positive(),
     'cost.run': rules.positive(), 'cost.compile': rules.positive(), 'dollars_an_hour': rules.positive()}
 STAGES = ('prepare', 'pretrain', 'zero_shot', 'small', 'large', 'layers', 'race', 'lstm', 'report')
-PLAN = 'plan.json'
-
-
-def lists(config, saved) -> dict:
-    """{stage: its runs, in the order of priority}. saved: the pretraining updates that are scored zero-shot."""
-    found = {
-        'zero_shot': [one for task in config.zero_shot_tasks for one in runs.zero_shot_plan(config, task, steps=saved)],
-        'small': [one for seed in config.seeds_small for task in config.small for condition in config.conditions
-                  for one in runs.plans(config, task, condition, seeds=(seed,))],
-        'large': [one for task in config.large for condition in config.conditions
-                  for one in runs.plans(config, task, condition)],
-        'layers': [one for task in config.layer_tasks for n in config.layers
-                   if 0 <= n < config.pretrain.model.n_layer
-                   for one in runs.plans(config, task, f'layers_{n}', {'n_transfer': n})],
-        'race': [one for condition in ('full', 'no_pretraining') for one in runs.plans(config, 'race', condition)]}
-    if config.lstm:
-        found['lstm'] = [one for task in config.zero_shot_tasks
-                         for one in runs.zero_shot_plan(config, task, 'lstm', steps=saved)]
-        found['lstm'] += [one for task in (*config.small, *config.large) for one in runs.plans(config, task, 'lstm')]
-    return found
 
 
 def run_prepare(config, books, data, out):
@@ -68,135 +45,41 @@ def run_prepare(config, books, data, out):
     there = config.copy_and_resolve_references()
     there.data = str(data)
     planned.check(there, pretrained=False)
-    one_gpu_sets.copy(there, _all(lists(there, (1,))), out / 'data')
-    one_gpu_sets.count(config, _all(lists(config, (1,))), out)
+    one_gpu_sets.copy(there, _all(one_gpu_plan.lists(there, (1,))), out / 'data')
+    one_gpu_sets.count(config, _all(one_gpu_plan.lists(config, (1,))), out)
 
 
 def _all(found):
     return [one for several in found.values() for one in several]
 
 
-def measure(config, out):
-    """{'tokens_per_s', 'step_seconds', 'first_seconds', 'flops_per_token', 'device', 'mfu'} of the pretraining step."""
-    from experiments.benchmarks import train_step
-    vocab_size = tokens.read_manifest(out / 'tokens')['vocab_size']
-    row = train_step.measure(config, vocab_size, warmup=3, windows=3, steps=10)
-    return {'tokens_per_s': row['tokens_per_s'], 'step_seconds': statistics.median(row['step_seconds']),
-            **{name: row[name] for name in ('first_seconds', 'flops_per_token', 'device', 'mfu')}}
-
-
-def make_plan(config, measured, seconds) -> dict:
-    """What is fixed once: {'minutes', 'steps', 'saved', 'tokens', **measured}. seconds: left for pretraining.
-
-    UserError where they are not enough for the checkpoints that are scored.
-    """
-    steps = int(seconds * (1 - config.spare) / measured['step_seconds'])
-    if steps < 2 * config.saved:
-        raise UserError(f'{seconds:.0f} s of pretraining at {measured["tokens_per_s"]:,.0f} tokens/s are {steps} '
-                        f'updates, at least {2 * config.saved} are needed: give more --minutes')
-    ratio = (steps / max(1, steps // 512)) ** (1 / (config.saved - 1)) if config.saved > 1 else 1
-    saved = sorted({round(steps / ratio ** i) for i in range(config.saved)})
-    return {'minutes': config.minutes, 'steps': steps, 'saved': saved,
-            'tokens': steps * config.pretrain.batch.size * config.pretrain.model.n_ctx, **measured}
-
-
-def pretraining(config, plan, out, lstm=False):
-    """The ConfigDict of the Transformer's pretraining, or of the LSTM's on the same tokens."""
-    p = (small_cpu.lstm_config(config, out / 'tokens') if lstm else config.pretrain.copy_and_resolve_references())
-    p.data.corpus, p.data.tokens = '', str(out / 'tokens')
-    p.train.steps, p.optimizer.warmup_steps = plan['steps'], round(config.warmup * plan['steps'])
-    p.checkpoint.keep_steps = tuple(plan['saved'])
-    p.checkpoint.every = p.eval.every = max(1, plan['steps'] // 10)
-    return p
-
-
 def run_pretrain(config, clock, out):
     """Measure and plan, once; then train to the end of the plan."""
-    plan = _plan(out)
+    plan = one_gpu_plan.read(out)
     if plan is None:
-        measured = measure(config.pretrain, out)
-        plan = make_plan(config, measured, config.share * clock.total - clock.used)
-        storage.write(out / PLAN, (json.dumps(plan, indent=1) + '\n').encode())
-    print('\n'.join(plan_lines(config, plan, out)), flush=True)
-    pretrain.run(pretraining(config, plan, out), out / 'pretrain')
-
-
-def _plan(out):
-    file = out / PLAN
-    if not file.exists():
-        if (out / 'pretrain' / 'config.json').exists():
-            raise UserError(f'{file}: is missing, but {out / "pretrain"} was begun with it')
-        return None
-    try:
-        return json.loads(file.read_text())
-    except ValueError as error:
-        raise UserError(f'{file}: not JSON ({error})') from None
-
-
-def plan_lines(config, plan, out) -> list[str]:
-    """The budget: a line a run with its tokens, seconds and minutes so far, in the order in which time is spent."""
-    costs, total = _costs(config, plan, out), 60 * config.minutes
-    at = plan['first_seconds'] + plan['steps'] * plan['step_seconds'] / (1 - config.spare)
-    rows, left_out = [['pretraining', '1', f'{plan["tokens"]:,}', f'{at:,.0f}', f'{at / 60:.1f}']], 0
-    for number, (stage, several) in enumerate(lists(config, plan['saved']).items(), 2):
-        for one in several:
-            if not _counted(costs, one):
-                rows.append([f'{stage}: {one.name}', str(number), 'n/a (no data)', '', ''])
-                continue
-            seconds = costs.seconds(one)
-            fits = at + seconds <= total
-            if fits:
-                at += seconds
-                costs.taken(one)
-            left_out += not fits
-            rows.append([f'{stage}: {one.name}', str(number), f'{costs.tokens(one):,}', f'{seconds:,.0f}',
-                         f'{at / 60:.1f}' if fits else 'n/a (budget)'])
-    seconds = plan['tokens'] / (plan['tokens_per_s'] * config.lstm_speed)
-    rows.append(['lstm: pretraining, tokens matched', '7', f'{plan["tokens"]:,}', f'{seconds:,.0f}',
-                 f'{(at + seconds) / 60:.1f}' if at + seconds <= total else 'n/a (budget)'])
-    about = (f'{plan["tokens_per_s"]:,.0f} tokens/s: {plan["steps"]:,} updates, {plan["tokens"]:,} tokens of '
-             f'pretraining; {config.minutes:g} minutes in all; {left_out} runs do not fit')
-    return [about, *table(('run', 'priority', 'tokens', 'seconds', 'minutes, added up'), rows)]
-
-
-def assumed(config, out, tokens_per_s, minutes=None) -> list[str]:
-    """`plan_lines` for a speed that nobody measured; nothing is kept."""
-    if not tokens_per_s or one_gpu_sets.read(out) is None:
-        raise UserError('--stage=plan wants --tokens_per_s=N' if not tokens_per_s else
-                        f'{out}: nothing is prepared there: --stage=prepare comes first')
-    config = _placed(config, out, minutes)
-    p = config.pretrain
-    plan = make_plan(config, {
-        'tokens_per_s': tokens_per_s, 'step_seconds': p.batch.size * p.model.n_ctx / tokens_per_s,
-        'first_seconds': config.cost.compile}, config.share * 60 * config.minutes - config.cost.compile)
-    return ['assumed: ' + (lines := plan_lines(config, plan, out))[0], *lines[1:]]
+        measured = one_gpu_plan.measure(config.pretrain, out)
+        plan = one_gpu_plan.make(config, measured, config.share * clock.total - clock.used)
+        one_gpu_plan.write(out, plan)
+    print('\n'.join(one_gpu_plan.lines(config, plan, out)), flush=True)
+    pretrain.run(one_gpu_plan.pretraining(config, plan, out), out / 'pretrain')
 
 
 def _placed(config, out, minutes):
     """The config with the places of a job in OUT, and its minutes."""
     config = config.copy_and_resolve_references()
-    config.minutes = minutes or config.minutes
+    config.minutes = config.minutes if minutes is None else minutes
     rules.validate(config, RULES)
     config.out, config.data, config.pretrained = str(out), str(out / 'data'), str(out / 'pretrain')
-    lstm, plan = out / 'pretrain_lstm', _plan(out)
+    lstm, plan = out / 'pretrain_lstm', one_gpu_plan.read(out)
     if (lstm / 'config.json').exists() and plan and plan['steps'] in workdir.load(lstm).steps():  # it is finished
         config.lstm = str(lstm)
     return config
 
 
-def _counted(costs, one):
-    return one.kind in costs.counts.get(one.task, {})
-
-
-def _costs(config, plan, out):
-    rates = config.cost.to_dict() | {'compile': plan['first_seconds']}
-    return budget.Costs(one_gpu_sets.read(out), plan['tokens_per_s'], rates, out / 'costs.jsonl')
-
-
 def run_list(config, stage, clock, out):
     """The runs of a stage, as far as they fit; returns the names of those that failed."""
     plan = _finished(config, out)
-    costs, began = _costs(config, plan, out), {}
+    costs, began = one_gpu_plan.costs_of(config, plan, out), {}
 
     def note():
         for name, (estimated, at) in list(began.items()):
@@ -212,16 +95,17 @@ def run_list(config, stage, clock, out):
         costs.taken(one)
         began[one.name] = estimated, clock.used
         return True
-    outcomes = runs.execute(lists(config, plan['saved'])[stage], runs.results_path(config), out=config.out, fits=fits)
+    outcomes = runs.execute(one_gpu_plan.lists(config, plan['saved'])[stage], runs.results_path(config), out=config.out,
+                            fits=fits)
     note()
     return [one.planned.name for one in outcomes if one.status == 'failed']
 
 
 def _finished(config, out):
     """The plan. UserError where pretraining has not come to its end."""
-    plan = _plan(out)
+    plan = one_gpu_plan.read(out)
     if plan is None:
-        raise UserError(f'{out / PLAN}: is missing: --stage=pretrain comes first')
+        raise UserError(f'{out / one_gpu_plan.FILE}: is missing: --stage=pretrain comes first')
     found = workdir.load(out / 'pretrain').steps()
     if plan['steps'] not in found:
         raise UserError(f'{out / "pretrain"}: pretraining is at step {found[-1] if found else 0:,} of '
@@ -232,13 +116,13 @@ def _finished(config, out):
 def run_lstm(config, clock, out):
     """An LSTM on as many tokens; measured first, and left out if it does not fit."""
     plan, file = _finished(config, out), out / 'plan_lstm.json'
-    settings = pretraining(config, plan, out, lstm=True)
+    settings = one_gpu_plan.pretraining(config, plan, out, lstm=True)
     if not file.exists():
         if clock.left < plan['tokens'] / (plan['tokens_per_s'] * config.lstm_speed) * 0.5:
             print('the LSTM: n/a (budget)', flush=True)  # not even at twice the speed that is taken for granted
             return
-        storage.write(file, json.dumps(measure(settings, out)).encode())
-    seconds = plan['steps'] * json.loads(file.read_text())['step_seconds']
+        storage.write(file, (json.dumps(one_gpu_plan.measure(settings, out)) + '\n').encode())
+    seconds = plan['steps'] * one_gpu_sets.read_json(file, ('step_seconds',))['step_seconds']
     begun = (out / 'pretrain_lstm' / 'config.json').exists()
     if not begun and clock.left < seconds / (1 - config.spare):
         print(f'the LSTM: n/a (budget): {duration(seconds)}, {duration(max(0, clock.left))} left', flush=True)
@@ -253,9 +137,9 @@ def run(config, out, stage=None, books=None, data=None, minutes=None, stage_minu
     out = pathlib.Path(out)
     out.mkdir(parents=True, exist_ok=True)
     config = _placed(config, out, minutes)
-    if one_gpu_sets.read(out) is None or stage == 'prepare':
-        if stage not in (None, 'prepare'):
-            raise UserError(f'{out}: nothing is prepared there: --stage=prepare comes first')
+    if stage not in (None, 'prepare'):
+        _prepared(out)
+    elif stage == 'prepare' or one_gpu_sets.read(out) is None:
         run_prepare(config, books, data, out)
     clock = budget.Clock(out / 'clock.json', 60 * config.minutes, stage_minutes and 60 * stage_minutes)
     failed = []
@@ -267,6 +151,20 @@ def run(config, out, stage=None, books=None, data=None, minutes=None, stage_minu
         one_gpu_report.write(config, _finished(config, out), clock.used, out)
     if failed:
         raise UserError(f'{len(failed)} runs failed: {", ".join(failed)}')
+
+
+def show_plan(config, out, tokens_per_s, minutes=None):
+    """Print the plan for an assumed speed; nothing is kept."""
+    if not tokens_per_s:
+        raise UserError('--stage=plan wants --tokens_per_s=N')
+    _prepared(out)
+    config = _placed(config, out, minutes)
+    print('assumed:', '\n'.join(one_gpu_plan.lines(config, one_gpu_plan.assumed(config, tokens_per_s), out)))
+
+
+def _prepared(out):
+    if one_gpu_sets.read(out) is None:
+        raise UserError(f'{out}: nothing is prepared there: --stage=prepare comes first')
 
 
 def _timed(config, stage, clock, out):
@@ -302,7 +200,7 @@ def main():
     f = flags.FLAGS
     distributed.start(f.coordinator, f.processes, f.process, f.deterministic)
     if f.stage == 'plan':
-        print('\n'.join(assumed(f.config, pathlib.Path(f.out), f.tokens_per_s, f.minutes)))
+        show_plan(f.config, pathlib.Path(f.out), f.tokens_per_s, f.minutes)
         return
     run(f.config, f.out, f.stage, f.books, f.data, f.minutes, f.stage_minutes)
 

@@ -11,10 +11,11 @@ import shutil
 
 from experiments import run as runs
 from experiments.planned import Planned
-from gpt1_jax import heuristics, results, scoring, storage
+from gpt1_jax import heuristics, results, scoring, sharding, storage
 from gpt1_jax.data import batches, known, rows, tasks
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.data.tokens import permutation
+from gpt1_jax.errors import UserError
 
 FILE = 'sets.json'
 
@@ -65,7 +66,19 @@ def count(config, wanted: list[Planned], out) -> dict:
 def read(out) -> dict | None:
     """What `count` found, or None."""
     file = pathlib.Path(out) / FILE
-    return json.loads(file.read_text(encoding='utf-8')) if file.exists() else None
+    return read_json(file) if file.exists() else None
+
+
+def read_json(file, fields=()) -> dict:
+    """A JSON object with these fields. UserError naming the file where it is none."""
+    try:
+        found = json.loads(file.read_bytes())
+        missing = set(fields) - found.keys()
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise UserError(f'{file}: no JSON object ({error})') from None
+    if missing:
+        raise UserError(f'{file}: {min(missing)} is missing')
+    return found
 
 
 def splits(planned: Planned) -> tuple[str, ...]:
@@ -99,6 +112,8 @@ def _zero_shot(planned, tokenizer, n_ctx):
     found = [row for split in splits(planned) for row in heuristics.encode_all(
         heuristic, rows.choose(tasks.get(planned.task).read(config.data.dir, split), config.data.rows), tokenizer,
         n_ctx, f'{planned.task} {split}')]
-    padded = [scoring.padded(len(ids) - 1, n_ctx) for row in found for ids, _ in row.sequences]
-    return {'rows': len(found), 'tokens': sum(padded), 'lengths': sorted(set(padded)), 'program': ['score', 0, 1]}
-
+    sequences = [(ids[-n_ctx:], n) for row in found for ids, n in row.sequences]
+    read = [(G, *shape) for G, shape, _ in scoring.batches(scoring.grouped(sequences, n_ctx),
+                                                               config.tokens_per_batch, sharding.make_mesh())]
+    return {'rows': len(found), 'tokens': sum(G * (P + K * S) for G, K, P, S, _ in read),
+            'lengths': sorted({' x '.join(map(str, one)) for one in read}), 'program': ['score', 0, 1]}

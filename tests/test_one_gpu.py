@@ -1,6 +1,9 @@
 """One GPU in half an hour, in small: tiny models, CoLA alone, stages that are stopped and go on."""
 import json
+import os
 import pathlib
+import shutil
+import signal
 import subprocess
 import sys
 
@@ -8,8 +11,8 @@ import pytest
 from tiny import ROOT, cola, corpus, override
 
 from configs import one_gpu as one_gpu_config
-from experiments import budget, one_gpu, one_gpu_report, one_gpu_sets, tables
-from gpt1_jax import results
+from experiments import budget, one_gpu, one_gpu_plan, one_gpu_report, one_gpu_sets, tables
+from gpt1_jax import results, training
 from gpt1_jax.data import tasks
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import Interrupted, UserError
@@ -51,7 +54,7 @@ def test_the_defaults_are_the_papers_model_in_half_an_hour():
 def test_time_is_spent_in_the_order_of_priority():
     config = one_gpu_config.get_config()
     config.pretrained, config.data = 'gpt', 'data'
-    found = one_gpu.lists(config, (100, 200))
+    found = one_gpu_plan.lists(config, (100, 200))
     assert list(found) == ['zero_shot', 'small', 'large', 'layers', 'race']
     assert [one.name for one in found['small'][:4]] == [
         'cola-full-0', 'cola-no_pretraining-0', 'cola-no_aux-0', 'mrpc-full-0']
@@ -59,19 +62,19 @@ def test_time_is_spent_in_the_order_of_priority():
     assert [one.config.n_transfer for one in found['layers']] == [0, 2, 4, 6, 8, 10]
     assert {one.steps for one in found['zero_shot']} == {(100, 200)}
     config.lstm = 'lstm'
-    assert list(one_gpu.lists(config, (100,)))[-1] == 'lstm'
+    assert list(one_gpu_plan.lists(config, (100,)))[-1] == 'lstm'
 
 
 def test_a_plan_fills_its_seconds_and_saves_a_dozen_updates_up_to_the_last():
     config = one_gpu_config.get_config()
-    plan = one_gpu.make_plan(config, MEASURED, 600)
+    plan = one_gpu_plan.make(config, MEASURED, 600)
     assert plan['steps'] == int(600 * 0.9 / 0.065536) == 8239 and plan['tokens'] == 8239 * 64 * 512
     assert len(plan['saved']) == 12 and plan['saved'][-1] == 8239 and plan['saved'][0] == 16
-    settings = one_gpu.pretraining(config, plan, pathlib.Path('out'))
+    settings = one_gpu_plan.pretraining(config, plan, pathlib.Path('out'))
     assert (settings.train.steps, settings.optimizer.warmup_steps) == (8239, 330)
     assert settings.checkpoint.keep_steps == tuple(plan['saved'])
     with pytest.raises(UserError, match='give more --minutes'):
-        one_gpu.make_plan(config, MEASURED, 1)
+        one_gpu_plan.make(config, MEASURED, 1)
 
 
 def test_the_gpu_s_machine_needs_no_spacy_tfds_or_tensorflow():
@@ -92,14 +95,15 @@ def test_what_is_prepared_is_all_that_is_read(config, prepared):
     assert counts['zero_shot']['rows'] == 53
 
 
-def test_the_plan_for_an_assumed_speed_says_what_does_not_fit(config, prepared):
-    lines = one_gpu.assumed(config, prepared, 1000, minutes=1)
+def test_the_plan_for_an_assumed_speed_says_what_does_not_fit(config, prepared, capsys):
+    one_gpu.show_plan(config, prepared, 1000, minutes=1)
+    lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith('assumed: 1,000 tokens/s')
     assert any(line.startswith('| lstm') and 'n/a (budget)' in line for line in lines)
     assert any(line.startswith('| small: cola-full-0') and 'n/a' not in line for line in lines)
     assert not (prepared / 'plan.json').exists()
     with pytest.raises(UserError, match='wants --tokens_per_s'):
-        one_gpu.assumed(config, prepared, None)
+        one_gpu.show_plan(config, prepared, None)
 
 
 @pytest.mark.parametrize('stage, message', [('pretrain', 'prepare comes first'), ('prepare', 'give --books')])
@@ -108,23 +112,33 @@ def test_a_stage_out_of_order_is_one_line(config, tmp_path, stage, message):
         one_gpu.run(config, tmp_path, stage)
 
 
+@pytest.mark.parametrize('file, content, message', [
+    ('plan.json', '{', r'plan\.json: no JSON object'), ('plan.json', '{"steps": 3}', r'plan\.json: \w+ is missing'),
+    ('sets.json', '[1]', r'sets\.json: no JSON object'), ('clock.json', '[]', r'clock\.json: damaged')])
+def test_a_damaged_file_of_the_job_is_named(config, prepared, tmp_path, file, content, message):
+    shutil.copy(prepared / 'sets.json', tmp_path)
+    (tmp_path / file).write_text(content)
+    with pytest.raises(UserError, match=message):
+        one_gpu.run(config, tmp_path, 'pretrain')
+
+
 def test_stages_go_on_where_they_were_and_the_report_says_what_did_not_fit(config, prepared, monkeypatch, capsys):
     """Pretraining is stopped half-way and goes on by its plan, without another measurement; then two runs fit."""
-    monkeypatch.setattr(one_gpu, 'measure', lambda config, out: MEASURED | {'step_seconds': 1.5})
+    monkeypatch.setattr(one_gpu_plan, 'measure', lambda config, out: MEASURED | {'step_seconds': 1.5})
     with pytest.raises(UserError, match='pretrain comes first'):
         one_gpu.run(config, prepared, 'small')
-    fit = one_gpu.pretrain.training.fit
+    fit = training.fit
 
     def stopped(*args, show, **kwargs):
         def at(step, total):
             if step == 5:
-                one_gpu.budget.os.kill(one_gpu.budget.os.getpid(), one_gpu.budget.signal.SIGTERM)
+                os.kill(os.getpid(), signal.SIGTERM)
         return fit(*args, show=at, **kwargs)
-    monkeypatch.setattr(one_gpu.pretrain.training, 'fit', stopped)
+    monkeypatch.setattr(training, 'fit', stopped)
     with pytest.raises(Interrupted, match='step 6 of'):
         one_gpu.run(config, prepared, 'pretrain', minutes=1)
-    monkeypatch.setattr(one_gpu.pretrain.training, 'fit', fit)
-    monkeypatch.setattr(one_gpu, 'measure', None)
+    monkeypatch.setattr(training, 'fit', fit)
+    monkeypatch.setattr(one_gpu_plan, 'measure', None)
     with pytest.raises(UserError, match=r'pretraining is at step 6 of 12: --stage=pretrain goes on'):
         one_gpu.run(config, prepared, 'small', minutes=1)
     one_gpu.run(config, prepared, 'pretrain', minutes=60)

@@ -26,10 +26,11 @@ def sizes_of(rows, n_ctx, n=4, fixed=()):
     rows: list of Encoded. fixed: lengths to take instead, those that the rows need, and n_ctx if they need more.
     """
     own = _longest(rows)
-    lengths = _least_padding(np.minimum(-(-own // 8) * 8, n_ctx), n)
     if fixed:
         fixed = sorted({*(length for length in fixed if length < n_ctx), n_ctx})
         lengths = fixed[:1 + next(i for i, length in enumerate(fixed) if length >= max(own))]
+    else:
+        lengths = _least_padding(np.minimum(-(-own // 8) * 8, n_ctx), n)
     return Sizes(tuple(lengths),
                  max(len(row.sequences) for row in rows), max(len(row.target or ()) for row in rows))
 

@@ -68,10 +68,8 @@ class Recorder:
         hashes = np.array([_hash(text) for text in self._found], np.uint64)
         if len(np.unique(hashes)) != len(hashes):  # one in 30 million jobs of a million texts
             raise UserError(f'{directory}: two texts have the same hash: leave one of them out')
-        order = np.argsort(hashes)
-        ids = list(self._found.values())
+        order, ids, pieces = np.argsort(hashes), list(self._found.values()), self._tokenizer.texts
         ids = [ids[i] for i in order]
-        pieces = self._tokenizer.texts
         made = io.BytesIO()
         np.savez_compressed(
             made, tokenizer=self._tokenizer.fingerprint, hashes=hashes[order],
