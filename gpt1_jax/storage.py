@@ -128,7 +128,8 @@ def glob(pattern: str) -> list[str]:
     """The objects of a store that match a pattern, gs://BUCKET/a/**/*.txt, sorted. UserError if it cannot be asked."""
     system, bucket, key = _object(pattern)
     with about(pattern), _as_os_errors(pattern):
-        return sorted(f'{SCHEME}{name}' for name in system.glob(f'{bucket}/{key}'))
+        found = system.glob(f'{bucket}/{key}', detail=True)
+        return sorted(f'{SCHEME}{name}' for name, entry in found.items() if entry['type'] == 'file')
 
 
 def write(file: str | os.PathLike, data: bytes) -> None:

@@ -154,7 +154,7 @@ def test_a_corpus_is_read_there(tmp_path):
     def read(*spec, part=None):
         return [(one.name.replace(place, str(local)), one.text) for one in corpus_lib.documents(spec, part=part)]
     assert sorted(read(place)) == sorted(read(str(local))) and len(read(place)) == 70
-    for names in (['deep/b.jsonl.zst'], ['c.parquet', 'a.txt'], ['*.txt'], ['**/*.zst']):
+    for names in (['deep/b.jsonl.zst'], ['c.parquet', 'a.txt'], ['*.txt'], ['**/*.zst'], ['[ad]*']):
         assert read(*(f'{place}/{name}' for name in names)) == read(*(f'{local}/{name}' for name in names)), names
     found = [read(f'{place}/', part=Part(i, 4)) for i in range(4)]
     assert sum(found, []) == read(place) and all(found[:2])

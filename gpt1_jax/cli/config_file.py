@@ -1,5 +1,4 @@
 """Which file --config names: a path, or the name of a config that comes with the package, such as `finetune:rte`."""
-import difflib
 import importlib.util
 import os
 import pathlib
@@ -10,6 +9,7 @@ from absl import flags
 from ml_collections import config_flags
 
 from gpt1_jax import configs
+from gpt1_jax.errors import did_you_mean
 
 
 def define(default: str, help_string: str):
@@ -40,8 +40,7 @@ def path_of(given: str) -> str:
     if stem in known:
         hint = f': --config={stem}{colon}{argument} is the one that comes with the package'
     else:
-        near = difflib.get_close_matches(stem, known, n=1)
-        hint = f', did you mean {near[0]!r}?' if near else f'; packaged: {", ".join(known)}'
+        hint = did_you_mean(stem, known) or f'; packaged: {", ".join(known)}'
     raise flags.IllegalFlagValueError(f'--config={given}: no such file{hint}')
 
 

@@ -85,7 +85,9 @@ def one_line_errors(name: str) -> Iterator[None]:
                         'for a private one') from None
     except errors.HfHubHTTPError as error:
         raise UserError(f'{name}: {_status(error)}') from None
-    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
+    except errors.OfflineModeIsEnabled:  # of a request; a download looks into its cache
+        raise UserError(f'{name}: HF_HUB_OFFLINE is set') from None
+    except errors.LocalEntryNotFoundError as error:
         raise UserError(f'{name}: {_unreachable(error)}, and not all of it was downloaded before') from None
     except (ValueError, OSError) as error:  # what the Hub says of a name or of a card; a cache that cannot be written
         raise UserError(f'{name}: {" ".join(str(error).split())}') from None

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.data.tasks.example import Example, Task
+from gpt1_jax.data.tokenizer import SPECIALS
 
 SHOWN, SEED = 3, 0          # rows: the first one, and others drawn with this seed
 WIDTH = 110                 # characters of a line
@@ -65,7 +66,7 @@ def _target(task, target):
 
 def _columns(sequence, longest, tokenizer):
     """(text, id, mask) of every position of a sequence padded to `longest`; a long stretch is one column."""
-    specials = {tokenizer.start_id: '<start>', tokenizer.delimiter_id: '<delimiter>', tokenizer.extract_id: '<extract>'}
+    specials = dict(zip((tokenizer.start_id, tokenizer.delimiter_id, tokenizer.extract_id), SPECIALS))
     places = [i for i, token in enumerate(sequence) if token in specials]
     hidden = 0
     for i in range(longest):
@@ -85,8 +86,7 @@ def _columns(sequence, longest, tokenizer):
 
 def piece(token: int, tokenizer: Any) -> str:
     """A token's text: 'cat', 'ca@@' if the word continues, '</w>' for the end of a word, '\\n' for a line break."""
-    # decode strips the last space, which marks the end of a word; not if a special token follows it.
-    text = tokenizer.decode([token, tokenizer.extract_id]).removesuffix('<extract>')
+    text = tokenizer.piece(token)
     if text.endswith('\n'):
         return '\\n'
     return text.strip() or '</w>' if text.endswith(' ') else f'{text}@@'

@@ -4,6 +4,7 @@ DIR/part-00000-of-00004 ... are prepared directories (parts.py, prepare.py). Mer
 token stream is that of the whole corpus prepared at once, cut into other shards. Shards are hard links where the file
 system has them, so the parts may be deleted afterwards and no second copy is needed.
 """
+import hashlib
 import os
 import re
 import shutil
@@ -105,10 +106,15 @@ def _merge_split(out, split, parts, entries):
 def _place(source, target, expected):
     """A shard under another name, as a hard link or a copy. UserError if it is not as its part's manifest says."""
     with about(source):
-        if storage.sha256(source) != expected:
+        if storage.remote(target):  # downloaded once
+            data = storage.read(source)
+            found = hashlib.sha256(data).hexdigest()
+        else:
+            found = storage.sha256(source)
+        if found != expected:
             raise UserError(f'{source}: damaged, its SHA-256 is not the one in its manifest: run its part again')
         if storage.remote(target):
-            storage.write(target, storage.read(source))
+            storage.write(target, data)
             return
         partial = target.with_name(f'{target.name}.partial')
         partial.unlink(missing_ok=True)

@@ -1,6 +1,5 @@
 """Section 4.1's vocabulary as the authors released it, as a SentencePiece model that gives the same ids."""
 import os
-import pathlib
 from typing import Any
 
 from sentencepiece import sentencepiece_model_pb2 as proto
@@ -16,12 +15,12 @@ def from_published(encoder_json: str | os.PathLike, merges_bpe: str | os.PathLik
     Any text gets the ids of the released code (given the same spaCy and ftfy). UserError if a file is missing or the
     two do not have the released layout.
     """
-    return _model(*_read_published(pathlib.Path(encoder_json), pathlib.Path(merges_bpe)))
+    return _model(*_read_published(storage.path(encoder_json), storage.path(merges_bpe)))
 
 
 def from_tokenizer_json(file: str | os.PathLike) -> Tokenizer:
     """The same vocabulary from a tokenizer.json, as Hugging Face's libraries save it. UserError as above."""
-    file = pathlib.Path(file)
+    file = storage.path(file)
     content = storage.read_json(file)
     try:
         model = content['model']

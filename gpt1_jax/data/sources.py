@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gpt1_jax import storage
 from gpt1_jax.data import corpus as corpus_lib
+from gpt1_jax.data import files as files_lib
 from gpt1_jax.data import held_out, parts
 from gpt1_jax.data.document import Document, count_words, is_validation, text_digest
 from gpt1_jax.data.document import size as document_size
@@ -133,7 +134,7 @@ def _described(spec, field):
         total = sum(size for _, size in files)
         digest = storage.json_digest(files)[:16]
         described.append(f'{len(files)} files of {total} bytes, names and sizes {digest}')
-        if any('.json' in name or name.endswith('.parquet') for name, _ in files):
+        if any(files_lib.kind(name) != files_lib.TEXT for name, _ in files):
             described.append(f'field {field!r}')
     return sources, ', '.join(described)
 

@@ -1,5 +1,4 @@
 """Finds the vocabulary that belongs to imported weights, in any of the forms it is published in."""
-import json
 import pathlib
 
 from gpt1_jax import storage
@@ -37,7 +36,7 @@ def find(directory: str | pathlib.Path) -> tuple[Tokenizer, list[pathlib.Path]]:
 def added(directory: str | pathlib.Path, vocab_size: int) -> int:
     """How many tokens the directory's tokenizer.json adds to a vocabulary of this size; 0 where there is none."""
     try:
-        found = json.loads((storage.path(directory) / 'tokenizer.json').read_text('utf-8'))
+        found = storage.read_json(storage.path(directory) / 'tokenizer.json')
         return len({token['id'] for token in found['added_tokens'] if token['id'] >= vocab_size})
-    except (OSError, ValueError, KeyError, TypeError):
+    except (UserError, KeyError, TypeError):
         return 0

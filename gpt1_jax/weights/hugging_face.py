@@ -32,7 +32,7 @@ def _define_flags():
     flags.DEFINE_bool('private', False, 'with --push: make the repository private, if it does not exist')
     flags.DEFINE_string('license', 'other', "with --export: of the weights, for the model card, as Hugging Face's "
                         "identifiers say it: 'mit', 'apache-2.0', ...")
-    flags.DEFINE_enum('dtype', 'float32', list(DTYPES), 'with --export --out: of the stored weights')
+    flags.DEFINE_enum('dtype', 'float32', list(DTYPES), 'with --export: of the stored weights')
     flags.DEFINE_string('tokenizer', None, 'with --source: a directory of the vocabulary, or a run that has it '
                         '(default: beside the weights)')
     flags.DEFINE_integer('n_head', None, 'with --source=FILE.safetensors, which does not say it: attention heads '
@@ -56,7 +56,7 @@ def main():
         files = export(f.export, f.out, f.step, f.license, f.dtype)
         print(f'{f.out}: {", ".join(files)}')
     if f.push:
-        push(f.export, f.push, f.step, f.license, f.private, f.push_steps)
+        push(f.export, f.push, f.step, f.license, f.private, f.push_steps, f.dtype)
 
 
 def _import(f):

@@ -152,9 +152,9 @@ def _limits(tokenizer, tuned, n_ctx):
         f'The context is {n_ctx:,} tokens. English, lower case: the vocabulary has no capital letters.',
         'The model reproduces errors and biases of its corpus, and its statements may be false.',
         'In training, text was split into words by ftfy and spaCy. `tokenizer.json` approximates them by regular '
-        'expressions: text that is already split gets the same ids, and so does most other text. Hugging Face\'s '
-        'OpenAIGPTTokenizer splits differently: it drops accents and line breaks and splits at all punctuation, so '
-        '"mr." and "don\'t" get other ids than in training.']
+        'expressions: text that is already split gets the same ids but for odd words, and most other text. Hugging '
+        'Face\'s OpenAIGPTTokenizer splits differently: it drops accents and line breaks and splits at all '
+        'punctuation, so "mr." and "don\'t" get other ids than in training.']
     if tokenizer.has_bytes:
         limits.append('The vocabulary encodes rare characters as bytes, which OpenAIGPTTokenizer cannot: load it with '
                       'AutoTokenizer. The character ▁ gets other ids than in training. '

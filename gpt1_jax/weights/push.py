@@ -18,11 +18,11 @@ MAIN = 'main'
 
 
 def push(path: str | pathlib.Path, name: str, step: int | None = None, license: str = 'other', private: bool = False,
-         every_step: bool = False, report: Callable[[str], None] = print) -> None:
+         every_step: bool = False, dtype: str = 'float32', report: Callable[[str], None] = print) -> None:
     """Export the run in `path` and push it to the repository `name`, which is made if it does not exist.
 
-    name: 'USER/NAME'. step, license: as in `export`; step goes to the branch main. every_step: push every saved step to
-    a branch of its own, as well. report: called with a line for each commit.
+    name: 'USER/NAME'. step, license, dtype: as in `export`; step goes to the branch main. every_step: push every saved
+    step to a branch of its own, as well. report: called with a line for each commit.
     UserError for what cannot be exported, and where the Hub refuses: before anything is exported, if it is the name or
     the token.
     """
@@ -37,7 +37,7 @@ def push(path: str | pathlib.Path, name: str, step: int | None = None, license: 
     branches = {branch(each, run.config): each for each in run.steps()} if every_step else {}
     for place, each in (branches | {MAIN: best}).items():
         with tempfile.TemporaryDirectory() as directory:
-            names = export(path, directory, each, license)
+            names = export(path, directory, each, license, dtype)
             url = push_directory(directory, repository, place, f'Step {each:,} of a run of gpt1_jax')
         report(f'{url}: step {each:,}, {", ".join(names)}')
 

@@ -1,9 +1,9 @@
 """A tokenizer as the files that Hugging Face's AutoTokenizer loads: tokenizer.json, vocab.json, merges.txt.
 
-Text that is already split into words gets the ids of data/tokenizer.py. A tokenizer.json cannot run ftfy and spaCy,
-which split raw text in training, so a list of regular expressions approximates them: each inserts spaces where words
-end. They follow data/text.py and a part of spaCy's English rules; the exceptions ("mr.", "don't") are read from the
-installed spaCy. None of them changes text that is already split.
+Text that is already split into words gets the ids of data/tokenizer.py, but for odd words such as 'a$.'. A
+tokenizer.json cannot run ftfy and spaCy, which split raw text in training, so a list of regular expressions
+approximates them: each inserts spaces where words end. They follow data/text.py and a part of spaCy's English rules;
+the exceptions ("mr.", "don't") are read from the installed spaCy. They hardly change text that is already split.
 """
 import functools
 import json

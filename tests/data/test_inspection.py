@@ -7,10 +7,9 @@ from gpt1_jax.data import bpe_training, inputs, inspection
 from gpt1_jax.data.tasks.example import Example, Task
 
 # A word a token: letters count from 1 ('c' is 3), specials are 30, 31, 32.
-NAMES = {30: '<start> ', 31: '<delimiter> ', 32: '<extract> '}
 LETTERS = types.SimpleNamespace(
     encode=lambda text: [ord(c) - 96 for c in text.replace(' ', '')], start_id=30, delimiter_id=31, extract_id=32,
-    decode=lambda ids: ''.join(NAMES.get(i) or f'{chr(96 + i)} ' for i in ids).rstrip(' '))
+    piece=lambda i: f'{chr(96 + i)} ')
 
 
 def shown(task, examples, n_ctx=64):

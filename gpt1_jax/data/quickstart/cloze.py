@@ -111,27 +111,30 @@ class _WrongEndings:
         return nearest and nearest[1]
 
     def _same_document(self, window):
+        context = key(window.context)
         found = []
         for other in self._by_document[window.document]:
             distance = other.position - window.position
             inside_or_next = -CONTEXT - 1 <= distance <= 1
-            if not inside_or_next and _fits(window, other):
+            if not inside_or_next and _fits(window, other, context):
                 found.append(other)
         return self._rng.sample(found, min(len(found), CANDIDATES))
 
     def _other_document(self, window):
+        context = key(window.context)
         alike = []
         for length in range(window.length - LENGTH_GAP, window.length + LENGTH_GAP + 1):
             alike += self._by_length.get(length, ())
         sample = self._rng.sample(alike, min(len(alike), CANDIDATES))
-        return [other for other in sample if other.document != window.document and _fits(window, other)]
+        return [other for other in sample if other.document != window.document and _fits(window, other, context)]
 
 
-def _fits(window, other):
-    """Whether the other window's ending can be a wrong one here: of like length, and new to the item."""
+def _fits(window, other, context):
+    """Whether the other window's ending can be a wrong one here: of like length, and new to the item. context: the
+    words of the window's (material.key)."""
     if abs(other.length - window.length) > LENGTH_GAP:
         return False
-    return other.key != window.key and other.key not in key(window.context)
+    return other.key != window.key and other.key not in context
 
 
 def find_windows(material: Material) -> list[Window]:

@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Iterator
 
 from gpt1_jax import storage
-from gpt1_jax.data.tasks import json_records, reading, tfds_source
+from gpt1_jax.data.tasks import json_records, reading
 from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.data.tasks.reading import Row, RowFault
 from gpt1_jax.errors import UserError, about, did_you_mean, fail, shown
@@ -30,8 +30,7 @@ IDENTICAL = frozenset(
 
 def files(directory: str, split: str) -> list[str]:
     """The paths of the sets, by name. UserError where there is none."""
-    if tfds_source.is_tfds(directory):
-        raise UserError(f'{directory}: BLiMP is read from its official JSON-lines files')
+    reading.only_own_files(directory, 'blimp')
     if split != 'test':
         raise UserError(f'blimp has no split {split!r} (there is test)')
     with about(directory):  # the name may be too long for the file system
