@@ -78,16 +78,23 @@ def prepare(out_dir: str | os.PathLike, corpus: sources.Source, valid: sources.S
 
         with about(out):
             tokenizer = prepared.saved_tokenizer(out, inputs, finished, make_tokenizer)
-            entries = {}
-            for split, documents in splits.items():
-                expected = finished['splits'].get(split) if finished else None
-                entry = encode.encode(documents(), out / split, tokenizer, at_most[split], split,
-                                      surveys[split].characters, shard_tokens, expected, part is not None)
-                entries[split] = {**entry, 'bytes': surveys[split].bytes, 'words': surveys[split].words}
+            entries = _encode(splits, out, tokenizer, at_most, surveys, shard_tokens, finished, part is not None)
             manifest = finished or prepared.write_manifest(out, inputs, tokenizer, entries)
         if storage.remote(target):
             storage.upload(out, target, last=tokens.MANIFEST)
     return manifest
+
+
+def _encode(splits, out, tokenizer, at_most, surveys, shard_tokens, finished, may_be_empty):
+    """Writes the shards of each split; those of a finished directory that are sound stay. {split: manifest entry}."""
+    entries = {}
+    for split, documents in splits.items():
+        expected = finished['splits'].get(split) if finished else None
+        survey = surveys[split]
+        entry = encode.encode(documents(), out / split, tokenizer, at_most[split], split, survey.characters,
+                              shard_tokens, expected, may_be_empty)
+        entries[split] = {**entry, 'bytes': survey.bytes, 'words': survey.words}
+    return entries
 
 
 def merge(out_dir: str | os.PathLike) -> dict[str, Any]:

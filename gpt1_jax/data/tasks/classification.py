@@ -1,12 +1,12 @@
 """Section 4.2, Classification, Table 4: CoLA and SST-2."""
 from gpt1_jax.data.tasks import glue
-from gpt1_jax.data.tasks.tables import table_task
+from gpt1_jax.data.tasks.table_task import Table, table_task
 
 COLA = table_task(
-    'cola', 'classify', ('0', '1'), ('matthews', 'accuracy'),
+    'cola', 'classify', ('matthews', 'accuracy'),
     glue.splits('cola', 8551, 1043, 1063, columns=('source', 'label', 'star', 'sentence')),  # test.tsv has a header
-    texts=('sentence',), label='label', classes=('unacceptable', 'acceptable'))
+    Table(('sentence',), 'label', ('0', '1'), classes=('unacceptable', 'acceptable')))
 
 SST2 = table_task(
-    'sst2', 'classify', ('0', '1'), ('accuracy',), glue.splits('sst2', 67349, 872, 1821), texts=('sentence',),
-    label='label', classes=('negative', 'positive'))
+    'sst2', 'classify', ('accuracy',), glue.splits('sst2', 67349, 872, 1821),
+    Table(('sentence',), 'label', ('0', '1'), classes=('negative', 'positive')))

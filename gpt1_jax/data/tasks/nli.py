@@ -1,7 +1,7 @@
 """Section 4.2, Natural Language Inference, Table 2: SNLI, MNLI, QNLI, SciTail, RTE; and WNLI, for GLUE's average."""
 from gpt1_jax.data.tasks import glue
 from gpt1_jax.data.tasks.reading import Split
-from gpt1_jax.data.tasks.tables import table_task
+from gpt1_jax.data.tasks.table_task import Table, table_task
 
 THREE = ('entailment', 'neutral', 'contradiction')
 TWO = ('entailment', 'not_entailment')
@@ -20,15 +20,15 @@ def _scitail(split, tfds_split, rows, also_rows=()):
 
 # Annotators who did not agree left '-': no part of the set (Bowman et al., 2015). The numbers are without those rows.
 SNLI = table_task(
-    'snli', 'classify', THREE, ('accuracy',),
+    'snli', 'classify', ('accuracy',),
     {'train': _snli('train', 'train', 549367), 'dev': _snli('dev', 'validation', 9842),
      'test': _snli('test', 'test', 9824)},
-    texts=PAIR, label='gold_label', without_label='-', index=None,
-    features={'sentence1': 'premise', 'sentence2': 'hypothesis', 'gold_label': 'label'})
+    Table(PAIR, 'gold_label', THREE, without_label='-', index=None,
+          features={'sentence1': 'premise', 'sentence2': 'hypothesis', 'gold_label': 'label'}))
 
 # dev: matched, from the genres of the training set; ax: GLUE's diagnostic set, answered by the model of MNLI.
 MNLI = table_task(
-    'mnli', 'classify', THREE, ('accuracy',),
+    'mnli', 'classify', ('accuracy',),
     {'train': Split(('train.tsv',), 392702, ('glue/mnli:train',)),
      'dev': Split(('dev_matched.tsv',), 9815, ('glue/mnli:validation_matched',)),
      'dev_mismatched': Split(('dev_mismatched.tsv',), 9832, ('glue/mnli:validation_mismatched',)),
@@ -36,25 +36,25 @@ MNLI = table_task(
      f'{glue.TEST}_mismatched': glue.test_split('test_mismatched.tsv', 9847, 'glue/mnli:test_mismatched'),
      'ax': glue.test_split(tuple(f'{folder}{name}.tsv' for folder in ('', '../AX/', '../diagnostic/', '../ax/')
                                  for name in ('AX', 'diagnostic')), 1104, 'glue/ax:test')},
-    texts=PAIR, label='gold_label',
-    features={'sentence1': 'premise', 'sentence2': 'hypothesis', 'gold_label': 'label'})
+    Table(PAIR, 'gold_label', THREE,
+          features={'sentence1': 'premise', 'sentence2': 'hypothesis', 'gold_label': 'label'}))
 
 # The second release: the first one, of the paper's figure, was withdrawn.
 QNLI = table_task(
-    'qnli', 'classify', TWO, ('accuracy',), glue.splits('qnli', 104743, 5463, 5463), texts=('question', 'sentence'),
-    label='label')
+    'qnli', 'classify', ('accuracy',), glue.splits('qnli', 104743, 5463, 5463),
+    Table(('question', 'sentence'), 'label', TWO))
 
 RTE = table_task(
-    'rte', 'classify', TWO, ('accuracy',), glue.splits('rte', 2490, 277, 3000), texts=PAIR, label='label')
+    'rte', 'classify', ('accuracy',), glue.splits('rte', 2490, 277, 3000), Table(PAIR, 'label', TWO))
 
 WNLI = table_task(
-    'wnli', 'classify', ('0', '1'), ('accuracy',), glue.splits('wnli', 635, 71, 146), texts=PAIR, label='label',
-    classes=('not_entailment', 'entailment'))
+    'wnli', 'classify', ('accuracy',), glue.splits('wnli', 635, 71, 146),
+    Table(PAIR, 'label', ('0', '1'), classes=('not_entailment', 'entailment')))
 
 # TFDS reads the unquoted files as quoted ones: it has fewer rows for training, and lacks quotes that open a text.
 SCITAIL = table_task(
-    'scitail', 'classify', ('entails', 'neutral'), ('accuracy',),
+    'scitail', 'classify', ('accuracy',),
     {'train': _scitail('train', 'train', 23596, (23097,)), 'dev': _scitail('dev', 'validation', 1304),
      'test': _scitail('test', 'test', 2126)},
-    texts=('premise', 'hypothesis'), label='label', index=None, classes=('entailment', 'neutral'),
-    in_parquet={'premise': 'sentence1', 'hypothesis': 'sentence2', 'label': 'gold_label'})
+    Table(('premise', 'hypothesis'), 'label', ('entails', 'neutral'), index=None, classes=('entailment', 'neutral'),
+          in_parquet={'premise': 'sentence1', 'hypothesis': 'sentence2', 'label': 'gold_label'}))

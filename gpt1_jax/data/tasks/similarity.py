@@ -3,17 +3,17 @@ import dataclasses
 
 from gpt1_jax.data.tasks import glue
 from gpt1_jax.data.tasks.reading import Split
-from gpt1_jax.data.tasks.tables import table_task
+from gpt1_jax.data.tasks.table_task import Table, table_task
 
 # TFDS makes MRPC from the original files, in the order of GLUE's, and numbers the rows of train and dev consecutively.
 # Its test rows have no labels, so the labelled test split needs the original file, or the Hub's, which has labels.
 MRPC = table_task(
-    'mrpc', 'similarity', ('0', '1'), ('f1', 'accuracy'),
+    'mrpc', 'similarity', ('f1', 'accuracy'),
     glue.splits('mrpc', 3668, 408, 1725) | {
         'test': Split(('msr_paraphrase_test.txt',), 1725, parquet=('glue/mrpc:test',))},
-    texts=('#1 String', '#2 String'), label='Quality', renumber=True,
-    features={'#1 String': 'sentence1', '#2 String': 'sentence2', 'Quality': 'label'},
-    classes=('not_equivalent', 'equivalent'))
+    Table(('#1 String', '#2 String'), 'Quality', ('0', '1'), renumber=True,
+          features={'#1 String': 'sentence1', '#2 String': 'sentence2', 'Quality': 'label'},
+          classes=('not_equivalent', 'equivalent')))
 
 # In GLUE's train.tsv, line breaks inside questions have cut rows in two, each part with too few columns (line 97,931
 # has 3 of 6). They are left out, as in TFDS. Two rows with an empty question2 are kept, as in TFDS: an empty text has
@@ -21,11 +21,11 @@ MRPC = table_task(
 QQP_SPLITS = glue.splits('qqp', 363846, 40430, 390965, id_column='id')
 QQP_SPLITS['train'] = dataclasses.replace(QQP_SPLITS['train'], also_rows=(363849,))
 QQP = table_task(
-    'qqp', 'similarity', ('0', '1'), ('f1', 'accuracy'), QQP_SPLITS, texts=('question1', 'question2'),
-    label='is_duplicate', features={'is_duplicate': 'label'}, leave_out_short=True, may_be_empty=True,
-    classes=('not_duplicate', 'duplicate'))
+    'qqp', 'similarity', ('f1', 'accuracy'), QQP_SPLITS,
+    Table(('question1', 'question2'), 'is_duplicate', ('0', '1'), features={'is_duplicate': 'label'},
+          leave_out_short=True, may_be_empty=True, classes=('not_duplicate', 'duplicate')))
 
 STSB = table_task(
-    'stsb', 'similarity', ('0', '1', '2', '3', '4', '5'), ('pearson', 'spearman'),
-    glue.splits('stsb', 5749, 1500, 1379),
-    texts=('sentence1', 'sentence2'), label='score', score=(0, 5), features={'score': 'label'})
+    'stsb', 'similarity', ('pearson', 'spearman'), glue.splits('stsb', 5749, 1500, 1379),
+    Table(('sentence1', 'sentence2'), 'score', ('0', '1', '2', '3', '4', '5'), score=(0, 5),
+          features={'score': 'label'}))

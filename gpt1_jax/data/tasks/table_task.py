@@ -1,0 +1,164 @@
+"""The Task of a labelled set that is a table with one example a row, in its official files, TFDS or Parquet."""
+import dataclasses
+import functools
+import numbers
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from gpt1_jax.data.tasks import parquet_source, reading, tables, tfds_source
+from gpt1_jax.data.tasks.example import Example, Task
+from gpt1_jax.data.tasks.reading import LeftOut, Row, RowFault, ShortRow, Split
+from gpt1_jax.errors import UserError, fail
+
+NO_LABEL = '-1'  # of TFDS and the Hub
+DECIMALS = 5  # of a score: TFDS stores 3.8 as float32, 3.79999995; STS-B's files have up to 14 digits
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """What the columns of a set are.
+
+    texts:           the columns that become the example's texts.
+    label:           the column whose values are `labels`, or numbers within `score`.
+    features:        {column: TFDS feature} where the names differ. TFDS numbers labels in the order of `labels`.
+    index:           the TFDS feature with a row's position in the file; None if there is none.
+    renumber:        that position counts rows of other splits, too, so ids are positions within the split instead.
+    without_label:   the label of rows that do not belong to the set (SNLI's '-').
+    leave_out_short: skip and count labelled rows that lack a needed column (QQP's broken rows); else they are bad rows.
+    may_be_empty:    whether a text may be empty, and then has no tokens; else the row is bad.
+    in_parquet:      {column: name in the Hub's Parquet files}; default `features`.
+    classes:         the names that these files give to `labels`, in the same order; default `labels`.
+    """
+    texts: tuple[str, ...]
+    label: str
+    labels: tuple[str, ...]
+    score: tuple[float, float] | None = None
+    features: dict[str, str] = dataclasses.field(default_factory=dict)
+    index: str | None = 'idx'
+    renumber: bool = False
+    without_label: str | None = None
+    leave_out_short: bool = False
+    may_be_empty: bool = False
+    in_parquet: dict[str, str] | None = None
+    classes: tuple[str, ...] = ()
+
+
+def table_task(name: str, head: str, metrics: tuple[str, ...], splits: dict[str, Split], table: Table) -> Task:
+    """The Task of a table; `head`, `metrics`: see Task. UserError for bad rows, when they are read."""
+    return reading.several_sources(
+        name, head, table.labels, metrics, splits, score=table.score, n_texts=len(table.texts),
+        official=functools.partial(_official_rows, table), prepared=functools.partial(_tfds_rows, table),
+        parquet=functools.partial(_parquet_rows, table), make=functools.partial(_example, table),
+        read_file=functools.partial(_unlabelled, table, splits))
+
+
+def _example(table, split, row_id, fields):
+    """The Example of a row; None for one without a label, where such rows do not belong to the set."""
+    if split.labelled and table.without_label is not None and fields.get(table.label) == table.without_label:
+        return None
+    texts = _texts(table, fields)
+    if not split.labelled:
+        return Example(reading.field(fields, split.id_column), texts)
+    value = reading.field(fields, table.label)
+    if table.score:
+        return Example(row_id, texts, label=_score(value, table.score))
+    return Example(row_id, texts, label=reading.label(value, table.labels))
+
+
+def _texts(table, fields):
+    return tuple(reading.field(fields, column, table.may_be_empty) for column in table.texts)
+
+
+def _official_rows(table, paths, split):
+    needed = (*table.texts, table.label if split.labelled else split.id_column)
+    for row in tables.read(paths[0], needed, split.columns):
+        if table.leave_out_short and split.labelled and isinstance(row.fields, ShortRow):
+            row = row._replace(fields=LeftOut(str(row.fields)))
+        yield row
+
+
+def _unlabelled(table, splits, path, on_bad=fail):
+    """The Examples of a file of new rows, which has the layout of one of the splits, with or without its labels."""
+    own = [split.columns for split in splits.values()]
+    layouts = own + [tuple(column for column in columns if column != table.label) for columns in own]
+    id_column = next((split.id_column for split in splits.values() if split.id_column), None)
+    rows = tables.read(path, table.texts, tables.layout(path, table.texts, layouts))
+
+    def make(row_id, fields):
+        return Example(reading.row_id(fields, id_column, row_id), _texts(table, fields))
+    return reading.collect(rows, make, path, on_bad=on_bad)
+
+
+# TFDS and Parquet
+
+def _tfds_rows(table, directory, split):
+    return _rows(table, split, table.features,
+                 lambda columns, _: tfds_source.records(directory, split.tfds[0], columns))
+
+
+def _parquet_rows(table, directory, split, sources):
+    names = table.features if table.in_parquet is None else table.in_parquet
+    return _rows(table, split, names,
+                 lambda columns, labels: parquet_source.records(directory, sources[0], columns, labels))
+
+
+def _rows(table: Table, split: Split, names: dict[str, str],
+          read_records: Callable[[tuple, dict], Iterable[tuple[str, dict[str, Any]]]]) -> Iterator[Row]:
+    """The rows of a source whose records have typed columns.
+
+    names: {column: its name there}, where the two differ. read_records: (names of the columns, {the label's: names of
+    the classes}) -> (where, record) of each.
+    """
+    classes = table.classes or table.labels
+    columns = {column: names.get(column, column) for column in table.texts}
+    expected = {}
+    if split.labelled:
+        columns[table.label] = names.get(table.label, table.label)
+        if not table.score:
+            expected[columns[table.label]] = classes
+    wanted = tuple(columns.values())
+    if table.index:
+        wanted += (table.index,)
+    for where, place, record in _in_order(read_records(wanted, expected), table.index, table.renumber):
+        fields = {column: record[name] for column, name in columns.items()}
+        if not split.labelled:
+            fields[split.id_column] = place
+        elif table.score:
+            fields[table.label] = str(fields[table.label])
+        else:
+            fields[table.label] = _label(fields[table.label], table.labels, classes)
+            if fields[table.label] == NO_LABEL and table.without_label:
+                fields = LeftOut(f'no label ({NO_LABEL})')
+        yield Row(where, place, fields)
+
+
+def _in_order(records, index, renumber):
+    """(where, place, record) of each, sorted by the feature `index`, which is the place unless `renumber`."""
+    if index:
+        bad = next((where for where, record in records if not isinstance(record[index], numbers.Integral)), None)
+        if bad is not None:
+            raise UserError(f'{bad}: {index} is no whole number')
+        records = sorted(records, key=lambda found: found[1][index])
+    for position, (where, record) in enumerate(records):
+        yield where, str(record[index] if index and not renumber else position), record
+
+
+def _label(value, labels, classes):
+    """A label as the official files write it, of its number or its name in TFDS or in Parquet files."""
+    if value in classes:
+        return labels[classes.index(value)]
+    if isinstance(value, numbers.Integral) and 0 <= value < len(labels):
+        return labels[value]
+    return value if value is None else str(value)
+
+
+def _score(text, limits):
+    """A score as a float, the same from both sources. RowFault unless it is a number within the limits."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise RowFault(f'score {text!r} is not a number') from None
+    low, high = limits
+    if not low <= value <= high:
+        raise RowFault(f'score {text} is outside {low:g}..{high:g}')
+    return round(value, DECIMALS)
