@@ -8,7 +8,6 @@ from ml_collections import ConfigDict, config_dict
 SMALL = ('cola', 'mrpc', 'stsb', 'rte', 'story_cloze', 'wnli')  # with config.seeds_small
 LARGE = ('mnli', 'qnli', 'qqp', 'snli', 'sst2', 'scitail')      # with config.seeds
 GLUE = ('cola', 'sst2', 'mrpc', 'stsb', 'qqp', 'mnli', 'qnli', 'rte')  # the columns of Table 5
-ZERO_SHOT = ('cola', 'sst2', 'race', 'dpr', 'wsc273')  # a further task: here, and its directory in experiments.py
 ROWS = ('full', 'no_pretraining', 'no_aux')
 
 
@@ -21,12 +20,12 @@ def get_config():
     # 5 (full, no_pretraining, no_aux, lstm); layers: the numbers of config.layers; grid: the settings of config.grid,
     # with and without pretraining; zero_shot and zero_shot_lstm: every saved update, without fine-tuning.
     config.runs = ConfigDict({
-        'zero_shot': {'tasks': ZERO_SHOT, 'conditions': ('zero_shot',)},
+        'zero_shot': {'tasks': config.zero_shot_tasks, 'conditions': ('zero_shot',)},
         'small': {'tasks': SMALL, 'conditions': ROWS},
         'large': {'tasks': LARGE, 'conditions': ROWS},
         'layers': {'tasks': config.layer_tasks, 'conditions': ('layers',)},
         'race': {'tasks': ('race',), 'conditions': ROWS},
-        'zero_shot_lstm': {'tasks': ZERO_SHOT, 'conditions': ('zero_shot_lstm',)},
+        'zero_shot_lstm': {'tasks': config.zero_shot_tasks, 'conditions': ('zero_shot_lstm',)},
         'lstm': {'tasks': GLUE, 'conditions': ('lstm',)},
         'grid': {'tasks': GLUE, 'conditions': ('grid',)}})
 

@@ -77,10 +77,8 @@ def negative(one: Estimate) -> Estimate:
 
 def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
     """Do the runs of every claim and write OUT/claims.md; returns its lines, none in a dry run."""
-    run_list.check(config)
-    outcomes = runner.carry_out(config, specs(config), dry_run)
+    outcomes = runner.of_script(config, specs, dry_run)
     if dry_run:
-        runner.raise_failures(outcomes)
         return []
     absent = [] if config.lstm else [tables.no_lstm(config)]
     text = lines(outcomes, figure2_layers.conditions(config), [*absent, *tables.settings(config, outcomes)])
@@ -94,7 +92,7 @@ def specs(config: ConfigDict) -> list[RunSpec]:
         for scores in paper.COLUMNS.values():
             for task in dict.fromkeys(score.task for score in scores):
                 found += run_list.finetune_specs(config, task, condition)
-    for task in config.zero_shot_tasks:
+    for task in sorted({*config.zero_shot_tasks} & {*paper.SCALES}):
         for condition in ('full', 'lstm'):
             found += run_list.zero_shot_specs(config, task, condition)
     return found

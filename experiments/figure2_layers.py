@@ -29,10 +29,8 @@ ABOUT = ('Accuracy in percent after fine-tuning with the first layers of the pre
 
 def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
     """Fine-tune with each number of layers; write OUT/figure2_layers.png and .md; returns its lines."""
-    run_list.check(config)
-    outcomes = runner.carry_out(config, specs(config), dry_run)
+    outcomes = runner.of_script(config, specs, dry_run)
     if dry_run:
-        runner.raise_failures(outcomes)
         return []
     found = {}
     for task in config.layer_tasks:

@@ -12,18 +12,17 @@ from ml_collections import ConfigDict
 
 from experiments.lib import bootstrap, run_list, runner, tables
 from experiments.lib.bootstrap import Estimate
-from experiments.lib.paper import SCALES, normalised
+from experiments.lib.paper import MODELS, SCALES, normalised
 from experiments.lib.report import table
 from experiments.lib.run_list import RunSpec
 from experiments.lib.runner import Outcome
+from gpt1_jax.data import tasks
 
 PNG = 'figure2_zero_shot.png'
 # As in the paper's legend, and the set that stands for it.
 NAMES = {'sst2': ('sentiment analysis', 'SST-2'), 'dpr': ('winograd schema resolution', 'DPRD'),
          'cola': ('linguistic acceptability', 'CoLA'), 'race': ('question answering', 'RACE'),
          'wsc273': ('winograd schemas', 'WSC273')}
-MODELS = {'full': 'Transformer', 'lstm': 'LSTM'}
-BEYOND = {'wsc273': 'accuracy'}  # tasks that the paper does not have, with their metric
 ABOUT = ('A task\'s metric in percent (Matthews correlation times 100), and "relative": where it lies between a random '
          'guess (0) and the state of the art (1), not clipped. No fine-tuning; the prompts and scores are those of '
          'gpt1_jax/evaluation/zero_shot_heuristics.py.')
@@ -31,10 +30,8 @@ ABOUT = ('A task\'s metric in percent (Matthews correlation times 100), and "rel
 
 def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
     """Score every saved step; write OUT/figure2_zero_shot.png and .md; returns its lines, none in a dry run."""
-    run_list.check(config)
-    outcomes = runner.carry_out(config, specs(config), dry_run)
+    outcomes = runner.of_script(config, specs, dry_run)
     if dry_run:
-        runner.raise_failures(outcomes)
         return []
     found = {}
     for condition in MODELS:
@@ -60,12 +57,12 @@ def specs(config: ConfigDict) -> list[RunSpec]:
 
 def names(config: ConfigDict) -> list[str]:
     """The tasks in the order of the paper's legend."""
-    return [task for task in NAMES if task in config.zero_shot_tasks or task in BEYOND]
+    return [task for task in NAMES if task in config.zero_shot_tasks]
 
 
 def metric_of(task: str) -> str:
     """The metric that the figure shows of a task."""
-    return SCALES[task].metric if task in SCALES else BEYOND[task]
+    return SCALES[task].metric if task in SCALES else tasks.get(task).metrics[0]
 
 
 def points(outcomes: Sequence[Outcome], condition: str, task: str) -> dict[int, tuple[Estimate, dict]]:

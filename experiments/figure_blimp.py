@@ -12,7 +12,9 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from experiments.lib import blimp_published, run_list, runner, tables
+from experiments.lib.paper import MODELS
 from experiments.lib.report import table
+from experiments.lib.run_list import RunSpec
 from experiments.lib.runner import Outcome
 from gpt1_jax import metrics
 from gpt1_jax.data.tasks.blimp import PHENOMENA
@@ -22,7 +24,6 @@ from gpt1_jax.metrics import bootstrap
 from gpt1_jax.runs import workdir
 
 PNG = 'figure_blimp.png'
-MODELS = {'full': 'Transformer', 'lstm': 'LSTM'}
 # How each metric differs from the first, for the reader.
 METRICS = {'accuracy': 'ties half, mean of the 67 sets', 'accuracy_ties_wrong': 'ties wrong (the BLiMP paper)',
            'accuracy_ties_right': 'ties right (lm-evaluation-harness)',
@@ -38,11 +39,8 @@ Rows = Mapping[int, Mapping[tuple, dict]]  # {step: {(group, metric): row of res
 
 def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
     """Score every saved step; write OUT/figure_blimp.png and .md; returns its lines, none in a dry run."""
-    run_list.check(config)
-    specs = [spec for condition in MODELS for spec in run_list.zero_shot_specs(config, 'blimp', condition)]
-    outcomes = runner.carry_out(config, specs, dry_run)
+    outcomes = runner.of_script(config, specs, dry_run)
     if dry_run:
-        runner.raise_failures(outcomes)
         return []
     found = {condition: points(outcomes, condition) for condition in MODELS}
     tokens = {condition: tokens_per_update(path) for condition, path in
@@ -54,6 +52,14 @@ def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
         figures_blimp.accuracies(pathlib.Path(config.out) / PNG, drawn, tokens['full'])
     runner.raise_failures(outcomes)
     return text
+
+
+def specs(config: ConfigDict) -> list[RunSpec]:
+    """Every saved step of each model."""
+    found = []
+    for condition in MODELS:
+        found += run_list.zero_shot_specs(config, 'blimp', condition)
+    return found
 
 
 def points(outcomes: Sequence[Outcome], condition: str) -> Rows:

@@ -23,10 +23,8 @@ TASKS = tuple(dict.fromkeys(score.task for scores in paper.COLUMNS.values() for 
 
 def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
     """Do the runs of every row and write OUT/table5.md; returns its lines, none in a dry run."""
-    run_list.check(config)
-    outcomes = runner.carry_out(config, specs(config), dry_run)
+    outcomes = runner.of_script(config, specs, dry_run)
     if dry_run:
-        runner.raise_failures(outcomes)
         return []
     return runner.write(config, 'table5.md', lines(config, outcomes), outcomes)
 

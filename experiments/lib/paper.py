@@ -129,6 +129,7 @@ class Scale(NamedTuple):
 
 
 # The paper's four tasks; WSC273, which it does not have, has no state of the art here.
+MODELS = {'full': 'Transformer', 'lstm': 'LSTM'}  # Figure 2 (right): {condition of its runs: name}
 SCALES = {
     # The paper's Table 4 has 35.0: seen in several public transcriptions of that table.
     'cola': Scale('matthews', 0, 35.0, 'single-task BiLSTM + ELMo + attention, Wang et al. 2018 (GLUE)', True),

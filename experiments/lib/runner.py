@@ -1,7 +1,7 @@
 """Does the runs of a list one after the other: what results.jsonl has already is not run again, a failed run is named
 and the rest goes on.
 
-A script makes its list with `run_list.finetune_specs` and `run_list.zero_shot_specs`, has it done by `carry_out`, and
+A script makes its list with `run_list.finetune_specs` and `run_list.zero_shot_specs`, has it done by `of_script`, and
 writes a table or a plot from the rows of the outcomes: never from whatever else results.jsonl holds.
 """
 import dataclasses
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from experiments.lib import finished
+from experiments.lib import finished, run_list
 from experiments.lib.run_list import RunSpec
 from gpt1_jax import cli, finetune, zero_shot
 from gpt1_jax.errors import Interrupted, UserError
@@ -52,6 +52,17 @@ def carry_out(config: ConfigDict, specs: Sequence[RunSpec], dry_run: bool = Fals
     """`execute` with the files and choices of a ConfigDict of configs/experiments.py."""
     return execute(specs, results_path(config), dry_run, out=config.out, keep_checkpoints=config.keep_checkpoints,
                    any_version=config.any_version, fits=lambda spec: config.start and fits(spec))
+
+
+def of_script(config: ConfigDict, specs: Callable[[ConfigDict], Sequence[RunSpec]],
+              dry_run: bool = False) -> list[Outcome]:
+    """`carry_out` for a script that writes one table or figure: its config is checked first. In a dry run, Failed where
+    no run has its data. specs: config -> the runs."""
+    run_list.check(config)
+    outcomes = carry_out(config, specs(config), dry_run)
+    if dry_run:
+        raise_failures(outcomes)
+    return outcomes
 
 
 def execute(specs: Sequence[RunSpec], path: str | pathlib.Path, dry_run: bool = False, *,

@@ -107,13 +107,13 @@ def script_table(config: ConfigDict, dry_run: bool, name: str, title: str, score
 
     extra_tasks: run as well, for extra_line: outcomes -> (a last row, a remark on it).
     """
-    run_list.check(config)
-    specs = []
-    for task in dict.fromkeys([*(score.task for score in scores), *extra_tasks]):
-        specs += run_list.finetune_specs(config, task, 'full')
-    outcomes = runner.carry_out(config, specs, dry_run)
+    def specs(config):
+        found = []
+        for task in dict.fromkeys([*(score.task for score in scores), *extra_tasks]):
+            found += run_list.finetune_specs(config, task, 'full')
+        return found
+    outcomes = runner.of_script(config, specs, dry_run)
     if dry_run:
-        runner.raise_failures(outcomes)
         return []
     rows = [line(outcomes, score) for score in scores]
     notes = [f'{score.label}: {score.about}.' for score in scores if score.about]

@@ -11,6 +11,7 @@ from experiments import (
     claims,
     figure2_layers,
     figure2_zero_shot,
+    figure_blimp,
     plots,
     table2_nli,
     table3_qa,
@@ -45,7 +46,10 @@ def write(config: ConfigDict, plan: dict, clock: budget.Clock, failures: dict[st
     config = config.copy_and_resolve_references()
     config.start = False
     config.zero_shot_steps = tuple(plan['saved'])
-    for module in SECTIONS.values():
+    sections = dict(SECTIONS)
+    if 'blimp' in config.zero_shot_tasks:
+        sections['figure_blimp.md'] = figure_blimp
+    for module in sections.values():
         try:
             module.run(config)
         except runner.Failed as error:  # what could be written is
@@ -64,7 +68,7 @@ def write(config: ConfigDict, plan: dict, clock: budget.Clock, failures: dict[st
              '## Pretraining', '',
              *(['![loss, rate, held-out perplexity, throughput](pretraining.png)', ''] if curves else []),
              *throughput(plan, trained.get('GPT-1', ())), '## Does pretraining help?', '', *gains(config)]
-    for name in SECTIONS:
+    for name in sections:
         lines += included(out / name)
     if config.dollars_an_hour:
         lines += paper_scale(plan, config.dollars_an_hour)
