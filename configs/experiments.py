@@ -8,6 +8,9 @@ The other scripts of experiments/ take the same arguments; rows in results.jsonl
 from gpt1_jax.configs import finetune
 from ml_collections import ConfigDict, config_dict
 
+# The sets with seeds_small. In the paper their scores are medians of several runs, or ought to be: few rows, a wide
+# spread over seeds.
+SMALL = ('cola', 'mrpc', 'stsb', 'rte', 'story_cloze', 'wnli')
 GLUE = ('cola', 'sst2', 'mrpc', 'stsb', 'qqp', 'mnli', 'qnli', 'rte', 'wnli')
 
 

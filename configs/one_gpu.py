@@ -1,5 +1,5 @@
 """The paper's experiments at the paper's model size on one GPU in half an hour, with experiments.reproduce."""
-from gpt1_jax.configs import reproduce
+from gpt1_jax.configs import experiments, reproduce
 from ml_collections import ConfigDict
 
 LENGTHS = (64, 128, 256, 512)              # that fine-tuning rows are padded to: tasks share compiled programs
@@ -30,7 +30,7 @@ def get_config():
     config.layers = (-1, 0, 2, 4, 6, 8, 10, 12)      # Figure 2, left
     config.layer_tasks = config.runs.layers.tasks = ('mnli',)  # RACE's would take too long
     config.runs.race.conditions = ('full', 'no_pretraining')  # without the third row: each takes minutes
-    config.runs.lstm.tasks = (*reproduce.SMALL, *reproduce.LARGE)  # all but RACE
+    config.runs.lstm.tasks = (*experiments.SMALL, *reproduce.LARGE)  # all but RACE
     config.tasks = ConfigDict({'race': {'data': {'eval_rows': 2000}}})
     for task in config.zero_shot_tasks:
         config.zero_shot[task] = ConfigDict({'tokens_per_batch': 32768})  # fewer programs than small batches have

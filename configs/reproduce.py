@@ -5,7 +5,6 @@ small_cpu.py, overnight_cpu.py and one_gpu.py are the same at sizes that a machi
 from gpt1_jax.configs import experiments, pretrain
 from ml_collections import ConfigDict, config_dict
 
-SMALL = ('cola', 'mrpc', 'stsb', 'rte', 'story_cloze', 'wnli')  # with config.seeds_small
 LARGE = ('mnli', 'qnli', 'qqp', 'snli', 'sst2', 'scitail')      # with config.seeds
 GLUE = ('cola', 'sst2', 'mrpc', 'stsb', 'qqp', 'mnli', 'qnli', 'rte')  # the columns of Table 5
 ROWS = ('full', 'no_pretraining', 'no_aux')
@@ -14,14 +13,14 @@ ROWS = ('full', 'no_pretraining', 'no_aux')
 def get_config():
     config = experiments.get_config()
     # The order in which time is spent: the most telling first. 'pretrain' and 'pretrain_lstm' are the two models.
-    config.stages = (                      # in this order
+    config.stages = (
         'pretrain', 'zero_shot', 'small', 'large', 'layers', 'race', 'pretrain_lstm', 'zero_shot_lstm', 'lstm', 'grid')
     # The runs of the other stages: each task under each condition, with all of its seeds. Conditions: the rows of Table
     # 5 (full, no_pretraining, no_aux, lstm); layers: the numbers of config.layers; grid: the settings of config.grid,
     # with and without pretraining; zero_shot and zero_shot_lstm: every saved update, without fine-tuning.
     config.runs = ConfigDict({
         'zero_shot': {'tasks': config.zero_shot_tasks, 'conditions': ('zero_shot',)},
-        'small': {'tasks': SMALL, 'conditions': ROWS},
+        'small': {'tasks': experiments.SMALL, 'conditions': ROWS},
         'large': {'tasks': LARGE, 'conditions': ROWS},
         'layers': {'tasks': config.layer_tasks, 'conditions': ('layers',)},
         'race': {'tasks': ('race',), 'conditions': ROWS},

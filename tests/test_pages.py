@@ -1,5 +1,5 @@
-"""The pages (every Markdown file but results) and the programs' own pages (their docstrings, which --help shows):
-commands can be given as they stand, links lead somewhere, Python compiles, and what they say of the tree is so."""
+"""The pages (every Markdown file but reports that a program wrote) and the programs' own pages (their docstrings, which
+--help shows): commands can be given as they stand, links lead somewhere, Python compiles, and what they say of the tree is so."""
 import argparse
 import ast
 import json
@@ -36,7 +36,7 @@ def docstring(file):
 PAGES = sorted(str(file.relative_to(ROOT)) for file in (
     *ROOT.glob('*.md'), *(page for folder in ('gpt1_jax', 'configs', 'experiments', 'tests')
                           for page in (ROOT / folder).rglob('*.md')))
-    if 'results' not in file.relative_to(ROOT).parts)
+    if file.name == 'README.md' or 'results' not in file.relative_to(ROOT).parts)
 FILES = sorted(file for folder in ('gpt1_jax', 'experiments', 'configs') for file in (ROOT / folder).rglob('*.py'))
 PROGRAMS = {'.'.join(file.relative_to(ROOT).with_suffix('').parts).removesuffix('.__main__'): file for file in FILES
             if re.search(r"^if __name__ == '__main__':", file.read_text(encoding='utf-8'), re.M)}

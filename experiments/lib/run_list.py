@@ -5,6 +5,7 @@ import dataclasses
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 
+from gpt1_jax.configs import experiments
 from gpt1_jax.configs import zero_shot as zero_shot_config
 from ml_collections import ConfigDict
 
@@ -16,8 +17,6 @@ from gpt1_jax.runs import config_rules as rules
 from gpt1_jax.runs import workdir
 from gpt1_jax.training import transfer
 
-# The sets whose scores in the paper are medians of several runs, or ought to be: few rows, a wide spread over seeds.
-SEVERAL_SEEDS = ('cola', 'mrpc', 'stsb', 'rte', 'story_cloze', 'wnli')
 # Where the labels of the paper's own test split are public. GLUE keeps its own, so `dev` stands in.
 LABELLED_TEST = ('snli', 'scitail', 'race', 'story_cloze')
 SOURCES = ('tfds:', 'parquet:', 'hf:')  # a data directory that begins with one of these is taken as it is
@@ -190,7 +189,7 @@ def check_tasks(config: ConfigDict, field: str, names: Iterable[str]) -> None:
 
 def seeds_of(config: ConfigDict, task: str) -> tuple[int, ...]:
     """The seeds that a task is fine-tuned with."""
-    return tuple(config.seeds_small if task in SEVERAL_SEEDS else config.seeds)
+    return tuple(config.seeds_small if task in experiments.SMALL else config.seeds)
 
 
 def directory(config: ConfigDict, task: str) -> str:

@@ -5,6 +5,7 @@ import pathlib
 import statistics
 from collections.abc import Sequence
 
+from gpt1_jax.configs import experiments
 from ml_collections import ConfigDict
 
 from experiments import (
@@ -140,7 +141,7 @@ def differences(config: ConfigDict, plan: dict) -> list[str]:
             f'Products and activations are {config.pretrain.model.dtype}.',
             'Results are on dev where the test labels are not public; the paper\'s are on test.',
             evaluated,
-            f'Seeds: {len(config.seeds_small)} on {", ".join(run_list.SEVERAL_SEEDS)}, {len(config.seeds)} elsewhere.']
+            f'Seeds: {len(config.seeds_small)} on {", ".join(experiments.SMALL)}, {len(config.seeds)} elsewhere.']
 
 
 def throughput(plan: dict, trained: Sequence[dict]) -> list[str]:
