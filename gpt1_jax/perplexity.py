@@ -12,7 +12,6 @@ over the whole text. A sentence is scored as it is, without a line break after i
 printed; --per_token=FILE writes them, of any text, as JSON lines.
 """
 import collections
-import math
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -28,6 +27,7 @@ from gpt1_jax.data.joining import Join
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load, log_probs
+from gpt1_jax.metrics import language_modelling
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import checkpoint, provenance, results
 from gpt1_jax.weights import from_hub
@@ -108,11 +108,12 @@ def _measures(logs: np.ndarray, counts: dict) -> dict:
     """{'n', 'metric', 'value', 'per_word', 'bits_per_byte'} of the log-probabilities, in nats, of a text's tokens."""
     nats = -float(logs.sum())
     n = len(logs)
-    measures = {'n': n, 'metric': 'perplexity', 'value': _exp(nats / n), 'per_word': None, 'bits_per_byte': None}
+    measures = {'n': n, 'metric': 'perplexity', 'value': language_modelling.perplexity(nats / n), 'per_word': None,
+                'bits_per_byte': None}
     if counts['words'] is not None:
-        measures['per_word'] = _exp(nats / counts['words'])
+        measures['per_word'] = language_modelling.perplexity(nats / counts['words'])
     if counts['bytes'] is not None:
-        measures['bits_per_byte'] = nats / math.log(2) / counts['bytes']
+        measures['bits_per_byte'] = language_modelling.bits_per_byte(nats, counts['bytes'])
     return measures
 
 
@@ -175,11 +176,6 @@ def _counts(text):
 def _check_length(n):
     if n < 2:
         raise UserError(f'the text has {n} token(s): at least two are needed, one to predict and one before it')
-
-
-def _exp(x):
-    """e^x, without an overflow."""
-    return math.exp(min(x, 700))
 
 
 def _define_flags():

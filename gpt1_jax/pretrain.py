@@ -6,7 +6,6 @@ After any interruption run the same command again: the run goes on, and its resu
 """
 import contextlib
 import functools
-import math
 import os
 import pathlib
 from typing import Any, NamedTuple
@@ -25,6 +24,7 @@ from gpt1_jax.data.token_cache import load_tokenizer
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, about
 from gpt1_jax.evaluation import sampled_text
+from gpt1_jax.metrics import language_modelling
 from gpt1_jax.models import precision
 from gpt1_jax.models.build import backbone, own_fields
 from gpt1_jax.models.kernels import self_check
@@ -244,8 +244,8 @@ def _evaluation(config, model, mesh, text, current):
     def evaluate(state):
         step = int(state.step)
         loss = mean_loss(state.params)
-        perplexity = math.exp(min(loss, 700))
-        bits = byte_counts.bits_per_byte(loss, bytes_per_token)
+        perplexity = language_modelling.perplexity(loss)
+        bits = language_modelling.bits_per_byte(loss, bytes_per_token)
         current.append(step, {'valid_loss': loss, 'valid_perplexity': perplexity, 'valid_bits_per_byte': bits})
         print(f'step {step:,}  validation loss {loss:.4f}  perplexity {perplexity:.2f}  {bits:.3f} bits a byte',
               flush=True)

@@ -173,7 +173,7 @@ def count_tokens(config: ConfigDict) -> int:
         on_bad = [].append if config.data.skip_bad else fail
         examples = _read(config, setting, split, on_bad)
         sample = _encode(setting, split, splits.choose(examples, SAMPLE), on_bad)
-        sequences, _ = zero_shot_heuristics.distinct([sequence for row in sample for sequence in row.sequences])
+        sequences, _ = log_probs.distinct([sequence for row in sample for sequence in row.sequences])
         groups = padding.grouped(sequences, setting.n_ctx)
         total += sum(group.shape.tokens for group in groups) / len(sample) * len(examples)
     return round(total)

@@ -1,5 +1,6 @@
 """The pages (every Markdown file but reports that a program wrote) and the programs' own pages (their docstrings, which
---help shows): commands can be given as they stand, links lead somewhere, Python compiles, and what they say of the tree is so."""
+--help shows): commands can be given as they stand, links lead somewhere, Python compiles, and what they say of the
+tree is so."""
 import argparse
 import ast
 import json

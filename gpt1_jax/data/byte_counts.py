@@ -1,8 +1,4 @@
 """Bytes of text that a token stands for, which makes losses of different vocabularies comparable: bits a byte."""
-import math
-
-import numpy as np
-
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.data.tokens import TokenStream
 
@@ -17,12 +13,6 @@ def per_token(entry: dict, stream: TokenStream, tokenizer: Tokenizer, n_ctx: int
     """
     if entry.get('bytes'):
         return entry['bytes'] / max(1, entry['tokens'])
-    available = stream.n_windows(n_ctx)
-    chosen = np.unique(np.linspace(0, available - 1, min(SAMPLE, available)).round().astype(int))
+    chosen = stream.evenly_spaced(SAMPLE, n_ctx)
     texts = [tokenizer.decode(stream.window(i, n_ctx)[1:]) for i in chosen]
     return sum(len(text.encode()) for text in texts) / (len(chosen) * n_ctx)
-
-
-def bits_per_byte(loss: float, bytes_per_token: float) -> float:
-    """Of a mean loss in nats a token."""
-    return loss / math.log(2) / bytes_per_token

@@ -148,6 +148,11 @@ class TokenStream:
         """The number of whole windows; the tokens left at the end are not used."""
         return max(0, (self.n_tokens - 1) // n_ctx)
 
+    def evenly_spaced(self, n: int, n_ctx: int) -> np.ndarray:
+        """The numbers of n windows, or of all if there are fewer, from the first to the last: int[at most n]."""
+        available = self.n_windows(n_ctx)
+        return np.unique(np.linspace(0, available - 1, min(n, available)).round().astype(int))
+
     def rows(self, n_ctx: int) -> np.ndarray:
         """All tokens, uint16[n_windows + 1, n_ctx], for the device: window i is row i and the first token of row i + 1.
         The last row is padded with zeros."""

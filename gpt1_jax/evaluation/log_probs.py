@@ -174,3 +174,11 @@ def log_probabilities(hidden: jax.Array, table: Any, targets: jax.Array) -> tupl
     logits = jnp.einsum('btd,vd->btv', hidden, table.tokens, preferred_element_type=jnp.float32)
     label = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
     return label - jax.nn.logsumexp(logits, axis=-1), label >= jnp.max(logits, axis=-1)
+
+
+def distinct(sequences: Sequence[tuple[Sequence[int], int]]) -> tuple[list[tuple[list[int], int]], list[int]]:
+    """(each different sequence once, index of each one's in it). Scored once, equal sequences tie exactly: in batches
+    of other shapes their sums would differ by rounding."""
+    found = {}
+    places = [found.setdefault((tuple(ids), n), len(found)) for ids, n in sequences]
+    return [(list(ids), n) for ids, n in found], places

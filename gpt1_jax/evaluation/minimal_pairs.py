@@ -20,6 +20,7 @@ import numpy as np
 from gpt1_jax.data.tasks import blimp
 from gpt1_jax.data.tasks.example import Task
 from gpt1_jax.errors import UserError
+from gpt1_jax.evaluation import log_probs
 from gpt1_jax.metrics import bootstrap
 
 RESAMPLES = 2000
@@ -69,14 +70,10 @@ def first_tokens(sequences: Sequence[Sequence[tuple[list[int], int]]], score: Ca
 
     sequences: both sentences of each pair as (ids, n), of which the last n are scored. score: as log_probs.score.
     """
-    beginnings = []
-    for pair in sequences:
-        for ids, n in pair:
-            beginnings.append((tuple(ids[:len(ids) - n + 1]), 1))
-    distinct = list(dict.fromkeys(beginnings))
+    beginnings = [(ids[:len(ids) - n + 1], 1) for pair in sequences for ids, n in pair]
+    distinct, places = log_probs.distinct(beginnings)
     sums, _ = score(distinct)
-    found = dict(zip(distinct, sums))
-    return np.array([found[one] for one in beginnings]).reshape(-1, 2)
+    return sums[np.array(places)].reshape(-1, 2)
 
 
 def set_means(ids: Sequence[str], values: np.ndarray) -> dict[str, Mean]:

@@ -196,21 +196,13 @@ def _full_accuracy(heuristic, score, rows):
 
 def _values(heuristic, score, rows):
     """float[rows, answers]: the mean or the sum of the log-probabilities of each answer's scored tokens."""
-    sequences, places = distinct([sequence for row in rows for sequence in row.sequences])
+    sequences, places = log_probs.distinct([sequence for row in rows for sequence in row.sequences])
     sums, counts = score(sequences)
     values = (sums / counts if heuristic.mean else sums)[places]
     widths = [len(row.sequences) for row in rows]
     found = np.full((len(rows), max(widths)), metrics.ABSENT)
     found[np.arange(max(widths)) < np.array(widths)[:, None]] = values
     return found
-
-
-def distinct(sequences: Sequence[Candidate]) -> tuple[list[Candidate], list[int]]:
-    """(each different sequence once, index of each one's in it). Scored once, equal sequences tie exactly: in batches
-    of other shapes their sums would differ by rounding."""
-    found = {}
-    places = [found.setdefault((tuple(ids), n), len(found)) for ids, n in sequences]
-    return [(list(ids), n) for ids, n in found], places
 
 
 def best_threshold(scores: np.ndarray, gold: np.ndarray) -> float:

@@ -1,8 +1,7 @@
 """Section 5, Table 5: builds the backbone that `config.model` describes, a GPT or an LSTM. Chosen only here."""
 import dataclasses
-import difflib
 
-from gpt1_jax.errors import UserError, shown
+from gpt1_jax.errors import UserError, did_you_mean, shown
 from gpt1_jax.models.gpt import GPT, GPTConfig
 from gpt1_jax.models.lstm import LSTM, LSTMConfig
 
@@ -27,17 +26,11 @@ def own_fields(fields: dict) -> dict:
     """The kind and the fields that it reads: what a run's config.json stores. UserErrors as above."""
     kind = fields.get('kind', 'gpt')
     if not isinstance(kind, str) or kind not in KINDS:
-        raise UserError(f'model.kind is {shown(kind)}, must be one of {", ".join(map(repr, KINDS))}'
-                        f'{_near(kind, KINDS) if isinstance(kind, str) else ""}')
+        raise UserError(f'model.kind is {shown(kind)}{did_you_mean(str(kind).lower(), KINDS)} '
+                        f'(there are {", ".join(map(repr, KINDS))})')
     known = {name: {f.name for f in dataclasses.fields(config)} for name, (_, config) in KINDS.items()}
     anywhere = set.union(*known.values())
     for name in fields:
         if name != 'kind' and name not in anywhere:
-            raise UserError(f'model.{name} is no field of any model{_near(name, anywhere)}')
+            raise UserError(f'model.{name} is no field of any model{did_you_mean(name, sorted(anywhere))}')
     return {'kind': kind} | {name: value for name, value in fields.items() if name in known[kind]}
-
-
-def _near(name, names):
-    """'; did you mean 'lstm'?', or nothing."""
-    close = difflib.get_close_matches(str(name).lower(), sorted(names), 1)
-    return f'; did you mean {close[0]!r}?' if close else ''

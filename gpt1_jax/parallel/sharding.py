@@ -98,13 +98,18 @@ def spec(name: str) -> P:
     raise KeyError(f'no sharding rule for {name!r}')
 
 
+def leaf_name(path: Any) -> str:
+    """'blocks/mlp/fc/kernel' of a leaf's key path in a tree of parameters."""
+    return jax.tree_util.keystr(path, simple=True, separator='/')
+
+
 def shardings(tree: Any, mesh: Mesh) -> Any:
     """NamedShardings for every leaf of a tree of arrays or shapes, by PARTITIONS.
 
     UserError names the leaf, dimension and axis where a dimension cannot be divided.
     """
     def sharding(path, leaf):
-        name = jax.tree_util.keystr(path, simple=True, separator='/')
+        name = leaf_name(path)
         partition = spec(name)
         if len(partition) > leaf.ndim:
             raise ValueError(f'{name} has {leaf.ndim} dimensions, its partition {partition} {len(partition)}')

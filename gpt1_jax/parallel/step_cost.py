@@ -10,6 +10,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from gpt1_jax.parallel.sharding import leaf_name
+
 
 @dataclasses.dataclass(frozen=True)
 class Transfer:
@@ -113,7 +115,7 @@ def lines(state: Any, dtype: str, rows: int, n_ctx: int, microbatches: int = 1) 
 
 
 def _named(tree):
-    return [(jax.tree_util.keystr(path, simple=True, separator='/'), leaf)
+    return [(leaf_name(path), leaf)
             for path, leaf in jax.tree_util.tree_leaves_with_path(tree)]
 
 

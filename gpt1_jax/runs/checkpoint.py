@@ -23,10 +23,11 @@ import orbax.checkpoint as ocp
 
 from gpt1_jax import storage
 from gpt1_jax.parallel import processes
+from gpt1_jax.parallel.sharding import leaf_name
 from gpt1_jax.runs import file_hashes, retention
 from gpt1_jax.runs.checkpoint_errors import CheckpointError, Mismatch, reading, step_path, together, writing
 from gpt1_jax.runs.checkpoint_errors import DamagedError as DamagedError  # for callers of this module
-from gpt1_jax.runs.provenance import describe, environment, leaf_name
+from gpt1_jax.runs.provenance import describe, environment
 from gpt1_jax.runs.retention import steps
 from gpt1_jax.training.loop import TrainState
 

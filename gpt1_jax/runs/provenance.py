@@ -18,6 +18,7 @@ import gpt1_jax
 from gpt1_jax import storage
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.hashing import mix
+from gpt1_jax.parallel.sharding import leaf_name
 
 
 def describe(tree: Any) -> dict[str, dict]:
@@ -64,11 +65,6 @@ def environment(tree: Any) -> dict:
 def departures(before: dict, now: dict) -> list[str]:
     """The differences between two environments, a phrase each: ['devices 4 -> 8']."""
     return [f'{name} {before.get(name)} -> {value}' for name, value in now.items() if before.get(name) != value]
-
-
-def leaf_name(path: Any) -> str:
-    """'blocks/mlp/fc/kernel' of a leaf's key path."""
-    return jax.tree_util.keystr(path, simple=True, separator='/')
 
 
 def file_hashes(paths: Iterable[str | os.PathLike]) -> dict[str, str]:

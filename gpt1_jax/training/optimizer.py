@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from gpt1_jax.parallel.sharding import leaf_name
+
 NOT_DECAYED = r'(^|/)(bias|scale)$'  # 4.1: "w = 0.01 on all non bias or gain weights"
 
 
@@ -83,4 +85,4 @@ def settings(values: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
 
 def decays(path: Any) -> bool:
     """Whether weight decay applies to the leaf at this path of a parameter tree."""
-    return not re.search(NOT_DECAYED, jax.tree_util.keystr(path, simple=True, separator='/'))
+    return not re.search(NOT_DECAYED, leaf_name(path))

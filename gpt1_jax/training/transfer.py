@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 
 from gpt1_jax.errors import UserError
+from gpt1_jax.parallel.sharding import leaf_name
 
 NOTHING = -1
 EMBEDDINGS = 0
@@ -30,7 +31,7 @@ def transfer(fresh: Any, pretrained: Any, n_layers: int) -> Any:
 
 
 def _shapes(tree):
-    return {jax.tree_util.keystr(path, simple=True, separator='/'): leaf.shape
+    return {leaf_name(path): leaf.shape
             for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 

@@ -19,9 +19,7 @@ def mean_loss(model: Any, mesh: jax.sharding.Mesh, stream: TokenStream, n_window
     n_windows: how many; 0 for all. batch_size: windows at once. chunks: as in losses.token_losses.
     """
     n_ctx = model.config.n_ctx
-    available = stream.n_windows(n_ctx)
-    spaced = np.linspace(0, available - 1, min(n_windows or available, available))
-    chosen = np.unique(spaced.round().astype(int))
+    chosen = stream.evenly_spaced(n_windows or stream.n_windows(n_ctx), n_ctx)
     devices = mesh.shape['data'] * mesh.shape['fsdp']
     size = -(-min(batch_size, len(chosen)) // devices) * devices
 

@@ -6,6 +6,7 @@ import pytest
 
 from gpt1_jax.data import bpe_training, byte_counts
 from gpt1_jax.data.tokens import TokenStream
+from gpt1_jax.metrics import language_modelling
 
 
 def test_the_manifest_s_count_is_taken_where_there_is_one():
@@ -22,5 +23,5 @@ def test_else_windows_are_decoded():
 
 
 def test_bits_a_byte_of_a_uniform_guess_over_bytes_are_eight():
-    assert byte_counts.bits_per_byte(math.log(256), 1) == pytest.approx(8)
-    assert byte_counts.bits_per_byte(math.log(2), 4) == pytest.approx(0.25)
+    assert language_modelling.bits_per_byte(math.log(256), 1) == pytest.approx(8)
+    assert language_modelling.bits_per_byte(math.log(2), 4) == pytest.approx(0.25)

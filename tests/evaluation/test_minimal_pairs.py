@@ -69,7 +69,7 @@ def test_without_its_first_token_a_sentence_has_the_rest_of_its_log_probability(
         asked.extend(beginnings)
         return np.array([{5: -4.0, 6: -1.0}[ids[-1]] for ids, _ in beginnings]), np.ones(len(beginnings))
     found = values([[-6, -5], [-7, -6]], ['binding/a/0', 'binding/a/1'], sequences, score)
-    assert asked == [((0, 5), 1), ((0, 6), 1)]  # each first token once
+    assert asked == [([0, 5], 1), ([0, 6], 1)]  # each first token once
     assert found[None, 'accuracy'] == 0 and found[None, 'accuracy_first_unscored'] == 0.5  # -2 and -4; -3 and -2
 
 

@@ -77,17 +77,17 @@ def test_fields_survive_a_runs_config_json():
         assert set(SIZES[kind]) < stored.keys()
 
 
-@pytest.mark.parametrize('kind, near', [('LSTM', "; did you mean 'lstm'?"), ('ltsm', "; did you mean 'lstm'?"),
-                                        ('gpt1', "; did you mean 'gpt'?"), ('transformer', ''), (None, '')])
+@pytest.mark.parametrize('kind, near', [('LSTM', ", did you mean 'lstm'?"), ('ltsm', ", did you mean 'lstm'?"),
+                                        ('gpt1', ", did you mean 'gpt'?"), ('transformer', ''), (None, '')])
 def test_an_unknown_kind_is_refused_with_the_nearest_one(kind, near):
     for function in (backbone, own_fields):
         with pytest.raises(UserError) as error:
             function({'kind': kind})
-        assert str(error.value) == f"model.kind is {kind!r}, must be one of 'gpt', 'lstm'{near}"
+        assert str(error.value) == f"model.kind is {kind!r}{near} (there are 'gpt', 'lstm')"
 
 
 def test_a_field_of_no_kind_is_refused_with_the_nearest_one():
-    with pytest.raises(UserError, match="^model.n_unit is no field of any model; did you mean 'n_units'[?]$"):
+    with pytest.raises(UserError, match="^model.n_unit is no field of any model, did you mean 'n_units'[?]$"):
         backbone({'kind': 'lstm', 'n_unit': 8})
 
 

@@ -34,7 +34,7 @@ def test_a_run_from_before_there_was_a_choice_of_the_sort_window_has_the_one_it_
     ([], "not a run's config: it has no kind, model and fingerprint"),
     (TUNED | {'model': None}, 'model is None, must be an object'),
     (TUNED | {'model': MODEL | {'n_layer': '2'}}, "model.n_layer is '2', must be a whole number of at least 1"),
-    (TUNED | {'model': MODEL | {'n_layers': 2}}, "model.n_layers is no field of any model; did you mean 'n_layer'?"),
+    (TUNED | {'model': MODEL | {'n_layers': 2}}, "model.n_layers is no field of any model, did you mean 'n_layer'?"),
     (TUNED | {'model': {k: v for k, v in MODEL.items() if k != 'n_head'}}, 'model.n_head is missing')])
 def test_a_config_that_is_no_run_s_is_named(tmp_path, content, message):
     assert complaint(workdir.load, tmp_path, content).startswith(message)
