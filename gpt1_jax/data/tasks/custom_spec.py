@@ -3,6 +3,7 @@ import dataclasses
 import math
 import string
 
+from gpt1_jax import metrics
 from gpt1_jax.data.tasks import custom_text, json_records
 from gpt1_jax.data.tasks.custom_text import Part
 from gpt1_jax.errors import UserError, did_you_mean, shown
@@ -11,7 +12,7 @@ FILES = ('train', 'dev', 'test', 'unlabelled')
 FORMATS = {'csv': ',', 'tsv': '\t', '\\t': '\t'}  # a shell's '\t' is two characters
 JSON = ('jsonl', 'json')
 ANSWERS = ('index0', 'index1', 'letter', 'text')
-METRICS = {'labels': ('accuracy', 'f1', 'matthews'), 'score': ('pearson', 'spearman'), 'choices': ('accuracy',)}
+METRICS = {'labels': tuple(metrics.LABEL_METRICS), 'score': tuple(metrics.VALUE_METRICS), 'choices': ('accuracy',)}
 LETTERS = string.ascii_uppercase
 
 
