@@ -1,4 +1,5 @@
 """One line, whatever a file's name or contents are."""
+import pathlib
 import pickle
 
 import pytest
@@ -34,6 +35,19 @@ def test_the_known_name_most_similar_to_a_wrong_one_is_suggested(name, message):
 
 
 def test_what_the_system_has_against_a_path_is_one_line(tmp_path):
+    long = tmp_path / ('x' * 300)
+    with pytest.raises(UserError, match='^.*xxx: File name too long$'):
+        with about(long):
+            long.exists()  # False in Python 3.14, an OSError before
     with pytest.raises(UserError, match='^.*xxx: File name too long$'):
         with about(tmp_path):
-            (tmp_path / ('x' * 300)).exists()
+            long.mkdir()
+
+
+@pytest.mark.parametrize('path', ['absent', 'file/below', 'gs://bucket/absent', 'null\0character'])
+def test_a_path_that_is_merely_absent_is_left_to_the_block(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path('file').touch()
+    with about(path):
+        found = pathlib.Path(path).exists()
+    assert not found

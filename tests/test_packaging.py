@@ -149,7 +149,9 @@ def test_the_metadata_says_what_setup_cfg_says(built):
     assert extras == set(setup['options.extras_require'])
     assert not {extra for extra in extras if f'`{extra}`' not in (ROOT / 'README.md').read_text()} - {'test'}
     assert licence == (ROOT / 'LICENSE').read_bytes()
-    assert metadata['Requires-Python'] == '>=3.11'
+    pythons = re.findall(r'Python :: 3\.(\d+)', str(metadata.get_all('Classifier')))
+    assert metadata['Requires-Python'] == f'<3.{int(pythons[-1]) + 1},>=3.{pythons[0]}'
+    assert f'Python 3.{pythons[0]} to 3.{pythons[-1]}' in (ROOT / 'README.md').read_text()
     assert f'version: {metadata["Version"]}' in (ROOT / 'CITATION.cff').read_text()
 
 
