@@ -65,7 +65,8 @@ class Installed:
         # Folders on a .pth line are searched, but their own .pth files are not read: an editable install stays out.
         libraries = {sysconfig.get_path(kind) for kind in ('purelib', 'platlib')}
         (packages / 'libraries.pth').write_text('\n'.join(sorted(libraries)))
-        pip = [sys.executable, '-m', 'pip', '--python', str(self.bin / 'python'), 'install', '-q', '--no-deps']
+        pip = [sys.executable, '-m', 'pip', '--python', str(self.bin / 'python'), 'install', '-q', '--no-deps',
+               '--ignore-installed']  # the libraries may include this version of the package
         done = subprocess.run([*pip, str(wheel)], capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
 
