@@ -161,7 +161,7 @@ def test_the_constraints_allow_what_setup_cfg_asks_for():
     setup = configparser.ConfigParser()
     setup.read(ROOT / 'setup.cfg')
     lines = [setup['options']['install_requires'], *(setup['options.extras_require'][extra] for extra in (
-        'test', 'gcs', 'hub', 'lm-eval', 'tensorboard', 'wandb', 'trackio', 'notebooks', 'parity'))]
+        'test', 'gcs', 'hub', 'lm-eval', 'tensorboard', 'wandb', 'trackio', 'ray', 'notebooks', 'parity'))]
     asked = [requirements.Requirement(line) for group in lines for line in group.splitlines()
              if line and not line.startswith(('#', 'torch>'))]  # PyTorch's builds differ by platform
     pinned = dict(line.split('==') for line in (ROOT / 'constraints.txt').read_text().splitlines()
