@@ -3,7 +3,6 @@
 pyarrow and TFDS are imported where a source needs them.
 """
 import contextlib
-import functools
 import itertools
 import json
 import re
@@ -32,19 +31,22 @@ def json_lines(path: str, field: str, key: str | None = None) -> Iterator[Row]:
     field, key: names of the text and of the key. UserError naming file and line for a line that is not UTF-8, no JSON
     object, without these fields, or longer than LONGEST bytes, of which no more are read.
     """
-    start = 0  # of the line, in bytes
+    number = start = 0  # of the line; start: in bytes
     with files.opened(path) as stream:
-        for number, line in enumerate(iter(functools.partial(stream.readline, LONGEST + 1), b''), 1):
+        while line := stream.readline(LONGEST + 1):  # not enumerate, which keeps the line that it gave last
+            number += 1
             where = f'{path}: line {number}'
             if line[:99].lstrip()[:1] == b'[':  # said before a whole array is parsed
                 raise UserError(f'{where} is list, must be an object with field {field!r}: one record a line')
             if len(line) > LONGEST:
                 raise UserError(f'{where} is longer than {_mib(LONGEST)}, too long for one record')
             length = len(line)
-            if line.strip():
-                record = _record(decoded(line, path, start), where, field)
+            if not line.isspace():
+                line = decoded(line, path, start)  # frees the bytes before it is parsed
+                record = _record(line, where, field)
                 del line  # frees it before the text is used
                 yield Row(f'{path}:{number}', *_texts(record, field, key, where))
+                del record
             start += length
 
 

@@ -73,7 +73,8 @@ def _held(documents, fraction, held, may_be_empty):
     """A function that streams the documents that are held out, or those that are not."""
     def select() -> Iterator[Document]:
         number = selected = 0
-        for number, document in enumerate(documents(), 1):
+        for document in documents():  # not enumerate, which keeps the document that it gave last
+            number += 1
             if is_validation(document, fraction) == held:
                 selected += 1
                 yield document

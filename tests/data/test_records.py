@@ -175,14 +175,15 @@ def test_a_record_too_long_for_memory_is_named(here, monkeypatch):
 # Not getrusage's ru_maxrss: a program inherits that of the process that started it.
 MEMORY = '''
 import re, sys
-from gpt1_jax.data import corpus, document, encode
+from gpt1_jax.data import corpus, encode, sources
 from gpt1_jax.errors import UserError
 import pyarrow.parquet
 peak = lambda: int(re.search(r'VmHWM:\\s+(\\d+) kB', open('/proc/self/status').read())[1]) // 1024
 before = peak()
 characters = 0
 try:
-    for unit in encode.units(one for one in corpus.documents(sys.argv[1]) if not document.is_validation(one, 1e-9)):
+    splits, _, _ = sources.splits(sys.argv[1], 1e-9)
+    for unit in encode.units(splits['train']()):
         characters += unit.characters
 except UserError as error:
     print(error, file=sys.stderr)
@@ -206,6 +207,11 @@ class TestMemory:
         (tmp_path / 'line.txt').write_text(LINE * 4_800_000)
         characters, mib, _ = memory(tmp_path / 'line.txt')
         assert characters == 4_800_000 * len(LINE) and mib < 450
+
+    def test_a_json_line_of_120_mb_is_in_memory_twice_at_most(self, tmp_path):
+        (tmp_path / 'line.jsonl').write_text(('{"text": "' + LINE * 2_850_000 + '"}\n') * 2)
+        characters, mib, _ = memory(tmp_path / 'line.jsonl')
+        assert characters == 2 * 2_850_000 * len(LINE) > 2.3e8 and mib < 270
 
     def test_a_json_line_of_200_mb_is_refused_at_a_bounded_size(self, tmp_path):
         (tmp_path / 'line.jsonl').write_text('{"text": "' + LINE * 4_800_000 + '"}\n')
