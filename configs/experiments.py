@@ -16,7 +16,7 @@ GLUE = ('cola', 'sst2', 'mrpc', 'stsb', 'qqp', 'mnli', 'qnli', 'rte', 'wnli')
 
 def get_config():
     config = ConfigDict()
-    config.pretrained = ''                 # directory of the pretrained run that everything starts from
+    config.pretrained = ''                 # the pretrained run that everything starts from, or novels, hf:USER/NAME
     config.lstm = config_dict.placeholder(str)     # directory of the pretrained LSTM; none: its rows are n/a
     config.out = 'runs/experiments'        # directory of tables, figures, results.jsonl and the runs' directories
     config.results = config_dict.placeholder(str)  # results.jsonl to read and append to; default OUT/results.jsonl

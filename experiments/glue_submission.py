@@ -181,6 +181,7 @@ def _define_flags():
 
 def main() -> None:
     f = flags.FLAGS
+    run_list.find_models(f.config)
     notes = run(f.config, f.out, f.selection, f.reuse, f.dry_run)
     if not f.dry_run:
         print(f'{f.out}: {len(MEMBERS)} files, checked')

@@ -16,6 +16,7 @@ from gpt1_jax.evaluation import zero_shot_heuristics
 from gpt1_jax.runs import config_rules as rules
 from gpt1_jax.runs import workdir
 from gpt1_jax.training import transfer
+from gpt1_jax.weights import from_hub
 
 # Where the labels of the paper's own test split are public. GLUE keeps its own, so `dev` stands in.
 LABELLED_TEST = ('snli', 'scitail', 'race', 'story_cloze')
@@ -153,6 +154,13 @@ def zero_shot_specs(config: ConfigDict, task: str, condition: str = 'full', step
             return []
     return [RunSpec(f'{task}-zero_shot-{condition}', task, condition, 0, 'zero_shot', scored, (scored.data.split,),
                     selections=(), steps=steps)]
+
+
+def find_models(config: ConfigDict) -> None:
+    """Replaces a name in config.pretrained or config.lstm, 'novels' or 'hf:USER/NAME', by the directory of a run, in
+    place. Directories stay. UserError as of `from_hub.local_run`."""
+    for field in ('pretrained', 'lstm'):
+        config[field] = from_hub.local_run(config[field])
 
 
 def check(config: ConfigDict, pretrained: bool = True) -> None:

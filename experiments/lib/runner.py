@@ -143,6 +143,7 @@ def command(function: Callable[[ConfigDict, bool], object], default: str = 'conf
     def main():
         f = flags.FLAGS
         f.config.any_version = f.config.any_version or f.any_version
+        run_list.find_models(f.config)
         function(f.config, f.dry_run)
     cli.run(main, define)
 

@@ -263,6 +263,7 @@ def main() -> None:
     processes.start(f.coordinator, f.processes, f.process, f.deterministic)
     if f.minutes is not None:
         f.config.minutes = f.minutes
+    run_list.find_models(f.config)
     run(f.config, f.out, f.stage, f.books, f.data, f.stage_minutes, f.dry_run, f.tokens_per_s)
 
 

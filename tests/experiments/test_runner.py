@@ -1,5 +1,8 @@
 """experiments.lib.run_list and run: which runs a list has, which are done, what happens when one fails."""
+import os
 import pathlib
+import subprocess
+import sys
 
 import pytest
 from gpt1_jax.configs import experiments as experiments_config
@@ -10,7 +13,7 @@ from experiments.lib.run_list import finetune_specs as specs
 from gpt1_jax import finetune, zero_shot
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.runs import provenance, results
-from tiny import cola
+from tiny import ROOT, cola
 
 pytestmark = pytest.mark.full
 
@@ -228,3 +231,15 @@ def test_what_does_not_fit_is_left_out_and_said(config, trainer, capsys):
     assert 'cola-full-0: n/a (budget)' in capsys.readouterr().out
     config.start = False
     assert statuses(runner.carry_out(config, wanted)) == ['no budget', 'done'] and len(trainer.ran) == 1
+
+
+@pytest.mark.parametrize('program, data, out, how, said', [
+    ('table4_similarity_classification', '--config.data', '--config.out', '--dry_run', 'cola-full-0: '),
+    ('reproduce', '--data', '--out', '--stage=prepare', 'cola, finetune: rows 40')])
+def test_a_model_may_be_named(config, tmp_path, program, data, out, how, said):
+    """The model of the package: imported into the cache, then a run like any other."""
+    done = subprocess.run(
+        [sys.executable, '-m', f'experiments.{program}', '--config.pretrained=novels', f'{data}={config.data}',
+         f'{out}={config.out}', how],
+        cwd=ROOT, env=os.environ | {'GPT1_JAX_CACHE': str(tmp_path / 'cache')}, capture_output=True, text=True)
+    assert done.returncode == 0 and said in done.stdout, done.stdout + done.stderr
