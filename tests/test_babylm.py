@@ -5,6 +5,7 @@ import pytest
 
 from gpt1_jax import pretrain
 from gpt1_jax.data import tokens
+from gpt1_jax.weights import hugging_face
 from tiny import corpus, load_config, override, pretrain_config
 
 
@@ -19,7 +20,7 @@ def test_revisions_are_those_of_the_challenge(track, last):
 @pytest.mark.full
 def test_checkpoints_are_kept_when_so_many_words_are_read(tmp_path, capsys):
     text = corpus(tmp_path / 'text')
-    config = pretrain_config(text, train__epochs=2, checkpoint__keep_latest=1,
+    config = pretrain_config(text, model__n_inner=64, train__epochs=2, checkpoint__keep_latest=1,
                              checkpoint__keep_words=(500, 2000, 3000, 10 ** 6), checkpoint__every=1000)
     run = pretrain.run(override(config, {'train__steps': None}), tmp_path / 'run')
     train = tokens.read_manifest(tmp_path / 'run' / 'tokens')['splits']['train']
@@ -30,5 +31,11 @@ def test_checkpoints_are_kept_when_so_many_words_are_read(tmp_path, capsys):
         assert (int(step) - 1) * per_step < words <= int(step) * per_step
         assert int(step) in run.steps() and int(step) in saved['keep_steps']
     assert 'kept when so many are read: 500 (update ' in capsys.readouterr().out
+    words = sum(len(file.read_text().split()) for file in text.iterdir())
+    assert words == train['words'] + tokens.read_manifest(tmp_path / 'run' / 'tokens')['splits']['valid']['words']
+    (step,) = (int(step) for step, count in saved['words_at'].items() if count == 2000)
+    hugging_face.export(run.path, tmp_path / 'export', step)
+    card = (tmp_path / 'export' / 'README.md').read_text()
+    assert f'* words read: {step * per_step:,.0f}, of the {train["words"]:,} of the corpus\n' in card
     again = pretrain.run(override(config, {'checkpoint__keep_words': (500,)}), tmp_path / 'run')  # a finished run
     assert list(again.config['checkpoint']['words_at'].values()) == [500]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from gpt1_jax import __version__
-from gpt1_jax.data import tokens
+from gpt1_jax.data import tokens, words
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import checkpoint, provenance, results, workdir
@@ -127,6 +127,9 @@ def _pretraining(run, step):
     if manifest['fingerprint'] == config['fingerprint']['tokens']:
         split = manifest['splits']['train']
         facts['corpus'] += f', {split["documents"]:,} documents of {split["tokens"]:,} tokens'
+        if 'words' in split:
+            read = step * words.per_step(manifest, batch * n_ctx)
+            facts['words read'] = f'{read:,.0f}, of the {split["words"]:,} of the corpus'
     return facts
 
 
