@@ -14,6 +14,7 @@ import sys
 
 import gpt1_jax
 from gpt1_jax.errors import did_you_mean
+from gpt1_jax.runs import terminal
 
 PROGRAMS = {  # command: module of gpt1_jax, in the order of a first use
     'prepare': 'prepare', 'pretrain': 'pretrain', 'finetune': 'finetune', 'predict': 'predict',
@@ -25,6 +26,7 @@ def main():
     """Run the program that the first argument names. Exit status 2 and one line where there is none of that name."""
     name, *arguments = sys.argv[1:] or ['--help']
     if name in ('--help', '-h', 'help', '--helpfull'):
+        terminal.guard(ends=True)  # `gpt1 | head`
         print(usage())
         return
     if name == '--version':

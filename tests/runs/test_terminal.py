@@ -122,15 +122,25 @@ def pretrained(base):
     return saved_run(base / 'gpt1', config, tokenizer, by_heart(tokenizer)).path
 
 
-@pytest.mark.parametrize('program', ['generate --prompt=cat --tokens=2000', 'perplexity --sentence=cats_sat'])
-def test_a_short_program_whose_output_nobody_reads_ends_as_a_closed_pipe_ends_any(pretrained, program):
+def run_unread(*arguments):
+    """(exit status, standard error) of python -m ARGUMENTS, whose output nobody reads."""
     reader, writer = os.pipe()
     os.close(reader)
-    module, *flags = program.split()
-    done = subprocess.run([sys.executable, '-m', f'gpt1_jax.{module}', f'--init_from={pretrained}', *flags], cwd=ROOT,
-                          stdout=writer, stderr=subprocess.PIPE, text=True, timeout=300)
+    done = subprocess.run([sys.executable, '-m', *arguments], cwd=ROOT, stdout=writer, stderr=subprocess.PIPE,
+                          text=True, timeout=300)
     os.close(writer)
-    assert done.returncode == 141 and 'Traceback' not in done.stderr and 'BrokenPipe' not in done.stderr, done.stderr
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize('program', ['generate --prompt=cat --tokens=2000', 'perplexity --sentence=cats_sat'])
+def test_a_short_program_whose_output_nobody_reads_ends_as_a_closed_pipe_ends_any(pretrained, program):
+    module, *flags = program.split()
+    status, errors = run_unread(f'gpt1_jax.{module}', f'--init_from={pretrained}', *flags)
+    assert status == 141 and 'Traceback' not in errors and 'BrokenPipe' not in errors, errors
+
+
+def test_so_does_the_list_of_programs():
+    assert run_unread('gpt1_jax') == (141, '')
 
 
 @pytest.mark.parametrize('module', ['numpy', 'gpt1_jax.runs.checkpoint'])
