@@ -343,7 +343,7 @@ def test_files_that_are_left_out_are_said(books, tmp_path, capsys):
         (books / name).write_text('x')
     prepare(tmp_path / 'out', str(books), 0.3, merges=20)
     assert capsys.readouterr().err.splitlines()[0] == (
-        f'{books}: 2 of 23 files left out (notes.md, scan.pdf): only .txt, .train, .dev, .test, .jsonl, .json, '
+        f'{books}: 2 of 22 files left out (notes.md, scan.pdf): only .txt, .train, .dev, .test, .jsonl, .json, '
         '.parquet (but for the last, also .gz, .bz2, .zst, .lz4) are read; .json where it is named')
 
 

@@ -66,19 +66,25 @@ def sources(spec: Spec) -> list[str]:
 
 
 def left_out(spec: Spec) -> list[str]:
-    """One line for each directory that holds files with other extensions, which are not read. Hidden files don't
-    count."""
+    """One line for each directory that holds files with other extensions, which are not read. Of these, hidden files
+    and all in hidden directories (.git, .cache) don't count."""
     lines = []
     for one in _as_list(spec):
         if not is_file(one) or storage.remote(one) or not os.path.isdir(one):
             continue
-        names = [path.name for path in pathlib.Path(one).rglob('*') if path.is_file()]
-        others = sorted(name for name in names if not files.in_directories(name) and not name.startswith('.'))
+        found = [path.relative_to(one) for path in pathlib.Path(one).rglob('*') if path.is_file()]
+        read = [path for path in found if files.in_directories(path.name)]
+        others = sorted(path.name for path in set(found) - set(read) if not _hidden(path))
         if others:
             dots = ', ...' if len(others) > 3 else ''
-            lines.append(f'{one}: {len(others):,} of {len(names):,} files left out ({_listed(others[:3])}{dots}): '
+            total = len(read) + len(others)
+            lines.append(f'{one}: {len(others):,} of {total:,} files left out ({_listed(others[:3])}{dots}): '
                          f'only {files.READ} are read; .json where it is named')
     return lines
+
+
+def _hidden(path):
+    return any(part.startswith('.') for part in path.parts)
 
 
 def is_file(source: str) -> bool:

@@ -60,6 +60,10 @@ def test_json_beside_a_corpus_is_not_read_unless_it_is_named(here):
     (here / 'c4.json.gz').write_bytes(gzip.compress(b'{"text": "C"}'))
     assert read('.') == [('a.txt', 'A'), ('c4.json.gz:1', 'C')]
     assert corpus.left_out('.')[0].startswith('.: 1 of 3 files left out (dataset_infos.json)')
+    for hidden in ('.DS_Store', '.git/HEAD', 'deep/.cache/b.lock'):
+        (here / hidden).parent.mkdir(parents=True, exist_ok=True)
+        (here / hidden).touch()
+    assert corpus.left_out('.')[0].startswith('.: 1 of 3 files left out (dataset_infos.json)')
     with pytest.raises(UserError, match="dataset_infos.json: line 1 has no field 'text', only 'splits'"):
         read('*.json')
 
