@@ -26,7 +26,7 @@ def from_tokenizer_json(file: str | os.PathLike) -> Tokenizer:
         model = content['model']
         encoder = model['vocab']
         suffix = model['end_of_word_suffix']
-        merges = [_pair(merge) for merge in model['merges']]
+        merges = {f'merge {number}': _pair(merge) for number, merge in enumerate(model['merges'], 1)}
     except (KeyError, TypeError) as error:
         raise UserError(f'{file}: not a BPE tokenizer ({type(error).__name__}: {error})') from None
     if suffix != '</w>':
@@ -90,11 +90,13 @@ def _read_published(encoder_file, merges_file):
         raise UserError(f'{merges_file}: not UTF-8 at byte {error.start}') from None
     if not lines[0].startswith('#version'):
         raise UserError(f'{merges_file}: line 1 is not "#version: ..."')
-    return _checked(encoder, [line.split() for line in lines[1:] if line], encoder_file, merges_file)
+    merges = {f'line {number}': line.split() for number, line in enumerate(lines[1:], 2) if line}
+    return _checked(encoder, merges, encoder_file, merges_file)
 
 
 def _checked(encoder, merges, encoder_file, merges_file):
-    """(tokens in id order, number of characters) of {token: id} and the merged pairs. UserError for another layout."""
+    """(tokens in id order, number of characters) of {token: id} and {place in its file: merged pair}. UserError for
+    another layout."""
     ids = list(encoder.values()) if isinstance(encoder, dict) else [None]
     if not all(type(i) is int for i in ids) or sorted(ids) != list(range(len(ids))):
         raise UserError(f'{encoder_file}: must map each piece to its id, 0 to the number of pieces')
@@ -112,10 +114,10 @@ def _checked(encoder, merges, encoder_file, merges_file):
         raise UserError(f'{encoder_file}: not in the released order (<unk>, characters, characters with </w>, merges, '
                         'line break)')
     known = set(pieces[1:1 + 2 * characters])
-    for number, merge in enumerate(merges):
-        expected = pieces[1 + 2 * characters + number]
+    for row, (place, merge) in enumerate(merges.items(), 1 + 2 * characters):
+        expected = pieces[row]
         if len(merge) != 2 or ''.join(merge) != expected or not known.issuperset(merge):
-            raise UserError(f'{merges_file}: line {number + 2} {" ".join(merge)!r} does not make piece '
-                            f'{1 + 2 * characters + number} {expected!r} of {encoder_file} from earlier ones')
+            raise UserError(f'{merges_file}: {place} {" ".join(merge)!r} does not make piece {row} '
+                            f'{expected!r} of {encoder_file} from earlier ones')
         known.add(expected)
     return pieces, characters

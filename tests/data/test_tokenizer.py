@@ -246,6 +246,7 @@ def test_a_damaged_directory_is_named(own, tmp_path, damage, message):
     (dict(merges=SMALL_MERGES[1:]), 'line 1 is not "#version'),
     (dict(merges=['#version: 0.2', 'a b', 'b c', 'ab c</w>']), "line 3 'b c' does not make piece 8 'abc</w>'"),
     (dict(merges=['#version: 0.2', 'a b', 'abc </w>', 'b c']), "line 3 'abc </w>' does not make piece 8"),
+    (dict(merges=['#version: 0.2', '', 'a b', 'b c', 'ab c</w>']), "line 4 'b c' does not make piece 8"),
 ])
 def test_published_files_that_are_wrong_are_named(tmp_path, files, message):
     with pytest.raises(UserError, match=message) as caught:

@@ -136,7 +136,10 @@ def test_the_published_files_come_back_and_nearly_all_golden_texts_are_exact(tmp
     ('{"model": {"vocab": {}, "merges": [], "end_of_word_suffix": null}}', 'the end of a word is None'),
     ('{"model": {"vocab": {}, "merges": [[3]], "end_of_word_suffix": "</w>"}}', 'must map|do not belong'),
     ('{"model": {"vocab": [1], "merges": [], "end_of_word_suffix": "</w>"}}', 'must map each piece to its id'),
-], ids=range(6))
+    (json.dumps({'model': {'vocab': {piece: i for i, piece in enumerate(['<unk>', 'a', 'a</w>', 'aa', '\n</w>'])},
+                           'merges': [['a', 'b']], 'end_of_word_suffix': '</w>'}}),
+     "merge 1 'a b' does not make piece 3 'aa'"),
+], ids=range(7))
 def test_a_tokenizer_of_another_kind_is_refused_by_name(tmp_path, content, message):
     (tmp_path / 'tokenizer.json').write_text(content)
     with pytest.raises(UserError, match=f'tokenizer.json.*{message}'):
