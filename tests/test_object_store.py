@@ -12,12 +12,12 @@ import gpt1_jax
 import many_processes
 import saved
 from event_files import points, points_of
-from gpt1_jax import finetune, prepare, pretrain, storage, zero_shot
+from gpt1_jax import finetune, perplexity, prepare, pretrain, storage, zero_shot
 from gpt1_jax.data import corpus as corpus_lib
 from gpt1_jax.data import tokens
 from gpt1_jax.data.parts import Part
 from gpt1_jax.errors import UserError
-from gpt1_jax.runs import checkpoint, console, results, resume, retention, workdir
+from gpt1_jax.runs import checkpoint, console, provenance, results, resume, retention, workdir
 from tiny import cola, command, corpus, finetune_config, load_config, override, pretrain_config
 
 pytestmark = pytest.mark.full
@@ -167,6 +167,21 @@ def test_a_corpus_is_read_there(tmp_path):
                           ('dataset_infos.json', 'line 1 has no field'), ('absent', 'no such file or directory')):
         with pytest.raises(UserError, match=f'{re.escape(name)}: {message}'):
             read(f'{place}/{name}')
+
+
+def test_text_there_has_the_perplexity_of_the_same_text_here(tmp_path, local):
+    text, run = local
+    place = f'{emulator.bucket()}/text'
+    storage.upload(text, storage.path(place))
+    here, there = (perplexity.evaluate(str(run), [f'{folder}/0*.txt'], path=str(tmp_path / 'results.jsonl'))
+                   for folder in (text, place))
+    assert here['n'] > 1000 and len(here['files']) == 10
+    assert there | {'text': here['text'], 'seconds': here['seconds']} == here
+    before = provenance.file_hashes([f'{place}/01.txt'])
+    storage.write(f'{place}/01.txt', b'Another text.')
+    assert provenance.file_hashes([f'{place}/01.txt']) != before
+    with pytest.raises(UserError, match='absent.txt: '):
+        provenance.file_hashes([f'{place}/absent.txt'])
 
 
 def test_parts_are_merged_there(tmp_path, local):

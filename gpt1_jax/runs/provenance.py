@@ -16,7 +16,7 @@ import jaxlib
 
 import gpt1_jax
 from gpt1_jax import storage
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import about
 from gpt1_jax.models.hashing import mix
 from gpt1_jax.parallel.sharding import leaf_name
 
@@ -71,12 +71,9 @@ def file_hashes(paths: Iterable[str | os.PathLike]) -> dict[str, str]:
     """{file name: first 16 hex digits of its SHA-256}, one entry for all of more than 16 files. UserError for a file
     that cannot be read."""
     hashes = {}
-    try:
-        for path in map(str, paths):
-            status = os.stat(path)
-            hashes[path] = _hash(path, status.st_mtime_ns, status.st_size)
-    except OSError as error:
-        raise UserError(f'{error.filename}: {error.strerror}') from None
+    for path in map(str, paths):
+        with about(path):
+            hashes[path] = _hash(path, _state(path))
     names = [pathlib.Path(path).name for path in hashes]
     if len(hashes) > 16:
         return {f'{len(hashes)} files': digest(list(zip(names, hashes.values())))}
@@ -86,9 +83,17 @@ def file_hashes(paths: Iterable[str | os.PathLike]) -> dict[str, str]:
 
 
 @functools.cache
-def _hash(path, modified, size):
-    """Of a file, which is read again only if its time or size changed."""
+def _hash(path, state):
+    """Of a file, which is read again only if its state changed."""
     return storage.sha256(path)[:16]
+
+
+def _state(path):
+    """What changes when a file does: the generation of an object, the time and size of a local file."""
+    if storage.remote(path):
+        return storage.generation(path)
+    status = os.stat(path)
+    return status.st_mtime_ns, status.st_size
 
 
 def digest(value: Any) -> str:
