@@ -1,10 +1,12 @@
-"""What a card calls a departure from the recipe."""
+"""The card of an exported model: what it says, and what it calls a departure from the recipe."""
 import pathlib
 
 import pytest
 
+from exports import TOKENS, digest, edited
+from gpt1_jax.errors import UserError
 from gpt1_jax.runs import workdir
-from gpt1_jax.weights import model_card
+from gpt1_jax.weights import hugging_face, model_card
 from tiny import load_config, override
 
 pytestmark = pytest.mark.full
@@ -37,3 +39,45 @@ def test_a_departure_is_listed(kind, field, value, line):
 def test_another_vocabulary_is_listed():
     found = model_card.deviations(run_of('pretrain', load_config('pretrain'), 300))
     assert 'the vocabulary has 300 rows, in the paper 40,478' in found
+
+
+def test_the_model_card_of_a_pretrained_run(exported):
+    card = (exported / 'README.md').read_text()
+    assert card.startswith('---\nlicense: "other"\n')
+    for line in (f'corpus: `books`, hash of its tokens `{TOKENS}`', 'tokens seen: 1,536 (4 steps of 8 x 48)',
+                 '* batch.size is 8, in the paper 64', '* model.n_layer is 2, in the paper 12',
+                 'in the paper BooksCorpus', '* valid_perplexity 87.5', 'trained by gpt1_jax', 'written by: jax ',
+                 'not chosen yet', 'which OpenAIGPTTokenizer cannot'):
+        assert line in card, line
+    assert 'MIT License' not in card  # nothing published is in it
+    assert 'valid_perplexity 90' not in card  # of another step
+
+
+def test_the_model_card_of_a_classifier(pretrained, released_run, tuned, classifier, tmp_path):
+    card = (classifier / 'README.md').read_text()
+    files = 'imported from openai/finetune-transformer-lm, SHA-256 of its files params_shapes.json `'
+    for line in ('license: "apache-2.0"', 'fine-tuned on cola', 'pipeline_tag: "text-classification"',
+                 f'weights of digest `{digest(released_run)}`', f'pretraining weights: {files}',
+                 'pretraining corpus and tokens seen: not recorded with the weights', 'train.tsv `0123',
+                 'cola, dev, finetune: matthews 0.25', 'bias is in the bias of the last LayerNorm',
+                 'Copyright (c) 2018 OpenAI'):
+        assert line in card, line
+    assert 'matthews 0.75' not in card  # of other parameters
+    for place, seen in ((str(pretrained.path), True), (str(tmp_path / 'gone'), False)):
+        other = edited(tuned, tmp_path / f'run{seen}', lambda c: (
+            c.update(init_from=place), c['fingerprint'].update(origin=digest(pretrained))))
+        hugging_face.export(other, tmp_path / f'out{seen}')
+        card = (tmp_path / f'out{seen}' / 'README.md').read_text()
+        assert digest(pretrained) in card and ('pretraining tokens seen: 1,536' in card) == seen
+
+
+def test_the_card_of_imported_weights_carries_the_notice_of_their_vocabulary(theirs):
+    card = (theirs / 'README.md').read_text()
+    assert 'Copyright (c) 2018 OpenAI' in card and 'openai/finetune-transformer-lm' in card
+    assert 'corpus and tokens seen: not recorded with the weights' in card and 'BooksCorpus, which' not in card
+
+
+def test_a_config_that_the_card_cannot_be_made_of_is_named(pretrained, tmp_path):
+    run = edited(pretrained, tmp_path / 'run', lambda c: c.pop('batch'))
+    with pytest.raises(UserError, match="config.json: not a run's config .KeyError: 'batch'"):
+        hugging_face.export(run, tmp_path / 'out')

@@ -1,0 +1,100 @@
+"""Runs to export to Hugging Face, a pretrained and a fine-tuned one, and what two runs have in common."""
+import functools
+import json
+import shutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import reference
+import saved as saved_lib
+from gpt1_jax.data import bpe_training, tasks
+from gpt1_jax.evaluation import load
+from gpt1_jax.models import build, heads
+from gpt1_jax.parallel import sharding
+from gpt1_jax.runs import checkpoint, results, workdir
+from tiny import WORDS, override, pretrain_config
+
+MESH = sharding.make_mesh()  # that of exports: so one program reads a run in both
+TOKENS = 'f' * 64  # the corpus's hash
+
+
+def saved(directory, config, vocabulary, initial, step):
+    """A run as training leaves it after `step` updates, with random weights of any size."""
+    params = reference.random_like(jax.eval_shape(initial), seed=3)
+    return saved_lib.run(directory, json.loads(json.dumps(config)), vocabulary, params, step, first=step)
+
+
+def digest(run):
+    return checkpoint.params_digest(checkpoint.read_meta(run.checkpoints, run.step()))
+
+
+def pretrained(directory):
+    """A run as pretraining leaves it after four steps."""
+    vocabulary = bpe_training.train([' '.join(WORDS).capitalize() + ', and.'], merges=90)
+    config = pretrain_config('books', model__n_inner=64, model__n_ctx=48).to_dict()
+    fields = build.own_fields(config['model']) | {'vocab_size': vocabulary.vocab_size}
+    config |= {'kind': 'pretrain', 'model': fields, 'fingerprint': {
+        'tokens': TOKENS, 'tokenizer': vocabulary.fingerprint}}
+    model = build.backbone(fields)
+    run = saved(directory, config, vocabulary,
+                lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params'], 4)
+    results.append(run.metrics, {'step': 3, 'valid_perplexity': 90.0}, {'step': 4, 'valid_perplexity': 87.5})
+    return run
+
+
+def fine_tuned(directory, config, origin):
+    """A run as fine-tuning from another one leaves it."""
+    config = override(config, {'init_from': str(origin.path)}).to_dict()
+    task, vocabulary = tasks.of(config), origin.tokenizer()
+    config |= {'kind': 'finetune', 'model': origin.config['model'], 'labels': list(task.labels), 'lengths': [16, 32],
+               'fingerprint': {'tokenizer': vocabulary.fingerprint, 'origin': digest(origin),
+                               'files': {'train.tsv': '0123456789abcdef'}}}
+    model = heads.task_model(task, config['model'], 0.1)
+    run = saved(directory, config, vocabulary, lambda: heads.init_params(model, 1, 0), 20)
+    results.append(run.results, *({'kind': 'finetune', 'task': task.name, 'split': 'dev', 'group': None, 'n': 13,
+                                   'metric': 'matthews', 'value': value, 'digest': of}
+                                  for value, of in ((0.25, digest(run)), (0.75, 'another'))))
+    return run
+
+
+def restored(run):
+    return jax.device_get(load.pretrained(run, run.step(), MESH)[1])
+
+
+@functools.cache
+def program(path):
+    run = workdir.load(path)
+    model, params = build.backbone(run.config['model']), restored(run)
+
+    @jax.jit
+    def logits(ids):
+        hidden, table = model.apply({'params': params}, ids)
+        return hidden @ table.tokens.T
+    return logits
+
+
+def logits(run, ids):
+    return np.asarray(program(run.path)(ids))
+
+
+def same_run(run, other):
+    """Whether weights, to the bit, sizes and vocabulary are the same."""
+    ours, theirs = (jax.tree_util.tree_leaves_with_path(restored(one)) for one in (run, other))
+    for (path, leaf), (place, found) in zip(ours, theirs, strict=True):
+        assert place == path and found.tobytes() == leaf.tobytes() and found.shape == leaf.shape, path
+    sizes = ('kind', 'vocab_size', 'n_ctx', 'n_embd', 'n_layer', 'n_head', 'n_inner', 'embd_dropout', 'attn_dropout',
+             'resid_dropout')
+    assert [run.config['model'][name] for name in sizes] == [other.config['model'][name] for name in sizes]
+    assert run.tokenizer().fingerprint == other.tokenizer().fingerprint
+    return True
+
+
+def edited(run, directory, change):
+    """A copy of a run whose config.json was changed."""
+    shutil.copytree(run.path, directory)
+    config = json.loads((directory / 'config.json').read_text())
+    change(config)
+    (directory / 'config.json').write_text(json.dumps(config))
+    return directory

@@ -1,0 +1,125 @@
+"""Hugging Face's directories: what transformers makes of an export."""
+import json
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from exports import edited, fine_tuned, logits
+from gpt1_jax.data import inputs
+from gpt1_jax.data.tasks.example import Example
+from gpt1_jax.errors import UserError
+from gpt1_jax.evaluation import fine_tuned as fine_tuned_lib
+from gpt1_jax.evaluation import load
+from gpt1_jax.parallel import sharding
+from gpt1_jax.weights import hugging_face
+from tiny import WORDS, load_config, override
+
+pytestmark = pytest.mark.full
+
+
+def test_transformers_loads_an_export_and_gives_its_logits(pretrained, exported, transformers):
+    import torch
+    theirs, info = transformers.OpenAIGPTLMHeadModel.from_pretrained(exported, output_loading_info=True)
+    assert not any(info.values()), info
+    ids = np.random.default_rng(0).integers(0, pretrained.config['model']['vocab_size'], (1, 48)).astype(np.int32)
+    with torch.no_grad():
+        expected = theirs.eval()(torch.from_numpy(ids).long()).logits.numpy()
+    assert np.abs(expected).max() > 1
+    np.testing.assert_allclose(logits(pretrained, ids), expected, rtol=1e-5, atol=1e-5)
+
+
+def same_greedy_continuation(run, directory, transformers):
+    import torch
+    vocabulary = transformers.AutoTokenizer.from_pretrained(directory)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(directory).eval()
+    prompt = 'The cat sat on a mat, while red'
+    given, expected = vocabulary(prompt, return_tensors='pt'), run.tokenizer().encode(prompt)
+    assert given.input_ids[0].tolist() == expected
+    with torch.no_grad():
+        found = theirs.generate(**given, max_new_tokens=20, do_sample=False, pad_token_id=0)[0].tolist()
+    for _ in range(20):
+        ids = np.array([expected + [0] * (48 - len(expected))], np.int32)
+        expected.append(int(logits(run, ids)[0, len(expected) - 1].argmax()))
+    assert found == expected
+    return True
+
+
+def test_the_greedy_continuation_is_the_same(pretrained, exported, transformers):
+    assert same_greedy_continuation(pretrained, exported, transformers)
+
+
+def test_a_classifier_gives_its_logits_in_transformers(tuned, classifier, transformers):
+    import torch
+    theirs, info = transformers.OpenAIGPTForSequenceClassification.from_pretrained(classifier, output_loading_info=True)
+    assert not any(info.values()), info
+    assert theirs.config.id2label == {0: '0', 1: '1'}
+    texts = [' '.join(WORDS[i:i + 2 + i % 3]) for i in range(13)]
+    fitted = load.fine_tuned(tuned)
+    encoded = inputs.encode_all([Example(str(i), (text,)) for i, text in enumerate(texts)], fitted.task,
+                                fitted.tokenizer, fitted.n_ctx)
+    ours = fine_tuned_lib.logits(fitted.model, fitted.mesh, fitted.params, encoded, 16, fitted.sizes)
+    given = transformers.AutoTokenizer.from_pretrained(classifier)(texts, padding=True, return_tensors='pt')
+    assert given.input_ids[0][given.attention_mask[0] == 1].tolist() == encoded[0].sequences[0]
+    with torch.no_grad():  # of several lengths, so with padding
+        found = theirs.eval()(**given).logits.numpy()
+    assert np.abs(np.asarray(fitted.params['classifier']['bias'])).min() > 0.01 and ours.std() > 0.1
+    np.testing.assert_allclose(found, ours, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.slow  # another program to compile for three lines
+def test_a_score_becomes_a_regression(released_run, tmp_path):
+    config = override(load_config('custom', 'rating'), {'custom__squared': True})
+    hugging_face.export(fine_tuned(tmp_path / 'run', config, released_run).path, tmp_path / 'out')
+    found = json.loads((tmp_path / 'out' / 'config.json').read_text())
+    assert found['problem_type'] == 'regression' and found['id2label'] == {'0': 'score'}
+    assert 'The prediction is 1 + 6 x the logit.' in (tmp_path / 'out' / 'README.md').read_text()
+
+
+@pytest.mark.parametrize('which, change, message', [
+    ('tuned', lambda c: c.update(task='mrpc'), 'head of mrpc adds the states of both orders.*reads one sequence'),
+    ('tuned', lambda c: c.update(task='race'), 'head of race compares the states of the choices.*reads one sequence'),
+    ('pretrained', lambda c: c['model'].update(n_inner=32), 'n_inner is 32, but OpenAIGPT always has 4 x 16'),
+    ('pretrained', lambda c: c.update(model={'kind': 'lstm', 'n_units': 16, 'n_ctx': 48, 'vocab_size': 300}),
+     "model.kind is 'lstm', transformers has no such model"),
+], ids=['similarity', 'choice', 'width', 'lstm'])
+def test_what_transformers_has_no_model_for_is_said_in_one_line(which, change, message, request, tmp_path):
+    run = edited(request.getfixturevalue(which), tmp_path / 'run', change)
+    with pytest.raises(UserError, match=f'run: .*{message}') as caught:
+        hugging_face.export(run, tmp_path / 'out')
+    assert str(caught.value).isprintable() and not (tmp_path / 'out').exists()
+
+
+def test_a_directory_with_other_files_is_left_alone_and_an_export_is_replaced(pretrained, exported, tmp_path):
+    (tmp_path / 'thesis.txt').write_text('mine')
+    with pytest.raises(UserError, match='holds other files'):
+        hugging_face.export(pretrained.path, tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ['thesis.txt']
+    before = {p: p.read_bytes() for p in exported.rglob('*') if p.is_file()}
+    hugging_face.export(pretrained.path, exported)
+    assert {p: p.read_bytes() for p in exported.rglob('*') if p.is_file()} == before
+
+
+def test_the_command_s_other_way_and_neither(pretrained, tmp_path, monkeypatch, capsys):
+    given = types.SimpleNamespace(export=str(pretrained.path), source=None, out=str(tmp_path / 'out'), step=4,
+                                  dtype='float32', license='mit', push=None, push_steps=False, private=False)
+    monkeypatch.setattr(hugging_face.flags, 'FLAGS', given)
+    hugging_face.main()
+    assert 'model.safetensors' in capsys.readouterr().out
+    assert (tmp_path / 'out' / 'README.md').read_text().startswith('---\nlicense: "mit"\n')
+    given.export = None
+    with pytest.raises(UserError, match='give either --export=RUN or --source=DIR_OR_FILE'):
+        hugging_face.main()
+
+
+def test_an_export_in_bfloat16_is_half_as_large_and_holds_the_rounded_weights(pretrained, exported, tmp_path):
+    hugging_face.export(pretrained.path, tmp_path / 'half', dtype='bfloat16')
+    sizes = [(directory / 'model.safetensors').stat().st_size for directory in (tmp_path / 'half', exported)]
+    assert 0.5 * sizes[1] <= sizes[0] < 0.6 * sizes[1]
+    back = hugging_face.convert(tmp_path / 'half', tmp_path / 'run')
+    before = load.pretrained(pretrained, 4, sharding.make_mesh())[1]
+    after = load.pretrained(back, 0, sharding.make_mesh())[1]
+    for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
+        np.testing.assert_array_equal(np.asarray(a.astype(jnp.bfloat16), np.float32), np.asarray(b))

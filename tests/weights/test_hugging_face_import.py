@@ -1,0 +1,199 @@
+"""Hugging Face's directories and files that become runs, and what is wrong with one that does not."""
+import json
+import re
+import shutil
+
+import ml_dtypes
+import numpy as np
+import pytest
+import safetensors.numpy
+
+import released
+from exports import restored, same_run
+from gpt1_jax.errors import UserError
+from gpt1_jax.runs import workdir
+from gpt1_jax.weights import hugging_face, names, tokenizer_json
+from tiny import command
+
+pytestmark = pytest.mark.full
+
+
+def test_a_round_trip_is_equal_to_the_bit(pretrained, exported, tmp_path):
+    back = hugging_face.convert(exported, tmp_path / 'back')
+    assert same_run(pretrained, back)
+    hugging_face.export(back.path, tmp_path / 'again')
+    for name in ('model.safetensors', 'config.json', 'tokenizer.json'):
+        assert (tmp_path / 'again' / name).read_bytes() == (exported / name).read_bytes()
+
+
+def test_what_transformers_saves_is_imported(released_run, base, tmp_path, transformers):
+    hugging_face.export(released_run.path, base / 'published')
+    transformers.OpenAIGPTLMHeadModel.from_pretrained(base / 'published').save_pretrained(tmp_path / 'theirs')
+    with pytest.raises(UserError, match='theirs: no vocabulary in it .*give --tokenizer=DIR'):
+        hugging_face.convert(tmp_path / 'theirs', tmp_path / 'back')
+    transformers.OpenAIGPTTokenizer.from_pretrained(base / 'published').save_pretrained(tmp_path / 'theirs')
+    assert same_run(released_run, hugging_face.convert(tmp_path / 'theirs', tmp_path / 'back'))
+
+
+def test_one_file_is_imported_with_or_without_the_prefix_and_the_tied_head(released_run, base, tmp_path):
+    arrays = released.hugging_face(released.arrays())
+    bare = arrays | {'h.0.attn.bias': np.ones((1, 1, 64, 64), np.float32)}
+    prefixed = {f'transformer.{name}': array for name, array in arrays.items()} | {
+        'lm_head.weight': arrays['tokens_embed.weight']}
+    for name, given in {'bare': bare, 'prefixed': prefixed}.items():
+        safetensors.numpy.save_file(given, tmp_path / f'{name}.safetensors')
+        back = hugging_face.convert(tmp_path / f'{name}.safetensors', tmp_path / name,
+                                    tokenizer=base / 'released', n_head=4)
+        assert same_run(released_run, back)
+        assert list(back.config['imported']['files']) == [f'{name}.safetensors', 'encoder_bpe_40000.json',
+                                                          'vocab_40000.bpe']
+
+
+@pytest.mark.parametrize('dtype', [np.float16, ml_dtypes.bfloat16])
+def test_half_the_precision_is_taken_to_the_bit(dtype, base, tmp_path):
+    arrays = {name: array.astype(dtype) for name, array in released.hugging_face(released.arrays()).items()}
+    safetensors.numpy.save_file(arrays | {'lm_head.weight': arrays['tokens_embed.weight']}, tmp_path / 'x.safetensors')
+    run = hugging_face.convert(tmp_path / 'x.safetensors', tmp_path / 'run', base / 'released', n_head=4)
+    for name, array in names.from_tree(run.config['model'], restored(run)).items():
+        assert array.dtype == np.float32 and array.tobytes() == arrays[name].astype(np.float32).tobytes(), name
+
+
+@pytest.mark.parametrize('name, heads', [
+    ('OpenAIGPTModel', []), ('OpenAIGPTForSequenceClassification', ['score.weight']),
+    ('OpenAIGPTDoubleHeadsModel', ['multiple_choice_head.summary.bias', 'multiple_choice_head.summary.weight'])])
+def test_the_backbone_of_any_of_transformers_classes_is_taken(name, heads, released_run, theirs, tmp_path,
+                                                              transformers):
+    getattr(transformers, name).from_pretrained(theirs).save_pretrained(theirs)
+    back = hugging_face.convert(theirs, tmp_path / 'back')
+    assert same_run(released_run, back) and sorted(back.config['imported']['left_out']) == heads
+
+
+def test_rows_of_added_tokens_are_left_out_and_named(released_run, theirs, tmp_path):
+    def added(arrays):
+        rows = arrays['transformer.tokens_embed.weight']
+        arrays['transformer.tokens_embed.weight'] = np.concatenate([rows, rows[:3]])
+    rewritten(added)(theirs / 'model.safetensors')
+    config = json.loads((theirs / 'config.json').read_text()) | {'vocab_size': 75}
+    (theirs / 'config.json').write_text(json.dumps(config))
+    assert 'the vocabulary has 72 rows' in complaint(theirs, tmp_path / 'back')
+    files = tokenizer_json.files(released_run.tokenizer(), 64, specials=True)
+    (theirs / 'tokenizer.json').write_bytes(files['tokenizer.json'])
+    back = hugging_face.convert(theirs, tmp_path / 'back')
+    assert same_run(released_run, back)
+    assert back.config['imported']['left_out'] == [
+        'tokens_embed.weight: its last 3 rows, of tokens that were added to the vocabulary']
+
+
+def test_a_classifier_of_ours_is_not_taken_for_a_language_model(classifier, tmp_path):
+    for source in (classifier, classifier / 'model.safetensors'):
+        with pytest.raises(UserError, match='a classifier that gpt1_jax exported, whose bias is in its last LayerNorm'):
+            hugging_face.convert(source, tmp_path / 'run')
+
+
+def test_the_command(exported, tmp_path):
+    out = command('weights.hugging_face', f'--source={exported}', f'--out={tmp_path / "run"}', check=0).stdout
+    assert 'parameters, vocabulary of' in out and workdir.load(tmp_path / 'run').steps() == [0]
+
+
+# What is wrong is named in one line, and nothing is written.
+
+def rewritten(change):
+    def spoil(path):
+        arrays = safetensors.numpy.load_file(path)
+        change(arrays)
+        safetensors.numpy.save_file(arrays, path)
+    return spoil
+
+
+def untied(arrays):
+    arrays['lm_head.weight'] = arrays['transformer.tokens_embed.weight'] + 1
+
+
+def changed(name, function):
+    def change(arrays):
+        arrays[f'transformer.{name}'] = np.ascontiguousarray(function(arrays[f'transformer.{name}']))
+    return rewritten(change)
+
+
+LN = 'h.1.ln_1.weight'
+WEIGHTS = {
+    'missing': (lambda p: p.unlink(), 'No such file or directory'),
+    'pickle instead': (lambda p: p.rename(p.with_name('pytorch_model.bin')), 'is a pickle, .* save_pretrained'),
+    'pieces': (lambda p: p.rename(p.with_name('model.safetensors.index.json')), 'in several files: .* save_pretrained'),
+    'directory': (lambda p: (p.unlink(), p.mkdir()), 'Is a directory'),
+    'empty': (lambda p: p.write_bytes(b''), 'not a complete safetensors file'),
+    'truncated': (lambda p: p.write_bytes(p.read_bytes()[:-4]), 'not a complete safetensors file'),
+    'header cut': (lambda p: p.write_bytes(p.read_bytes()[:60]), 'not a complete safetensors file'),
+    'array missing': (rewritten(lambda a: a.pop(f'transformer.{LN}')), f'{LN} is missing'),
+    'block missing': (rewritten(lambda a: [a.pop(k) for k in list(a) if '.h.1.' in k]), r'h\.1\.\S+ is missing'),
+    'unknown array': (rewritten(lambda a: a.update(extra=np.ones(3, np.float32))), 'extra is no array of a GPT-1'),
+    'a block too far': (rewritten(lambda a: a.update({'h.99999999.x': np.ones(3, np.float32)})), 'not of all before'),
+    'shape': (changed(LN, lambda x: x[:-1]), rf'{LN} has shape \(23,\), must be \(24,\)'),
+    'transposed': (changed('h.0.mlp.c_fc.weight', np.transpose), r'weight has shape \(96, 24\), must be \(24, 96\)'),
+    'rank': (changed('tokens_embed.weight', lambda x: x[None]), r'tokens_embed.weight has shape .*must have 2 dim'),
+    'float64': (changed(LN, lambda x: x.astype(np.float64)), rf'{LN} is F64, must be one of F32, F16, BF16'),
+    'both names': (rewritten(lambda a: a.update({LN: a[f'transformer.{LN}']})), f'{LN} with and without transformer.'),
+    'not finite': (changed(LN, lambda x: x * np.inf), f'{LN} holds values that are not finite'),
+    'untied': (rewritten(untied), "lm_head.weight is another matrix .*GPT-1's output layer is tied"),
+    'vocabulary': (changed('tokens_embed.weight', lambda x: x[:-1]), 'arrays say that vocab_size is 71'),
+}
+
+
+def complaint(theirs, out):
+    with pytest.raises(UserError) as caught:
+        hugging_face.convert(theirs, out)
+    message = str(caught.value)
+    assert message.isprintable() and len(message) < 600 and message.startswith(str(theirs))
+    assert not out.exists()
+    return message
+
+
+@pytest.mark.parametrize('case', WEIGHTS)
+def test_a_file_of_weights_that_is_wrong_is_named(theirs, tmp_path, case):
+    spoil, expected = WEIGHTS[case]
+    spoil(theirs / 'model.safetensors')
+    message = complaint(theirs, tmp_path / 'run')
+    assert re.search(f'(model.safetensors|pytorch_model.bin).*{expected}', message), message
+
+
+@pytest.mark.parametrize('name, message', [
+    ('pytorch_model.bin', 'is a pickle, which is never read'), ('model.safetensors.index.json', 'in several files'),
+    ('weights.pt', 'is no .safetensors file')])
+def test_another_file_is_refused_with_what_to_do(tmp_path, name, message):
+    (tmp_path / name).write_bytes(b'x')
+    assert re.search(f'{name}: .*{message}: load it by transformers', complaint(tmp_path / name, tmp_path / 'run'))
+
+
+@pytest.mark.parametrize('change, message', [
+    ('{', 'not JSON'), ('[]', r'is [], must be an object'), ({'model_type': 'gpt2'}, "model_type is 'gpt2', must be"),
+    ({'afn': 'relu'}, "afn is 'relu', must be 'gelu'"), ({'layer_norm_epsilon': 1e-6}, 'layer_norm_epsilon is 1e-06'),
+    ({'tie_word_embeddings': False}, 'tie_word_embeddings is False, must be True'),
+    ({'n_head': '4'}, "n_head is '4', must be a whole number"),
+    ({'n_head': 5}, 'model.n_embd = 24 is not a multiple of model.n_head = 5'),
+    ({'n_layer': 2}, 'the arrays say that n_layer is 3, config.json says 2'),
+    ({'n_positions': 512}, 'the arrays say that n_positions is 64, config.json says 512'),
+    ({'attn_pdrop': 'much'}, "model.attn_dropout is 'much'"), ({'attn_pdrop': 1.0}, 'model.attn_dropout is 1.0'),
+], ids=range(12))
+def test_a_config_that_is_wrong_or_does_not_fit_is_named(theirs, tmp_path, change, message):
+    file = theirs / 'config.json'
+    file.write_text(change if isinstance(change, str) else json.dumps(json.loads(file.read_text()) | change))
+    assert message in complaint(theirs, tmp_path / 'run')
+
+
+def test_a_vocabulary_of_another_size_is_named(theirs, exported, tmp_path):
+    shutil.rmtree(theirs / 'gpt1_jax')
+    shutil.copytree(exported / 'gpt1_jax', theirs / 'gpt1_jax')
+    message = complaint(theirs, tmp_path / 'run')
+    assert 'tokenizer.model: the vocabulary has' in message and "the weights' token embedding 72" in message
+
+
+def test_a_vocabulary_that_is_damaged_is_named(theirs, tmp_path):
+    shutil.rmtree(theirs / 'gpt1_jax')
+    (theirs / 'merges.txt').write_text('#version: 0.2\nt h\n')
+    assert 'do not belong together' in complaint(theirs, tmp_path / 'run')
+    for name in ('merges.txt', 'vocab.json'):
+        (theirs / name).unlink()
+    (theirs / 'tokenizer.json').write_text('{"model": {"vocab": 3, "merges": [], "end_of_word_suffix": "</w>"}}')
+    assert 'tokenizer.json' in complaint(theirs, tmp_path / 'run')
+    (theirs / 'tokenizer.json').write_text('[')
+    assert 'tokenizer.json: not JSON' in complaint(theirs, tmp_path / 'run')
