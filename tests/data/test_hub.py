@@ -1,6 +1,5 @@
 """Data sets by their names on the Hugging Face Hub, downloaded from a local server that speaks its routes."""
 import importlib.util
-import warnings
 
 import pytest
 
@@ -16,18 +15,8 @@ ROWS = [(p[0], int(p[4])) for p in official.PAIRS]
 
 @pytest.fixture
 def server(tmp_path, monkeypatch):
-    with hub_server.serving() as (found, url):
-        hub_server.point_to(monkeypatch, url, tmp_path / 'cache')
-        hub.download.cache_clear()
+    with hub_server.in_place_of_the_hub(monkeypatch, tmp_path / 'cache') as found:
         yield found
-    hub.download.cache_clear()
-
-
-@pytest.fixture(autouse=True)
-def partial_sets_are_fine():
-    with warnings.catch_warnings():
-        warnings.filterwarnings('ignore', '.*the published set has')
-        yield
 
 
 @pytest.fixture
@@ -68,13 +57,11 @@ def test_a_revision_is_what_it_was(server, glue):
 
 
 def test_what_was_downloaded_is_read_without_a_network(tmp_path, monkeypatch):
-    with hub_server.serving() as (found, url):
-        hub_server.point_to(monkeypatch, url, tmp_path / 'cache')
+    with hub_server.in_place_of_the_hub(monkeypatch, tmp_path / 'cache') as found:
         hub_parquet.glue(tmp_path / 'glue', 'cola', 'train', ROWS)
         hub_parquet.glue(tmp_path / 'glue', 'cola', 'validation', ROWS)
         found.add('nyu-mll/glue', tmp_path / 'glue', 'dataset')
         expected = tasks.get('cola').read('hf:nyu-mll/glue', 'train')
-    hub.download.cache_clear()
     assert tasks.get('cola').read('hf:nyu-mll/glue', 'train') == expected
     for name, split in (('hf:nyu-mll/glue', 'dev'), ('hf:nyu-mll/other', 'train')):
         assert complaint(name, split).startswith(f'{name}: the Hub cannot be reached (')

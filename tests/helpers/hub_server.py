@@ -12,6 +12,8 @@ import re
 import threading
 import urllib.parse
 
+from gpt1_jax.data.hub import download
+
 TOKEN = 'hf_of_the_test'
 LARGE = ('.safetensors', '.parquet', '.bin')
 NAME = r'(?P<name>[\w.-]+(?:/[\w.-]+)?)'
@@ -285,3 +287,13 @@ def point_to(monkeypatch, url, cache, token=None):
     for name, value in (('HUGGINGFACE_CO_URL_TEMPLATE', template), ('ENDPOINT', url), ('HF_HUB_DISABLE_XET', True),
                         ('HF_HUB_CACHE', values['HF_HUB_CACHE']), ('HF_TOKEN_PATH', values['HF_TOKEN_PATH'])):
         monkeypatch.setattr(constants, name, value)
+
+
+@contextlib.contextmanager
+def in_place_of_the_hub(monkeypatch, cache):
+    """A Hub that huggingface_hub talks to until the block ends; afterwards there is none, and only `cache` is left."""
+    download.cache_clear()
+    with serving() as (found, url):
+        point_to(monkeypatch, url, cache)
+        yield found
+    download.cache_clear()

@@ -12,14 +12,13 @@ import safetensors.numpy
 import gpt1_jax
 import hub_server
 import reference
-import released
 import saved
 from gpt1_jax.data import bpe_training, hub
 from gpt1_jax.errors import UserError
 from gpt1_jax.models import build
 from gpt1_jax.parallel import processes
 from gpt1_jax.runs import workdir
-from gpt1_jax.weights import from_hub, hugging_face, import_hugging_face, openai, push
+from gpt1_jax.weights import from_hub, hugging_face, import_hugging_face, push
 from tiny import WORDS, cola, command, pretrain_config
 
 pytestmark = pytest.mark.full
@@ -30,25 +29,14 @@ NAME = 'openai-community/openai-gpt'
 
 @pytest.fixture
 def server(tmp_path, monkeypatch):
-    with hub_server.serving() as (found, url):
-        hub_server.point_to(monkeypatch, url, tmp_path / 'cache')
-        hub.download.cache_clear()
+    with hub_server.in_place_of_the_hub(monkeypatch, tmp_path / 'cache') as found:
         yield found
-    hub.download.cache_clear()
-
-
-@pytest.fixture(scope='module')
-def original(tmp_path_factory):
-    """A run of random weights and a vocabulary in the released layout."""
-    base = tmp_path_factory.mktemp('original')
-    released.write(base / 'released')
-    return openai.convert(base / 'released', base / 'run', n_head=4)
 
 
 @pytest.fixture
-def repository(server, original, tmp_path):
+def repository(server, released_run, tmp_path):
     """The files of openai-community/openai-gpt, by their names: one more than is read is a pickle."""
-    hugging_face.export(original.path, tmp_path / 'export')
+    hugging_face.export(released_run.path, tmp_path / 'export')
     files = {path.name: path.read_bytes() for path in (tmp_path / 'export').iterdir() if path.is_file()}
     assert {'config.json', 'model.safetensors', 'tokenizer.json', 'vocab.json', 'merges.txt'} <= files.keys()
     files |= {'pytorch_model.bin': b'\x80\x02.', 'tf_model.h5': b'', 'rust_model.ot': b''}
@@ -81,11 +69,11 @@ def complaint(call, *arguments, **options):
     return str(caught.value)
 
 
-def test_a_model_is_loaded_by_name_without_its_pickles(server, repository, original, tmp_path, monkeypatch):
+def test_a_model_is_loaded_by_name_without_its_pickles(server, repository, released_run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     loaded = gpt1_jax.load(NAME)
-    assert same_params(loaded, gpt1_jax.load(original.path)) and loaded.step == 0
-    assert loaded.tokenizer.fingerprint == original.tokenizer().fingerprint
+    assert same_params(loaded, gpt1_jax.load(released_run.path)) and loaded.step == 0
+    assert loaded.tokenizer.fingerprint == released_run.tokenizer().fingerprint
     commit = repository.branches['main']
     assert loaded.config['imported']['from'] == f'Hugging Face, {NAME} at {commit}'
     asked = {path.rpartition('/')[2] for _, path in server.requests if '/resolve/' in path}
@@ -94,29 +82,27 @@ def test_a_model_is_loaded_by_name_without_its_pickles(server, repository, origi
     assert list(pathlib.Path(loaded.path).parent.iterdir()) == [pathlib.Path(loaded.path)]  # nothing half-made
 
 
-def test_it_is_imported_once_and_then_needs_no_network(tmp_path, original, monkeypatch):
+def test_it_is_imported_once_and_then_needs_no_network(tmp_path, released_run, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    hugging_face.export(original.path, tmp_path / 'export')
-    with hub_server.serving() as (found, url):
-        hub_server.point_to(monkeypatch, url, tmp_path / 'cache')
+    hugging_face.export(released_run.path, tmp_path / 'export')
+    with hub_server.in_place_of_the_hub(monkeypatch, tmp_path / 'cache') as found:
         found.add(NAME, tmp_path / 'export')
         first = gpt1_jax.load(f'hf:{NAME}')
-    hub.download.cache_clear()
     monkeypatch.setattr(import_hugging_face, 'convert', None)
     assert gpt1_jax.load(f'hf:{NAME}').path == first.path
     assert complaint(gpt1_jax.load, 'me/other').startswith('hf:me/other: the Hub cannot be reached (')
 
 
-def test_a_path_goes_before_a_name(server, repository, original, tmp_path, monkeypatch):
+def test_a_path_goes_before_a_name(server, repository, released_run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'runs').mkdir()
     assert complaint(gpt1_jax.load, 'runs/gpt2') == 'runs/gpt2: not a run directory (no config.json in it)'
     (tmp_path / 'openai-community').mkdir()
-    (tmp_path / NAME).symlink_to(original.path)
+    (tmp_path / NAME).symlink_to(released_run.path)
     assert gpt1_jax.load(NAME).path == NAME and server.requests == []
 
 
-def test_a_repository_that_cannot_be_read_is_one_line(server, repository, original):
+def test_a_repository_that_cannot_be_read_is_one_line(server, repository, released_run):
     files = repository.files('main')
     server.add('me/pickle', {'config.json': files['config.json'], 'pytorch_model.bin': b'\x80\x02.'})
     server.add('me/gated', files, gated=True)
