@@ -1,40 +1,25 @@
 """Section 4.1: from text to a prepared directory."""
-import ctypes
 import json
 import os
-import pathlib
 import re
 import shutil
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
-import pyarrow
-import pyarrow.parquet
 import pytest
 
-from gpt1_jax.data import bpe_training, encode, sources, tokenizer, tokens
+from gpt1_jax.data import bpe_training, sources, tokens
 from gpt1_jax.data.document import Document
 from gpt1_jax.data.document import size as document_size
 from gpt1_jax.data.joining import Join
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.prepare import prepare
-from gpt1_jax.runs import lock
-
-REPOSITORY = pathlib.Path(__file__).parents[1]
-LINES = [f'The cat number {i} sat on the mat.\nSo said dog {i}.' for i in range(20)]
+from twenty_books import LINES, write_books
 
 
 @pytest.fixture
 def books(tmp_path):
-    directory = tmp_path / 'books'
-    directory.mkdir()
-    for i, text in enumerate(LINES):
-        (directory / f'{i:02d}.txt').write_text(text)
-    return directory
+    return write_books(tmp_path / 'books')
 
 
 def test_a_prepared_directory_holds_the_text(books, tmp_path):
@@ -145,137 +130,6 @@ def test_a_given_tokenizer_is_used(books, tmp_path):
         assert Tokenizer.load(tmp_path / f'out{number}' / 'tokenizer') == own
 
 
-def test_the_same_inputs_again_change_nothing(books, tmp_path):
-    first = prepare(tmp_path / 'out', str(books), 0.3, merges=20)
-    times = {file: file.stat().st_mtime_ns for file in (tmp_path / 'out').rglob('*')}
-    assert prepare(tmp_path / 'out', [str(books / '*.txt')], 0.3, merges=20, processes=2) == first
-    assert {file: file.stat().st_mtime_ns for file in (tmp_path / 'out').rglob('*')} == times
-
-
-def test_the_fingerprint_follows_the_text_and_the_vocabulary(books, tmp_path):
-    prints = [prepare(tmp_path / f'{i}', str(books), fraction, merges=merges)['fingerprint']
-              for i, (fraction, merges) in enumerate([(0.3, 20), (0.3, 20), (0.3, 21), (0.6, 20)])]
-    assert prints[0] == prints[1] and len(set(prints)) == 3
-
-
-def test_an_unfinished_run_goes_on_with_its_vocabulary(books, tmp_path, monkeypatch):
-    first = prepare(tmp_path / 'out', str(books), 0.3, merges=20)
-    (tmp_path / 'out' / 'manifest.json').unlink()
-    (tmp_path / 'out' / 'valid' / '00000.bin').unlink()
-    monkeypatch.setattr(bpe_training, 'train', None)  # not called
-    assert prepare(tmp_path / 'out', str(books), 0.3, merges=20) == first
-
-
-def contents(directory):
-    return {str(file.relative_to(directory)): file.read_bytes() for file in directory.rglob('*') if file.is_file()}
-
-
-def flip(file):
-    file.write_bytes(file.read_bytes()[:-1] + bytes([file.read_bytes()[-1] ^ 1]))
-
-
-@pytest.mark.parametrize('name', ['train/00000.bin', 'train/00001.bin', 'valid/00000.bin', 'train/00000.json',
-                                  'valid/00000.json', 'manifest.json'])
-@pytest.mark.parametrize('damage', [pathlib.Path.unlink, flip, lambda file: file.write_bytes(b'')])
-def test_what_is_damaged_in_a_finished_directory_is_made_again(books, tmp_path, monkeypatch, capsys, name, damage):
-    arguments = dict(corpus=str(books), valid=0.3, merges=20, shard_tokens=100)
-    monkeypatch.setattr(encode.units, '__defaults__', (40,))
-    manifest = prepare(tmp_path / 'out', **arguments)
-    before = contents(tmp_path / 'out')
-    damage(tmp_path / 'out' / name)
-    assert prepare(tmp_path / 'out', **arguments) == manifest
-    assert contents(tmp_path / 'out') == before
-    if name != 'manifest.json' or damage != pathlib.Path.unlink:
-        assert 'again' in capsys.readouterr().err
-
-
-def test_only_the_damaged_shard_is_encoded_again(books, tmp_path, monkeypatch):
-    arguments = dict(corpus=str(books), valid=0.3, merges=20, shard_tokens=100)
-    monkeypatch.setattr(encode.units, '__defaults__', (40,))
-    prepare(tmp_path / 'out', **arguments)
-    units = json.loads((tmp_path / 'out' / 'train' / '00000.json').read_text())['units']
-    original, done = encode._encode, []
-    monkeypatch.setattr(encode, '_encode', lambda *given: done.append(1) or original(*given))
-    flip(tmp_path / 'out' / 'train' / '00000.bin')
-    prepare(tmp_path / 'out', **arguments)
-    assert len(done) == units > 0 and len(list((tmp_path / 'out' / 'train').glob('*.bin'))) > 1
-
-
-def test_a_damaged_tokenizer_of_a_finished_directory_is_named(books, tmp_path):
-    prepare(tmp_path / 'out', str(books), 0.3, merges=20)
-    flip(tmp_path / 'out' / 'tokenizer' / tokenizer.MODEL_FILE)
-    before = contents(tmp_path / 'out')
-    with pytest.raises(UserError, match='out/tokenizer/.*: choose another directory, or delete .*out$'):
-        prepare(tmp_path / 'out', str(books), 0.3, merges=20)
-    assert contents(tmp_path / 'out') == before
-
-
-def test_sizes_alone_are_compared_where_asked(books, tmp_path, capsys):
-    manifest = prepare(tmp_path / 'out', str(books), 0.3, merges=20)
-    flip(tmp_path / 'out' / 'train' / '00000.bin')
-    assert prepare(tmp_path / 'out', str(books), 0.3, merges=20, verify=False) == manifest
-    assert 'names and sizes were compared, not the contents' in capsys.readouterr().out
-    (tmp_path / 'out' / 'train' / '00000.bin').unlink()
-    assert prepare(tmp_path / 'out', str(books), 0.3, merges=20, verify=False) == manifest
-    tokens.open_split(tmp_path / 'out', 'train', verify=True)
-
-
-@pytest.mark.parametrize('damage', [lambda out: None, lambda out: (out / 'train' / '00000.json').unlink(),
-                                    lambda out: flip(out / 'train' / '00000.bin')])
-def test_text_edited_to_the_same_size_is_noticed_and_nothing_is_written(books, tmp_path, damage):
-    prepare(tmp_path / 'out', str(books), 0.3, merges=20)
-    for file in books.iterdir():
-        file.write_text(file.read_text().replace('cat', 'dog'))
-    damage(tmp_path / 'out')
-    before = contents(tmp_path / 'out')
-    with pytest.raises(UserError, match='the text gives other tokens now than it was prepared with'):
-        prepare(tmp_path / 'out', str(books), 0.3, merges=20)
-    assert contents(tmp_path / 'out') == before
-
-
-def test_a_finished_directory_that_may_not_be_written_is_no_fault(books, tmp_path, monkeypatch):
-    manifest = prepare(tmp_path / 'out', str(books), 0.3, merges=20)
-    monkeypatch.setattr(lock, 'hold', None)  # not called
-    assert prepare(tmp_path / 'out', str(books), 0.3, merges=20) == manifest
-
-
-@pytest.mark.parametrize('change, message', [
-    (dict(merges=21), 'tokenizer was trained, 20 merges, now trained, 21 merges'),
-    (dict(valid=0.4), 'valid was 0.3 of the documents, now 0.4 of the documents'),
-    (dict(corpus=[Document('', 'x'), Document('', 'y')]), 'corpus was 20 files of .*, now 2 documents, SHA-256'),
-    (dict(shard_tokens=9), 'shards was 8388608 tokens, now 9 tokens'),
-])
-def test_other_inputs_in_the_same_directory_are_refused(books, tmp_path, change, message):
-    arguments = dict(corpus=str(books), valid=0.3, merges=20)
-    prepare(tmp_path / 'out', **arguments)
-    with pytest.raises(UserError, match=f'out was prepared from other inputs: {message}'):
-        prepare(tmp_path / 'out', **{**arguments, **change})
-
-
-def test_kinds_of_files_that_were_read_before_others_are_described_as_then(tmp_path):
-    """Or a directory that was prepared by an earlier version could not go on; the digest is that version's."""
-    (tmp_path / 'gold').mkdir()
-    sizes = {f'{i}.txt': 47 for i in range(9)} | {'a.txt.gz': 33, 'b.jsonl': 43, 'c.jsonl.gz': 44}
-    for name, size in sizes.items():  # names and sizes alone are looked at
-        (tmp_path / 'gold' / name).write_bytes(b'x' * size)
-    assert sources.splits(str(tmp_path / 'gold'), 0.3)[1] == {
-        'corpus': "12 files of 543 bytes, names and sizes 64d05af1774839de, field 'text'",
-        'valid': '0.3 of the documents'}
-
-
-def test_a_changed_file_is_another_input(books, tmp_path):
-    prepare(tmp_path / 'out', str(books), 0.3, merges=20)
-    (books / '03.txt').write_text('Something else.')
-    with pytest.raises(UserError, match='corpus was 20 files of .* bytes.*, now 20 files of'):
-        prepare(tmp_path / 'out', str(books), 0.3, merges=20)
-
-
-def test_a_directory_that_holds_something_else_is_refused(books, tmp_path):
-    (tmp_path / 'run' / 'tokenizer').mkdir(parents=True)
-    with pytest.raises(UserError, match='run: holds something else .no inputs.json in it.'):
-        prepare(tmp_path / 'run', str(books), 0.3, merges=20)
-
-
 @pytest.mark.parametrize('arguments, message', [
     (dict(valid=None), 'valid: name validation text, or a fraction'),
     (dict(valid=' '), 'valid: name validation text, or a fraction'),
@@ -345,63 +199,3 @@ def test_files_that_are_left_out_are_said(books, tmp_path, capsys):
     assert capsys.readouterr().err.splitlines()[0] == (
         f'{books}: 2 of 22 files left out (notes.md, scan.pdf): only .txt, .train, .dev, .test, .jsonl, .json, '
         '.parquet (but for the last, also .gz, .bz2, .zst, .lz4) are read; .json where it is named')
-
-
-def run(*flags, **how):
-    return subprocess.run([sys.executable, '-m', 'gpt1_jax.prepare', *map(str, flags)], capture_output=True, text=True,
-                          cwd=REPOSITORY, env=dict(os.environ), timeout=120, **how)
-
-
-def without_root_s_rights():
-    """In a child: what may not be written may not be written by root, either."""
-    ctypes.CDLL(None).prctl(24, 1, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE
-
-
-@pytest.mark.parametrize('out', ['here', 'here/below'])
-def test_a_directory_that_may_not_be_written_is_one_line(books, tmp_path, out):
-    (tmp_path / 'here').mkdir(mode=0o555)
-    done = run(f'--out={tmp_path / out}', f'--corpus={books}', '--valid=0.3', '--merges=20',
-               preexec_fn=without_root_s_rights)
-    assert (done.returncode, done.stdout) == (1, '')
-    assert done.stderr.startswith(f'error: {tmp_path / out}') and done.stderr.endswith(': Permission denied\n')
-    assert done.stderr.count('\n') == 1 and not list((tmp_path / 'here').iterdir())
-
-
-def test_while_one_prepares_a_directory_a_second_says_so(books, tmp_path):
-    out, flags = tmp_path / 'out', (f'--corpus={books}', '--valid=0.3', '--merges=20')
-    first = subprocess.Popen([sys.executable, '-m', 'gpt1_jax.prepare', f'--out={out}', *flags], cwd=REPOSITORY)
-    while not (out / lock.FILE).exists() and first.poll() is None:
-        time.sleep(0.001)
-    first.send_signal(signal.SIGSTOP)
-    second = run(f'--out={out}', *flags)
-    first.send_signal(signal.SIGCONT)
-    assert first.wait(timeout=120) == 0
-    assert (second.returncode, second.stdout) == (1, '') and re.fullmatch(
-        rf'error: another process( \(pid {first.pid} on .*, since .*\))? holds the lock on {out}\n', second.stderr)
-    assert run(f'--out={out}', *flags).returncode == 0 and not (out / lock.FILE).exists()
-
-
-def test_the_command_line_prepares_and_says_what(books, tmp_path):
-    done = run(f'--out={tmp_path / "out"}', f'--corpus={books / "0*.txt"}', f'--corpus={books / "10.txt"}',
-               f'--valid={books / "1[1-9].txt"}', '--merges=20')
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith('train: 11 documents, ')
-    assert '\nvalid: 9 documents, ' in done.stdout
-    assert tokens.read_manifest(tmp_path / 'out')['splits']['train']['documents'] == 11
-
-
-def test_the_command_line_joins_rows_of_parquet(tmp_path):
-    table = pyarrow.table({'body': [f'The cat {i}.' for i in range(60)], 'book': [i // 5 for i in range(60)]})
-    pyarrow.parquet.write_table(table, tmp_path / 'a.parquet')
-    done = run(f'--out={tmp_path / "out"}', f'--corpus={tmp_path}', '--valid=0.3', '--merges=20', '--text_field=body',
-               '--join_by=book', '--join_characters=1000', '--join_with=\n', '--tokenizer_characters=500')
-    assert done.returncode == 0, done.stderr
-    manifest = tokens.read_manifest(tmp_path / 'out')
-    assert sum(entry['documents'] for entry in manifest['splits'].values()) == 12
-    assert manifest['inputs']['join'] == r"rows joined by 'book' and up to 1000 characters with '\n'"
-
-
-def test_the_command_line_reports_a_mistake_in_one_line(tmp_path):
-    done = run(f'--out={tmp_path / "out"}', f'--corpus={tmp_path / "absent"}', '--valid=0.1')
-    assert (done.returncode, done.stdout) == (1, '')
-    assert done.stderr == f'error: {tmp_path / "absent"}: no such file or directory\n'

@@ -118,12 +118,12 @@ def override(config, values):
     return config
 
 
-def command(module, *arguments, check=None, timeout=300, env=None):
+def command(module, *arguments, check=None, timeout=300, env=None, **how):
     """Run python -m gpt1_jax.MODULE from the clone, as a user does."""
     import os
     found = subprocess.run(
         [sys.executable, '-m', f'gpt1_jax.{module}', *arguments], cwd=ROOT, capture_output=True, text=True,
-        timeout=timeout, env=os.environ | (env or {}))
+        timeout=timeout, env=os.environ | (env or {}), **how)
     if check is not None:
         assert found.returncode == check, found.stdout + found.stderr
     return found

@@ -1,0 +1,150 @@
+"""A prepared directory and `prepare` once more: what goes on, what is made again, what is refused."""
+import json
+import pathlib
+
+import pytest
+
+from gpt1_jax.data import bpe_training, encode, sources, tokenizer, tokens
+from gpt1_jax.data.document import Document
+from gpt1_jax.errors import UserError
+from gpt1_jax.prepare import prepare
+from gpt1_jax.runs import lock
+from twenty_books import write_books
+
+
+@pytest.fixture
+def books(tmp_path):
+    return write_books(tmp_path / 'books')
+
+
+def test_the_same_inputs_again_change_nothing(books, tmp_path):
+    first = prepare(tmp_path / 'out', str(books), 0.3, merges=20)
+    times = {file: file.stat().st_mtime_ns for file in (tmp_path / 'out').rglob('*')}
+    assert prepare(tmp_path / 'out', [str(books / '*.txt')], 0.3, merges=20, processes=2) == first
+    assert {file: file.stat().st_mtime_ns for file in (tmp_path / 'out').rglob('*')} == times
+
+
+def test_the_fingerprint_follows_the_text_and_the_vocabulary(books, tmp_path):
+    prints = [prepare(tmp_path / f'{i}', str(books), fraction, merges=merges)['fingerprint']
+              for i, (fraction, merges) in enumerate([(0.3, 20), (0.3, 20), (0.3, 21), (0.6, 20)])]
+    assert prints[0] == prints[1] and len(set(prints)) == 3
+
+
+def test_an_unfinished_run_goes_on_with_its_vocabulary(books, tmp_path, monkeypatch):
+    first = prepare(tmp_path / 'out', str(books), 0.3, merges=20)
+    (tmp_path / 'out' / 'manifest.json').unlink()
+    (tmp_path / 'out' / 'valid' / '00000.bin').unlink()
+    monkeypatch.setattr(bpe_training, 'train', None)  # not called
+    assert prepare(tmp_path / 'out', str(books), 0.3, merges=20) == first
+
+
+def contents(directory):
+    return {str(file.relative_to(directory)): file.read_bytes() for file in directory.rglob('*') if file.is_file()}
+
+
+def refused(out, books, message):
+    """Whether preparing in a directory once more is an error, and changes nothing there."""
+    before = contents(out)
+    with pytest.raises(UserError, match=message):
+        prepare(out, str(books), 0.3, merges=20)
+    return contents(out) == before
+
+
+def flip(file):
+    file.write_bytes(file.read_bytes()[:-1] + bytes([file.read_bytes()[-1] ^ 1]))
+
+
+@pytest.mark.parametrize('name', ['train/00000.bin', 'train/00001.bin', 'valid/00000.bin', 'train/00000.json',
+                                  'valid/00000.json', 'manifest.json'])
+@pytest.mark.parametrize('damage', [pathlib.Path.unlink, flip, lambda file: file.write_bytes(b'')])
+def test_what_is_damaged_in_a_finished_directory_is_made_again(books, tmp_path, monkeypatch, capsys, name, damage):
+    arguments = dict(corpus=str(books), valid=0.3, merges=20, shard_tokens=100)
+    monkeypatch.setattr(encode.units, '__defaults__', (40,))
+    manifest = prepare(tmp_path / 'out', **arguments)
+    before = contents(tmp_path / 'out')
+    damage(tmp_path / 'out' / name)
+    assert prepare(tmp_path / 'out', **arguments) == manifest
+    assert contents(tmp_path / 'out') == before
+    if name != 'manifest.json' or damage != pathlib.Path.unlink:
+        assert 'again' in capsys.readouterr().err
+
+
+def test_only_the_damaged_shard_is_encoded_again(books, tmp_path, monkeypatch):
+    arguments = dict(corpus=str(books), valid=0.3, merges=20, shard_tokens=100)
+    monkeypatch.setattr(encode.units, '__defaults__', (40,))
+    prepare(tmp_path / 'out', **arguments)
+    units = json.loads((tmp_path / 'out' / 'train' / '00000.json').read_text())['units']
+    original, done = encode._encode, []
+    monkeypatch.setattr(encode, '_encode', lambda *given: done.append(1) or original(*given))
+    flip(tmp_path / 'out' / 'train' / '00000.bin')
+    prepare(tmp_path / 'out', **arguments)
+    assert len(done) == units > 0 and len(list((tmp_path / 'out' / 'train').glob('*.bin'))) > 1
+
+
+def test_a_damaged_tokenizer_of_a_finished_directory_is_named(books, tmp_path):
+    prepare(tmp_path / 'out', str(books), 0.3, merges=20)
+    flip(tmp_path / 'out' / 'tokenizer' / tokenizer.MODEL_FILE)
+    assert refused(tmp_path / 'out', books, 'out/tokenizer/.*: choose another directory, or delete .*out$')
+
+
+def test_sizes_alone_are_compared_where_asked(books, tmp_path, capsys):
+    manifest = prepare(tmp_path / 'out', str(books), 0.3, merges=20)
+    flip(tmp_path / 'out' / 'train' / '00000.bin')
+    assert prepare(tmp_path / 'out', str(books), 0.3, merges=20, verify=False) == manifest
+    assert 'names and sizes were compared, not the contents' in capsys.readouterr().out
+    (tmp_path / 'out' / 'train' / '00000.bin').unlink()
+    assert prepare(tmp_path / 'out', str(books), 0.3, merges=20, verify=False) == manifest
+    tokens.open_split(tmp_path / 'out', 'train', verify=True)
+
+
+@pytest.mark.parametrize('damage', [lambda out: None, lambda out: (out / 'train' / '00000.json').unlink(),
+                                    lambda out: flip(out / 'train' / '00000.bin')])
+def test_text_edited_to_the_same_size_is_noticed_and_nothing_is_written(books, tmp_path, damage):
+    prepare(tmp_path / 'out', str(books), 0.3, merges=20)
+    for file in books.iterdir():
+        file.write_text(file.read_text().replace('cat', 'dog'))
+    damage(tmp_path / 'out')
+    assert refused(tmp_path / 'out', books, 'the text gives other tokens now than it was prepared with')
+
+
+def test_a_finished_directory_that_may_not_be_written_is_no_fault(books, tmp_path, monkeypatch):
+    manifest = prepare(tmp_path / 'out', str(books), 0.3, merges=20)
+    monkeypatch.setattr(lock, 'hold', None)  # not called
+    assert prepare(tmp_path / 'out', str(books), 0.3, merges=20) == manifest
+
+
+@pytest.mark.parametrize('change, message', [
+    (dict(merges=21), 'tokenizer was trained, 20 merges, now trained, 21 merges'),
+    (dict(valid=0.4), 'valid was 0.3 of the documents, now 0.4 of the documents'),
+    (dict(corpus=[Document('', 'x'), Document('', 'y')]), 'corpus was 20 files of .*, now 2 documents, SHA-256'),
+    (dict(shard_tokens=9), 'shards was 8388608 tokens, now 9 tokens'),
+])
+def test_other_inputs_in_the_same_directory_are_refused(books, tmp_path, change, message):
+    arguments = dict(corpus=str(books), valid=0.3, merges=20)
+    prepare(tmp_path / 'out', **arguments)
+    with pytest.raises(UserError, match=f'out was prepared from other inputs: {message}'):
+        prepare(tmp_path / 'out', **{**arguments, **change})
+
+
+def test_kinds_of_files_that_were_read_before_others_are_described_as_then(tmp_path):
+    """Or a directory that was prepared by an earlier version could not go on; the digest is that version's."""
+    (tmp_path / 'gold').mkdir()
+    sizes = {f'{i}.txt': 47 for i in range(9)} | {'a.txt.gz': 33, 'b.jsonl': 43, 'c.jsonl.gz': 44}
+    for name, size in sizes.items():  # names and sizes alone are looked at
+        (tmp_path / 'gold' / name).write_bytes(b'x' * size)
+    assert sources.splits(str(tmp_path / 'gold'), 0.3)[1] == {
+        'corpus': "12 files of 543 bytes, names and sizes 64d05af1774839de, field 'text'",
+        'valid': '0.3 of the documents'}
+
+
+def test_a_changed_file_is_another_input(books, tmp_path):
+    prepare(tmp_path / 'out', str(books), 0.3, merges=20)
+    (books / '03.txt').write_text('Something else.')
+    with pytest.raises(UserError, match='corpus was 20 files of .* bytes.*, now 20 files of'):
+        prepare(tmp_path / 'out', str(books), 0.3, merges=20)
+
+
+def test_a_directory_that_holds_something_else_is_refused(books, tmp_path):
+    (tmp_path / 'run' / 'tokenizer').mkdir(parents=True)
+    with pytest.raises(UserError, match='run: holds something else .no inputs.json in it.'):
+        prepare(tmp_path / 'run', str(books), 0.3, merges=20)
