@@ -1,11 +1,8 @@
 """Section 4.1: documents to shards."""
 import json
 import os
-import pathlib
-import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -14,8 +11,7 @@ from gpt1_jax import storage
 from gpt1_jax.data import bpe_training, encode, published
 from gpt1_jax.data.document import Document
 from gpt1_jax.errors import UserError
-
-REPOSITORY = pathlib.Path(__file__).parents[2]
+from tiny import ROOT
 
 
 @pytest.fixture(scope='session')
@@ -114,7 +110,7 @@ def test_memory_does_not_grow_with_a_line(tmp_path):
         (tmp_path / name).with_suffix('.txt').write_text('the cat sat on the mat and, well — it sat. ' * times)
     program = MEMORY.format(tenth=str(tmp_path / 'tenth.txt'), whole=str(tmp_path / 'whole.txt'))
     done = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True, timeout=300,
-                          env={**os.environ, 'PYTHONPATH': str(REPOSITORY)})
+                          env={**os.environ, 'PYTHONPATH': str(ROOT)})
     assert done.returncode == 0, done.stderr
     few, before, words, after = map(int, done.stdout.split())
     assert (few, words) == (13 * 15_000, 13 * 150_000)
@@ -231,74 +227,6 @@ def test_files_of_others_are_left_alone(own, tmp_path):
     (tmp_path / 'notes.txt').write_text('mine')
     encode.encode(documents(3), tmp_path, own)
     assert (tmp_path / 'notes.txt').read_text() == 'mine'
-
-
-def test_no_process_at_all_is_refused():
-    with pytest.raises(UserError, match='processes is 0, must be at least 1'):
-        list(encode.ordered_map(len, [[1]], 0))
-
-
-def modules_in_worker(_):
-    script = getattr(sys.modules['__main__'], '__file__', None)
-    return sorted({'jax', 'flax'} & set(sys.modules)), script
-
-
-def die(_):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_a_worker_imports_neither_jax_nor_the_running_script():
-    import jax  # noqa: F401  this process has it
-    assert [found for _, found in encode.ordered_map(modules_in_worker, range(2), 2)] == [([], None)] * 2
-
-
-def test_a_killed_worker_is_one_line():
-    with pytest.raises(UserError, match='one of 2 processes was killed, perhaps for want of memory: run again'):
-        list(encode.ordered_map(die, range(2), 2))
-
-
-def test_results_come_in_order_and_little_is_read_ahead():
-    read = []
-    numbers = (read.append(i) or i for i in range(100))
-    results = encode.ordered_map(abs, numbers, 2)
-    assert [next(results) for _ in range(3)] == [(0, 0), (1, 1), (2, 2)]
-    assert len(read) <= 3 + 8
-    results.close()
-
-
-def test_a_script_without_a_main_guard_runs_once(tmp_path):
-    script = tmp_path / 'script.py'
-    script.write_text('from gpt1_jax.data import encode\n'
-                      'print("begin")\n'
-                      'print([n for _, n in encode.ordered_map(len, ["a", "bb"], 2)])\n')
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60,
-                          env={**os.environ, 'PYTHONPATH': str(REPOSITORY)})
-    assert (done.stdout, done.stderr) == ('begin\n[1, 2]\n', '')
-
-
-def test_workers_end_when_the_parent_is_killed(tmp_path):
-    script = tmp_path / 'script.py'
-    script.write_text('import os, sys\n'
-                      f'sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})\n'
-                      'import test_encode\n'
-                      'for _, pid in test_encode.encode.ordered_map(test_encode.pid_then_sleep, range(9), 2):\n'
-                      '    print(pid, flush=True)\n')
-    parent = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True,
-                              env={**os.environ, 'PYTHONPATH': str(REPOSITORY)})
-    worker = int(parent.stdout.readline())
-    parent.kill()
-    parent.wait()
-    for _ in range(100):
-        if not pathlib.Path(f'/proc/{worker}').exists() or 'Z' in pathlib.Path(f'/proc/{worker}/stat').read_text():
-            return
-        time.sleep(0.1)
-    pytest.fail(f'worker {worker} outlived its parent')
-
-
-def pid_then_sleep(item):
-    if item > 1:
-        time.sleep(60)
-    return os.getpid()
 
 
 def test_the_time_left_leaves_out_what_was_kept(monkeypatch, capsys):

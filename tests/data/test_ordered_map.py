@@ -1,0 +1,83 @@
+"""Processes that work through a list in order."""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gpt1_jax.data import encode
+from gpt1_jax.errors import UserError
+
+REPOSITORY = pathlib.Path(__file__).parents[2]  # a worker imports this file with the package alone on its path
+
+
+def test_no_process_at_all_is_refused():
+    with pytest.raises(UserError, match='processes is 0, must be at least 1'):
+        list(encode.ordered_map(len, [[1]], 0))
+
+
+def modules_in_worker(_):
+    script = getattr(sys.modules['__main__'], '__file__', None)
+    return sorted({'jax', 'flax'} & set(sys.modules)), script
+
+
+def die(_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_imports_neither_jax_nor_the_running_script():
+    import jax  # noqa: F401  this process has it
+    assert [found for _, found in encode.ordered_map(modules_in_worker, range(2), 2)] == [([], None)] * 2
+
+
+def test_a_killed_worker_is_one_line():
+    with pytest.raises(UserError, match='one of 2 processes was killed, perhaps for want of memory: run again'):
+        list(encode.ordered_map(die, range(2), 2))
+
+
+def test_results_come_in_order_and_little_is_read_ahead():
+    read = []
+    numbers = (read.append(i) or i for i in range(100))
+    results = encode.ordered_map(abs, numbers, 2)
+    assert [next(results) for _ in range(3)] == [(0, 0), (1, 1), (2, 2)]
+    assert len(read) <= 3 + 8
+    results.close()
+
+
+def test_a_script_without_a_main_guard_runs_once(tmp_path):
+    script = tmp_path / 'script.py'
+    script.write_text('from gpt1_jax.data import encode\n'
+                      'print("begin")\n'
+                      'print([n for _, n in encode.ordered_map(len, ["a", "bb"], 2)])\n')
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, 'PYTHONPATH': str(REPOSITORY)})
+    assert (done.stdout, done.stderr) == ('begin\n[1, 2]\n', '')
+
+
+def test_workers_end_when_the_parent_is_killed(tmp_path):
+    script = tmp_path / 'script.py'
+    script.write_text('import os, sys\n'
+                      f'sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})\n'
+                      'import test_ordered_map\n'
+                      'from gpt1_jax.data import encode\n'
+                      'for _, pid in encode.ordered_map(test_ordered_map.pid_then_sleep, range(9), 2):\n'
+                      '    print(pid, flush=True)\n')
+    parent = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True,
+                              env={**os.environ, 'PYTHONPATH': str(REPOSITORY)})
+    worker = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    for _ in range(100):
+        if not pathlib.Path(f'/proc/{worker}').exists() or 'Z' in pathlib.Path(f'/proc/{worker}/stat').read_text():
+            return
+        time.sleep(0.1)
+    pytest.fail(f'worker {worker} outlived its parent')
+
+
+def pid_then_sleep(item):
+    if item > 1:
+        time.sleep(60)
+    return os.getpid()
