@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import fuzz_files
 import fuzz_runs
+import fuzz_sets
 from gpt1_jax.errors import UserError
 
 pytestmark = pytest.mark.full
@@ -35,8 +36,8 @@ def targets(world):
     """{kind: what it reads} of those that are files."""
     vocabulary = world.vocabulary
     return {
-        'GLUE, SNLI, SciTail': fuzz_files.tables(vocabulary), 'other sets': fuzz_files.other_sets(vocabulary),
-        'own sets': fuzz_files.custom_sets(vocabulary), 'vocabularies': fuzz_files.tokenizers(vocabulary),
+        'GLUE, SNLI, SciTail': fuzz_sets.tables(vocabulary), 'other sets': fuzz_sets.other_sets(vocabulary),
+        'own sets': fuzz_sets.custom_sets(vocabulary), 'vocabularies': fuzz_files.tokenizers(vocabulary),
         'weights of other programs': fuzz_files.weights(), 'corpora': fuzz_files.corpora(),
         'prepared tokens': fuzz_files.prepared(fuzz_files.copied(world.prepared)),
         'interrupted preparation': fuzz_runs.interrupted(world), 'runs': fuzz_runs.runs(world),
