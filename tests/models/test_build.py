@@ -21,6 +21,7 @@ from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import checkpoint, results, workdir
 from gpt1_jax.training import losses, transfer
 from tiny import corpus, load_config, pretrain_config
+from trees import names
 
 SMALL = LSTMConfig(vocab_size=23, n_special=3, n_ctx=9, n_units=16)
 TOKENS = np.array([[4, 22, 23, 0, 11, 25, 7], [24, 3, 3, 19, 8, 1, 0]], np.int32)  # 23 to 25 are specials
@@ -38,11 +39,6 @@ def weights(config, seed=1):
 @pytest.fixture(scope='module')
 def params():
     return weights(SMALL)
-
-
-def names(tree):
-    return {jax.tree_util.keystr(path, simple=True, separator='/'): leaf
-            for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
 # From fields to a module

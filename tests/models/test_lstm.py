@@ -16,6 +16,7 @@ from gpt1_jax.models.gpt import GPTConfig
 from gpt1_jax.models.lstm import LSTM, LSTMConfig
 from gpt1_jax.parallel import sharding
 from gpt1_jax.training import losses
+from trees import names
 
 SMALL = LSTMConfig(vocab_size=23, n_special=3, n_ctx=9, n_units=16)
 TOKENS = np.array([[4, 22, 23, 0, 11, 25, 7], [24, 3, 3, 19, 8, 1, 0]], np.int32)  # 23 to 25 are specials
@@ -42,11 +43,6 @@ def apply(config, params, tokens, key):
 
 def hidden(config, params, tokens=TOKENS, key=None):
     return np.asarray(apply(config, params, tokens, key))
-
-
-def names(tree):
-    return {jax.tree_util.keystr(path, simple=True, separator='/'): leaf
-            for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
 # The configuration
