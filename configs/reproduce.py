@@ -12,8 +12,8 @@ ROWS = ('full', 'no_pretraining', 'no_aux')
 
 def get_config():
     config = experiments.get_config()
-    # The order in which time is spent: the most telling first. 'pretrain' and 'pretrain_lstm' are the two models.
-    config.stages = (
+    # 'pretrain' and 'pretrain_lstm' are the two models.
+    config.stages = (  # the order in which time is spent: the most telling first
         'pretrain', 'zero_shot', 'small', 'large', 'layers', 'race', 'pretrain_lstm', 'zero_shot_lstm', 'lstm', 'grid')
     # The runs of the other stages: each task under each condition, with all of its seeds. Conditions: the rows of Table
     # 5 (full, no_pretraining, no_aux, lstm); layers: the numbers of config.layers; grid: the settings of config.grid,
