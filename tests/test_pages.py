@@ -1,139 +1,16 @@
-"""The pages (every Markdown file but reports that a program wrote) and the programs' own pages (their docstrings, which
---help shows): commands can be given as they stand, links lead somewhere, Python compiles, and what they say of the
-tree is so."""
-import argparse
+"""The pages (all Markdown but reports that a program wrote): links lead somewhere, Python compiles, and what they
+say of the tree is so, as is what docstrings and comments say. test_page_commands.py has the commands."""
 import ast
 import json
 import re
-import runpy
-import shlex
-import subprocess
-import sys
 import tokenize
 
 import pytest
-from absl import flags
 
-from gpt1_jax import cli
 from gpt1_jax.data import tasks
-from gpt1_jax.runs import config_rules as rules
 from gpt1_jax.runs import workdir
+from pages import FILES, PAGES, docstring
 from tiny import ROOT, load_config
-
-sys.path.insert(0, str(ROOT))
-
-
-pytestmark = pytest.mark.filterwarnings('ignore:.*found in sys.modules after import', 'ignore:the load_module')
-
-
-class Parsed(Exception):
-    """Raised in place of doing what was asked."""
-
-
-def docstring(file):
-    return ast.get_docstring(ast.parse(file.read_text(encoding='utf-8'))) or ''
-
-
-PAGES = sorted(str(file.relative_to(ROOT)) for file in (
-    *ROOT.glob('*.md'), *(page for folder in ('gpt1_jax', 'configs', 'experiments', 'tests')
-                          for page in (ROOT / folder).rglob('*.md')))
-    if file.name == 'README.md' or 'results' not in file.relative_to(ROOT).parts)
-FILES = sorted(file for folder in ('gpt1_jax', 'experiments', 'configs') for file in (ROOT / folder).rglob('*.py'))
-PROGRAMS = {'.'.join(file.relative_to(ROOT).with_suffix('').parts).removesuffix('.__main__'): file for file in FILES
-            if re.search(r"^if __name__ == '__main__':", file.read_text(encoding='utf-8'), re.M)}
-
-
-COMMANDS = runpy.run_path(str(ROOT / 'gpt1_jax' / '__main__.py'))['PROGRAMS']
-
-
-def commands(text):
-    """The commands in a text, each from `python -m` to the end of its line, of its lines where they end with a
-    backslash, or of its code span; [in brackets] what may be left out, ... for more of the kind. `gpt1 PROGRAM` is
-    `python -m gpt1_jax.PROGRAM`."""
-    text = re.sub(r'\\\n\s*', '', text)
-    text = re.sub(r'((?:^|&&|`) *)(?:\S*/)?gpt1 ([a-z]\w*)', lambda found: f'{found[1]}python -m gpt1_jax.'
-                  f'{COMMANDS.get(found[2], found[2])}', text, flags=re.M)
-    spans = re.findall(r'`([^`]*)`', re.sub(r'```.*?```', '', text, flags=re.S))
-    lines = [line for line in text.splitlines() if re.match(r'\s*([^`]* && )?(\S*/)?python -m [^`]*$', line)]
-    found = [re.split(r'python -m ', part)[1] for one in (*spans, *lines) for part in re.split(' && ', one)
-             if 'python -m ' in part]
-    words = [[word.strip('[]') for word in shlex.split(one, comments=True)] for one in found]
-    return sorted({tuple(word for word in one if word != '...') for one in words if one[0] != 'pytest'})
-
-
-def parse(name, *arguments):
-    """Have a program read its command line, and do nothing. Its complaint is an exception."""
-    def absl(main, define_flags, **how):
-        before = set(flags.FLAGS)
-        try:
-            define_flags()
-            left = flags.FLAGS(sys.argv)
-            config = flags.FLAGS.config if 'config' in flags.FLAGS else None
-            if config is not None:
-                rules.validate(config, define_flags.__globals__.get('RULES', {}))
-            raise Parsed(left[1:], None)
-        finally:
-            flags.FLAGS.unparse_flags()
-            for flag in set(flags.FLAGS) - before:
-                delattr(flags.FLAGS, flag)
-
-    def standard(parser, given):
-        raise Parsed([], real(parser, given))
-    real = argparse.ArgumentParser.parse_args
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cli, 'run', absl)
-        patch.setattr(argparse.ArgumentParser, 'parse_args', standard)
-        patch.setattr(sys, 'argv', [name, *arguments])
-        patch.chdir(ROOT)
-        with pytest.raises(Parsed) as done:
-            runpy.run_module(name, run_name='__main__')
-    positional, found = done.value.args
-    assert not positional, f'{positional} are no options'
-    if name == 'experiments.launch.local':
-        parse(f'gpt1_jax.{found.module}', *found.options)
-
-
-@pytest.mark.parametrize('name', PROGRAMS)
-def test_a_program_s_page_has_an_example_of_it(name):
-    assert [one for one in commands(docstring(PROGRAMS[name])) if one[0] == name]
-
-
-@pytest.mark.parametrize('name', [*PAGES, *(str(file.relative_to(ROOT)) for file in FILES)])
-def test_commands_can_be_given_as_they_stand(name):
-    file = ROOT / name
-    for module, *arguments in commands(file.read_text() if name.endswith('.md') else docstring(file)):
-        assert module in PROGRAMS, module
-        if arguments:  # else it may be its name alone
-            parse(module, *arguments)
-
-
-@pytest.mark.parametrize('command, complaint', [
-    ('gpt1_jax.pretrain --config=configs/pretrain.py --config.batch.sise=3', 'sise'),
-    ('gpt1_jax.pretrain --config=configs/nothing.py', 'nothing.py'), ('gpt1_jax.pretrain --worker=3', 'worker'),
-    ('gpt1_jax.pretrain --config.batch.size=many', 'many'),
-    ('gpt1_jax.pretrain --config.batch.size=0', 'batch.size is 0'),
-    ('gpt1_jax.generate --init_from=a', 'prompt'), ('gpt1_jax.zero_shot runs/gpt1', 'runs/gpt1'),
-    ('experiments.plots --to=x.png runs/a', '^2$'), ('experiments.launch.local pretrain --worker=3', 'worker')])
-def test_a_command_that_cannot_be_is_found(command, complaint):
-    with pytest.raises((Exception, SystemExit), match=complaint):
-        parse(*shlex.split(command))
-
-
-def test_the_commands_of_a_text_are_found():
-    assert commands('See `x/python -m a.b --c=1 ...`, or\n```\npython -m a.c [--d] \\\n    --e="f g"  # h\n```\n'
-                    'pip install x && x/python -m a.d\n') == [
-        ('a.b', '--c=1'), ('a.c', '--d', '--e=f g'), ('a.d',)]
-    assert commands('```\nx/gpt1 openai --a=1\n```\nor `gpt1 predict --b`, and gpt1 is a command\n') == [
-        ('gpt1_jax.predict', '--b'), ('gpt1_jax.weights.openai', '--a=1')]
-
-
-@pytest.mark.parametrize('name', ['gpt1_jax.prepare', 'gpt1_jax.metrics', 'experiments.plots'])
-def test_help_shows_the_page_and_the_flags(name):
-    done = subprocess.run([sys.executable, '-m', name, '--help'], cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0 and done.stderr == ''
-    assert docstring(PROGRAMS[name]).strip() in '\n'.join(line.rstrip() for line in done.stdout.splitlines())
-    assert {'gpt1_jax.prepare': '--corpus', 'gpt1_jax.metrics': 'predictions', 'experiments.plots': '--out'}[
-        name] in done.stdout.split(docstring(PROGRAMS[name])[-40:])[-1]
 
 
 def page(name):

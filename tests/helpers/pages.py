@@ -1,0 +1,15 @@
+"""The Markdown pages (but reports that a program wrote), and the Python files with their docstrings."""
+import ast
+
+from tiny import ROOT
+
+
+def docstring(file):
+    return ast.get_docstring(ast.parse(file.read_text(encoding='utf-8'))) or ''
+
+
+PAGES = sorted(str(file.relative_to(ROOT)) for file in (
+    *ROOT.glob('*.md'), *(page for folder in ('gpt1_jax', 'configs', 'experiments', 'tests')
+                          for page in (ROOT / folder).rglob('*.md')))
+    if file.name == 'README.md' or 'results' not in file.relative_to(ROOT).parts)
+FILES = sorted(file for folder in ('gpt1_jax', 'experiments', 'configs') for file in (ROOT / folder).rglob('*.py'))
