@@ -6,13 +6,13 @@ import jax
 import numpy as np
 import pytest
 
-import official
 from gpt1_jax import finetune, metrics, pretrain
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned
 from gpt1_jax.runs import checkpoint, results, workdir
 from interruptions import power_cut
 from saved import spoil
+from short_runs import pretrained_run
 from tiny import cola, command, corpus, finetune_config, override, pretrain_config
 
 pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
@@ -20,10 +20,7 @@ pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the publish
 
 @pytest.fixture(scope='module')
 def pretrained(tmp_path_factory):
-    base = tmp_path_factory.mktemp('finetune')
-    config = pretrain_config(corpus(base / 'text'), model__n_ctx=64, model__n_layer=3, train__steps=4,
-                             checkpoint__every=4)
-    return pretrain.run(config, base / 'run').path
+    return pretrained_run(tmp_path_factory.mktemp('finetune'), model__n_layer=3)
 
 
 @pytest.fixture(scope='module')
@@ -169,95 +166,6 @@ def test_a_sweep_over_seed_lambda_rate_and_layers_compiles_once(pretrained, data
     assert compiled == []
     jax.jit(lambda x: x * 3.25)(np.ones(3))  # the listener does hear of a compilation
     assert len(compiled) == 1
-
-
-def mrpc(directory):
-    directory.mkdir()
-    for split, n in (('train', 16), ('dev', 5)):
-        rows = [f'{i % 2}\t{i}\t{i}\tThe cat sat on a mat.\t{"A cat sat." if i % 2 else "Red dogs ran."}\n'
-                for i in range(n)]
-        header = '\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n'
-        (directory / f'{split}.tsv').write_text(header + ''.join(rows))
-    return directory
-
-
-def rte(directory):
-    directory.mkdir()
-    for split, n in (('train', 16), ('dev', 5)):
-        rows = [f'{i}\tThe cat sat.\tA cat sat.\t{"entailment" if i % 2 else "not_entailment"}' for i in range(n)]
-        (directory / f'{split}.tsv').write_text('index\tsentence1\tsentence2\tlabel\n' + '\n'.join(rows) + '\n')
-    return directory
-
-
-def stories(directory):
-    directory.mkdir()
-    rows = [f'id{i},A cat sat.,It ran.,Dogs ran.,Birds sang.,The {"cat" if i % 2 else "moon"} sang.,Red red red.,'
-            f'{i % 2 + 1}' for i in range(374 + 16)]
-    (directory / 'cloze_test_val__spring2016.csv').write_text(
-        'InputStoryid,InputSentence1,InputSentence2,InputSentence3,InputSentence4,RandomFifthSentenceQuiz1,'
-        'RandomFifthSentenceQuiz2,AnswerRightEnding\n' + '\n'.join(rows) + '\n')
-    return directory
-
-
-@pytest.mark.parametrize('task, make, metric', [
-    ('rte', rte, 'accuracy'), ('mrpc', mrpc, 'f1'), ('story_cloze', stories, 'accuracy')])
-def test_each_kind_of_task_trains_and_is_scored(pretrained, tmp_path, task, make, metric):
-    config = finetune_config(task, make(tmp_path / 'data'), init_from=str(pretrained), train__epochs=1)
-    rows = finetune.run(config, tmp_path / 'run')
-    assert rows[0]['metric'] == metric and 0 <= rows[0]['value'] <= 1
-    n = rows[0]['n']
-    assert len(results.read(tmp_path / 'run' / 'predictions_dev.jsonl')) == n == (374 if task == 'story_cloze' else 5)
-
-
-def test_scitail_is_selected_on_dev_and_reported_on_test(pretrained, tmp_path):
-    rows = [(p, h, 'entails' if label == 'entailment' else 'neutral') for p, h, label, *_ in official.PAIRS]
-    for split in ('train', 'dev', 'test'):
-        official.tsv(tmp_path / 'data' / f'scitail_1.0_{split}.tsv', rows)
-    config = finetune_config('scitail', tmp_path / 'data', init_from=str(pretrained), eval__splits=('test',),
-                             eval__selections=('final', 'best'))
-    found = finetune.run(config, tmp_path / 'run')
-    assert [(row['split'], row['selection'], row['n']) for row in found] == [
-        ('test', 'final', 21), ('test', 'best', 21)]
-    assert {row['key'] for row in found} == {finetune.run_key(config)} and found[0]['step'] == 4
-    assert finetune.count_tokens(config)['steps'] == 4 and finetune.count_tokens(config)['rows'] == 21
-    config.seed = 1
-    assert finetune.run_key(config) != found[0]['key'] != finetune.run_key(config, code='other')
-
-
-def test_mnli_is_scored_on_both_of_its_dev_sets(pretrained, tmp_path):
-    for name in ('train', 'dev_matched', 'dev_mismatched'):
-        pairs = official.PAIRS[:16] if name == 'dev_mismatched' else official.PAIRS
-        official.tsv(tmp_path / 'data' / f'{name}.tsv', [(i, *pair[:3]) for i, pair in enumerate(pairs)],
-                     ('index', 'sentence1', 'sentence2', 'gold_label'))
-    config = finetune_config('mnli', tmp_path / 'data', init_from=str(pretrained), train__epochs=1,
-                             eval__splits=('dev', 'dev_mismatched'))
-    assert [(row['split'], row['n']) for row in finetune.run(config, tmp_path / 'run')] == [
-        ('dev', 21), ('dev_mismatched', 16)]
-
-
-def test_sts_b_predicts_the_expected_score(pretrained, tmp_path):
-    for split in ('train', 'dev'):
-        official.tsv(tmp_path / 'data' / f'{split}.tsv', [(i, *p[:2], p[3]) for i, p in enumerate(official.PAIRS)],
-                     ('index', 'sentence1', 'sentence2', 'score'))
-    config = finetune_config('stsb', tmp_path / 'data', init_from=str(pretrained))
-    rows = finetune.run(config, tmp_path / 'run')
-    predictions = results.read(tmp_path / 'run' / 'predictions_dev.jsonl')
-    assert [row['metric'] for row in rows] == ['pearson', 'spearman'] and len(predictions) == 21
-    assert all(0 <= p['scores'][0] <= 5 and len(p['scores']) == 1 for p in predictions)
-    assert [p['gold'] for p in predictions[:3]] == [4.2, 0.6, 1.8]
-    _, gold, scores = metrics.read_predictions(tmp_path / 'run' / 'predictions_dev.jsonl')
-    assert metrics.compute(('pearson',), gold, scores)['pearson'] == pytest.approx(rows[0]['value'], abs=1e-6)
-
-
-def test_race_is_reported_by_school_too_and_rows_may_be_limited(pretrained, tmp_path):
-    for split in ('train', 'dev'):
-        official.race(tmp_path / 'RACE', split)
-    config = finetune_config('race', tmp_path / 'RACE', init_from=str(pretrained), train__epochs=1,
-                             data__train_rows=16, data__eval_rows=10)
-    rows = finetune.run(config, tmp_path / 'run')
-    assert [row['group'] for row in rows] == [None, 'middle', 'high'] and rows[0]['n'] == 10
-    assert rows[1]['n'] + rows[2]['n'] == 10 and rows[0]['value'] == pytest.approx(
-        (rows[1]['n'] * rows[1]['value'] + rows[2]['n'] * rows[2]['value']) / 10)
 
 
 def test_the_lstm_is_fine_tuned_by_the_same_command(tmp_path, data):

@@ -1,24 +1,15 @@
 """A user's own set, described by fields and no code: inspected, fine-tuned on, scored and predicted."""
 import json
 import random
-import sys
 
 import pytest
 
-from tiny import ROOT, command, corpus, load_config, override, pretrain_config
-
-sys.path.insert(0, str(ROOT))
-
-from gpt1_jax import (
-    finetune,  # noqa: E402
-    pretrain,  # noqa: E402
-)
-from gpt1_jax.errors import UserError  # noqa: E402
-from gpt1_jax.evaluation import fine_tuned  # noqa: E402
-from gpt1_jax.runs import (
-    results,  # noqa: E402
-    workdir,  # noqa: E402
-)
+from gpt1_jax import finetune
+from gpt1_jax.errors import UserError
+from gpt1_jax.evaluation import fine_tuned
+from gpt1_jax.runs import results, workdir
+from short_runs import pretrained_run
+from tiny import command, load_config, override
 
 pytestmark = pytest.mark.full
 
@@ -27,9 +18,7 @@ WORDS = ('cat', 'mat', 'moon', 'hill', 'bread')
 
 @pytest.fixture(scope='module')
 def pretrained(tmp_path_factory):
-    base = tmp_path_factory.mktemp('custom')
-    config = pretrain_config(corpus(base / 'text'), model__n_ctx=64, train__steps=4, checkpoint__every=4)
-    return pretrain.run(config, base / 'run').path
+    return pretrained_run(tmp_path_factory.mktemp('custom'))
 
 
 def five_choice(directory, form):

@@ -2,11 +2,6 @@
 import math
 import random
 import shutil
-import signal
-import subprocess
-import sys
-import time
-import types
 
 import jax
 import numpy as np
@@ -18,18 +13,11 @@ from event_files import points, points_of
 from gpt1_jax import pretrain
 from gpt1_jax.data import bpe_training, tokens
 from gpt1_jax.errors import UserError
-from gpt1_jax.runs import checkpoint, results, workdir
+from gpt1_jax.runs import checkpoint, results
 from interruptions import power_cut, sigterm
 from saved import flip
-from tiny import (
-    ROOT,
-    command,
-    corpus,
-    load_config,
-    override,
-    pretrain_config,
-    sentence,
-)
+from short_runs import arrays, losses
+from tiny import corpus, override, pretrain_config, sentence
 
 
 @pytest.fixture(scope='module')
@@ -41,15 +29,6 @@ def text(tmp_path_factory):
 def straight(text, tmp_path_factory):
     """A run of 30 steps without interruption."""
     return pretrain.run(pretrain_config(text, tensorboard=True), tmp_path_factory.mktemp('straight') / 'run')
-
-
-def arrays(run, step):
-    return {item: {name: a['digest'] for name, a in leaves.items()}
-            for item, leaves in checkpoint.read_meta(run.checkpoints, step)['arrays'].items()}
-
-
-def losses(run):
-    return [(row['step'], row['loss']) for row in results.read(run.metrics) if 'loss' in row]
 
 
 def test_a_run_learns_and_leaves_its_directory_complete(straight):
@@ -138,39 +117,6 @@ def test_rows_that_are_gone_are_told(straight, text, tmp_path, capsys, rows, las
 def test_a_changed_seed_changes_the_weights(text, straight, tmp_path):
     run = pretrain.run(pretrain_config(text, seed=1, train__steps=1), tmp_path / 'run')
     assert arrays(run, 1) != arrays(straight, 30)
-
-
-@pytest.mark.full
-def test_kill_minus_nine_in_between_changes_nothing(text, tmp_path):
-    """A process that is killed twice at moments of its own choosing, against one that is not, both on one device."""
-    script = ('import sys; sys.path.insert(0, "tests/helpers"); from tiny import pretrain_config; '
-              'from gpt1_jax import pretrain; import pathlib; '
-              'pretrain.run(pretrain_config(sys.argv[1], train__steps=60, checkpoint__every=4, log_every=1), '
-              'pathlib.Path(sys.argv[2]))')
-
-    def start(directory):
-        return subprocess.Popen([sys.executable, '-c', script, str(text), str(directory)], cwd=ROOT,
-                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    whole, killed = tmp_path / 'whole', tmp_path / 'killed'
-    process = start(whole)
-    assert process.wait(300) == 0, process.stderr.read().decode()
-    kills = 0
-    for after in (10, 33):
-        process = start(killed)
-        deadline = time.monotonic() + 200
-        while process.poll() is None and time.monotonic() < deadline:
-            if (results.read(killed / 'metrics.jsonl') or [{'step': 0}])[-1]['step'] >= after:
-                process.send_signal(signal.SIGKILL)
-                process.wait()
-                kills += process.returncode == -signal.SIGKILL
-                break
-            time.sleep(0.005)
-    assert kills == 2
-    process = start(killed)
-    assert process.wait(300) == 0, process.stderr.read().decode()
-    a, b = workdir.load(whole), workdir.load(killed)
-    assert arrays(a, 60) == arrays(b, 60)
-    assert losses(a) == losses(b)
 
 
 def test_a_finished_run_started_again_trains_no_further(text, straight):
@@ -288,63 +234,6 @@ def test_length_in_epochs_is_that_many_passes_over_the_windows(text, tmp_path, c
     assert f'{3 * windows // 8:,} steps of 8 x 16 tokens' in shown
 
 
-def pretrain_command(text, directory, *more, check=0):
-    return command('pretrain', '--config=configs/pretrain.py', f'--workdir={directory}',
-                   f'--config.data.corpus={text}/*.txt', '--config.data.valid=0.2', '--config.model.n_layer=1',
-                   '--config.model.n_embd=16', '--config.model.n_head=2', '--config.model.n_inner=16',
-                   '--config.model.n_ctx=16', '--config.tokenizer.merges=50', '--config.train.steps=4',
-                   '--config.batch.size=4', '--config.log_every=2', '--config.optimizer.warmup_steps=1',
-                   '--config.checkpoint.every=2', *more, check=check)
-
-
-@pytest.fixture(scope='module')
-def commanded(text, tmp_path_factory):
-    """(work directory, what was printed) of four steps from the command line."""
-    directory = tmp_path_factory.mktemp('commanded') / 'run'
-    return directory, pretrain_command(text, directory)
-
-
-def test_the_command_line_pretrains_and_shows_progress(commanded):
-    shown = commanded[1].stdout
-    assert 'step 4/4  loss' in shown and 'tokens/s' in shown and 'left' in shown
-    assert 'validation loss' in shown
-    assert not {'\r', '\033'} & set(shown + commanded[1].stderr)  # of what is for a terminal alone
-
-
-@pytest.mark.full
-def test_a_full_disk_ends_the_run_with_one_line_and_the_next_start_goes_on(text, commanded, small_disk):
-    """A disk of its own that holds one checkpoint and not two; then it is made larger."""
-    tokens_dir, run = commanded[0] / 'tokens', small_disk.path / 'run'
-    size = sum(-(-p.stat().st_size // 4096) * 4096 for p in (commanded[0] / 'checkpoints' / '4').rglob('*'))
-    small_disk.resize(int(1.25 * size))  # how many files a step has varies a little
-    flags = (f'--config.data.tokens={tokens_dir}', '--config.checkpoint.keep_latest=3')
-    failed = pretrain_command(text, run, *flags, check=1)
-    assert failed.stderr.startswith('error: ') and failed.stderr.count('\n') == 1, failed.stderr
-    assert 'No space left on device' in failed.stderr
-    assert checkpoint.steps(run / 'checkpoints') == [2]
-    small_disk.resize(8 * size)
-    done = pretrain_command(text, run, *flags)
-    assert 'step 2 of 4: going on' in done.stdout
-    assert arrays(workdir.load(run), 4) == arrays(workdir.load(commanded[0]), 4)
-    assert {p.name for p in (run / 'checkpoints').iterdir()} == {'2', '4'}
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A tmpfs with .path and .resize(bytes); skips where this user cannot mount one."""
-    path = tmp_path / 'disk'
-    path.mkdir()
-    try:
-        subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', path], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f'no tmpfs can be mounted ({error}): test_checkpoint.py has a stand-in')
-    try:
-        yield types.SimpleNamespace(path=path, resize=lambda size: subprocess.run(
-            ['mount', '-o', f'remount,size={size}', path], check=True))
-    finally:
-        subprocess.run(['umount', path], check=True)
-
-
 def test_fallback_ends_as_if_nothing_had_been_damaged(text, straight, tmp_path, capsys):
     shutil.copytree(straight.path, tmp_path / 'run')
     kept = checkpoint.steps(tmp_path / 'run' / 'checkpoints')
@@ -355,19 +244,3 @@ def test_fallback_ends_as_if_nothing_had_been_damaged(text, straight, tmp_path, 
     assert f'step {kept[-2]} of 30: going on' in capsys.readouterr().out
     assert arrays(run, 30) == arrays(straight, 30) and losses(run) == losses(straight)
     assert (run.checkpoints / '30.damaged').is_dir() and run.steps() == kept
-
-
-def test_the_papers_numbers_are_the_defaults():
-    c = load_config('pretrain')
-    assert (c.model.n_layer, c.model.n_embd, c.model.n_head, c.model.n_inner, c.model.n_ctx) == (12, 768, 12, 3072, 512)
-    assert (c.model.embd_dropout, c.model.attn_dropout, c.model.resid_dropout) == (0.1, 0.1, 0.1)
-    assert (c.batch.size, c.train.epochs, c.tokenizer.merges) == (64, 100, 40000)
-    assert (c.optimizer.peak_rate, c.optimizer.warmup_steps, c.optimizer.weight_decay) == (2.5e-4, 2000, 0.01)
-    assert (c.optimizer.b1, c.optimizer.b2, c.optimizer.eps) == (0.9, 0.999, 1e-8)
-
-
-def test_every_field_of_a_config_has_a_comment():
-    for file in sorted((ROOT / 'configs').glob('*.py')):
-        for line in file.read_text().splitlines():
-            if line.strip().startswith('config.') and 'ConfigDict(' not in line:
-                assert '#' in line, f'{file.name}: {line}'
