@@ -32,10 +32,11 @@ from gpt1_jax.parallel import step_cost
 from gpt1_jax.pretrain import RULES
 from gpt1_jax.runs import config_rules as rules
 
-# Parts of the model, each with what its operations are called; the first that fits has the kernel.
+# Parts of the model, each with what its operations are called; the first that fits a kernel's own name has it, else the
+# first that fits the name of what is fused into it.
 PARTS = (('attention', ('/attn/blhe', '/attn/bhlm', '/attn/softmax', '/attn/jit', '/attn/self', 'pallas_call')),
          ('attention projections', ('/attn/',)), ('mlp', ('/mlp/',)), ('residual and norm', ('/ln_',)),
-         ('loss', ('td,rd', 'jvp()')), ('embedding', ('/embed/',)), ('layer stacks', ('while/body/',)))
+         ('loss', ('td,rd', 'jvp()')), ('embedding', ('/embed/',)))
 WORTH = ('What this is worth: nothing ran. No step is faster than its roofline; how far it stays behind is not known '
          "from here. The compiler's cycles are the cost model by which it schedules, not calibrated on a device: "
          'take them to be off by a quarter, and trust differences between two versions more than either.')
@@ -131,8 +132,11 @@ def part_of(kernel: Kernel) -> str:
     """The part of the model, one of PARTS, that a kernel's operations come from."""
     if kernel.kind in ('collective', 'prefetch'):
         return kernel.kind
-    names = f'{kernel.name} {kernel.inside}'
-    return next((part for part, words in PARTS if any(word in names for word in words)), 'optimizer and other')
+    for names in (kernel.name, kernel.inside):
+        for part, words in PARTS:
+            if any(word in names for word in words):
+                return part
+    return 'layer stacks' if 'while/body/' in f'{kernel.name} {kernel.inside}' else 'optimizer and other'
 
 
 def _row(cost):
@@ -159,7 +163,7 @@ def lines(found: dict, top: int) -> list[str]:
         result[-1:] = [_exchange_line(found['exchange']), '']
     cells = [(name, *_figures(row, 1)) for name, row in
              sorted(found['parts'].items(), key=lambda part: -max(part[1]['roofline'], part[1]['compiler']))]
-    result += [*report.table(('part', 'GB', 'TFLOP', 'roofline, ms', 'compiler, ms'), cells), '']
+    result += report.table(('part', 'GB', 'TFLOP', 'roofline, ms', 'compiler, ms'), cells)
     cells = [(_short(row['name']), row['part'], row['result'][:48], row['times'], *_figures(row, row['times']))
              for row in found['kernels'][:top]]
     head = ('kernel', 'part', 'result', 'times', 'GB', 'TFLOP', 'roofline, ms', 'compiler, ms')
@@ -224,7 +228,7 @@ def main() -> None:
     found = []
     for each in several:
         row = measure(f.config, f.topology, f.rows, f.vocab_size, each)
-        print('\n'.join(lines(row, f.top)), '', sep='\n', flush=True)
+        print('\n'.join(lines(row, f.top)), flush=True)
         found.append(row | {'kernels': row['kernels'][:f.top]})
     print(WORTH)
     record.write(f.out, {'config': f.config.to_dict(), 'steps': found})

@@ -1,6 +1,7 @@
 """Accelerators that a step can be compiled for without having one: `v5e:16x16`, `v5e-256` or `h200:8`.
 
-Figures are the makers': Google's pages cloud.google.com/tpu/docs/v4, v5e, v5p and v6e, NVIDIA's datasheets.
+Figures are the makers': Google's pages cloud.google.com/tpu/docs/v4, v5e, v5p and v6e, NVIDIA's datasheets. Peaks are
+those of gpt1_jax/parallel/device_peaks.py.
 """
 import contextlib
 import dataclasses
@@ -14,20 +15,21 @@ from jax.experimental import topologies
 
 from experiments.compile import gpus
 from gpt1_jax.errors import UserError
+from gpt1_jax.parallel import device_peaks
 
 
 @dataclasses.dataclass(frozen=True)
 class Chip:
     """One kind of chip.
 
-    memory: bytes. peak: bfloat16 FLOP/s, dense. bandwidth: of memory, bytes/s. clock: of a TPU's cores, cycles/s: the
-    peak divided by what its matrix units do in a cycle; 0 for GPUs. axes: of the torus that a slice is. rate: bytes/s
-    that a chip sends over all its links at once: half of what the makers give, who add up both directions. pod: chips
-    in the largest slice. wrap: an axis is closed to a ring from this length on (where it is a multiple of it).
+    kind: jax's device_kind. memory: bytes. bandwidth: of memory, bytes/s. clock: of a TPU's cores, cycles/s: the peak
+    divided by what its matrix units do in a cycle; 0 for GPUs. axes: of the torus that a slice is. rate: bytes/s that a
+    chip sends over all its links at once: half of what the makers give, who add up both directions. pod: chips in the
+    largest slice. wrap: an axis is closed to a ring from this length on (where it is a multiple of it).
     """
     name: str
+    kind: str
     memory: float
-    peak: float
     bandwidth: float
     clock: float
     axes: int
@@ -39,20 +41,25 @@ class Chip:
     def gpu(self) -> bool:
         return not self.clock
 
+    @property
+    def peak(self) -> float:
+        """Dense bfloat16 FLOP/s."""
+        return device_peaks.peak(self.kind).bfloat16
+
 
 CHIPS = {chip.name: chip for chip in (
     # v4's page gives 1.1 PB/s of all-reduce for 4,096 chips: 6 links of 45 GB/s, as its successors' 4 x 50, 6 x 100
     # and 4 x 100 GB/s, which are half of the 400, 1,200 and 800 GB/s of both directions.
-    Chip('v4', 32 * 2**30, 275e12, 1228e9, 1.05e9, 3, 270e9, 4096, 4),
-    Chip('v5e', 16 * 2**30, 197e12, 819e9, 1.5e9, 2, 200e9, 256, 16),
-    Chip('v5p', 95 * 2**30, 459e12, 2765e9, 1.75e9, 3, 600e9, 6144, 4),
-    Chip('v6e', 32 * 2**30, 918e12, 1640e9, 1.75e9, 2, 400e9, 256, 16),
-    Chip('h200', 141e9, 989.5e12, 4.8e12, 0, 1, 450e9, 8),
-    Chip('h100', 80e9, 989.5e12, 3.35e12, 0, 1, 450e9, 8),
-    Chip('a100', 80e9, 312e12, 2.039e12, 0, 1, 300e9, 8),
-    Chip('b200', 180e9, 2250e12, 8e12, 0, 1, 900e9, 8),
-    Chip('rtx4090', 24e9, 165.2e12, 1.008e12, 0, 1, 32e9, 8),
-    Chip('rtx5090', 32e9, 209.5e12, 1.792e12, 0, 1, 64e9, 8),
+    Chip('v4', 'TPU v4', 32 * 2**30, 1228e9, 1.05e9, 3, 270e9, 4096, 4),
+    Chip('v5e', 'TPU v5 lite', 16 * 2**30, 819e9, 1.5e9, 2, 200e9, 256, 16),
+    Chip('v5p', 'TPU v5', 95 * 2**30, 2765e9, 1.75e9, 3, 600e9, 6144, 4),
+    Chip('v6e', 'TPU v6 lite', 32 * 2**30, 1640e9, 1.75e9, 2, 400e9, 256, 16),
+    Chip('h200', gpus.GPUS['h200'].name, 141e9, 4.8e12, 0, 1, 450e9, 8),
+    Chip('h100', gpus.GPUS['h100'].name, 80e9, 3.35e12, 0, 1, 450e9, 8),
+    Chip('a100', gpus.GPUS['a100'].name, 80e9, 2.039e12, 0, 1, 300e9, 8),
+    Chip('b200', gpus.GPUS['b200'].name, 180e9, 8e12, 0, 1, 900e9, 8),
+    Chip('rtx4090', gpus.GPUS['rtx4090'].name, 24e9, 1.008e12, 0, 1, 32e9, 8),
+    Chip('rtx5090', gpus.GPUS['rtx5090'].name, 32e9, 1.792e12, 0, 1, 64e9, 8),
 )}
 # Usual slices by their number of chips. The names v4-16 and v5p-1024 count TensorCores, of which a chip has two.
 _FLAT = {1: '1x1', 4: '2x2', 8: '2x4', 16: '4x4', 32: '4x8', 64: '8x8', 128: '8x16', 256: '16x16'}

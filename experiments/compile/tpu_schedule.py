@@ -1,19 +1,31 @@
 """Cycles of Pallas kernels on a TPU, by the compiler's final schedule; the HLO text has no estimate of theirs.
 
 A TPU core issues one bundle of instructions a cycle, so a kernel takes at least as many cycles as bundles are executed.
-Waits for memory are not in the schedule; of branches, all are counted.
+Waits for memory are not in the schedule. Branches count as taken, but for those that ask for one value of the grid's
+last index, `pl.when(pl.program_id(2) == 0)`, which are taken in one of its steps.
 """
 import atexit
 import functools
+import math
 import os
 import pathlib
 import re
 import shutil
 import tempfile
 
+from gpt1_jax.errors import UserError
+
 _BUNDLE = re.compile(r'\s*(?:0x)?[0-9a-f]+\s+(?:[A-Z]{2})?\s*:\s(>*)\s*\{')
 _LOOP = re.compile(r'\s*(?:0x)?[0-9a-f]+\s+LB:')
 _EXIT = re.compile(r'scmp\.ge\.s32\.totalorder [^;]*?, (\d+) /\* loop exit test')
+# The grid's index along an axis, the same of the programs in each stage of the pipeline; registers that are spilled.
+_INDEX = re.compile(r'(%s\w+) = sphi [^;]*?stage = \d+ iter bound = (\d+)')
+_NEXT = re.compile(r'(%s\w+) = sadd\.s32 1, (%s\w+)')
+_LAST = re.compile(r'scmp\.ge\.s32\.totalorder (%s\w+), (\d+)')
+_SPILLED = re.compile(r'sst \[smem:\[#(\w+_spill)\]\] (%s\w+)')
+_RELOADED = re.compile(r'(%s\w+) = sld \[smem:\[#(\w+_spill)\]\]')
+_TEST = re.compile(r'(%p\w+) = scmp\.ne\.s32\.totalorder (%s\w+), \d+')
+_BRANCH = re.compile(r'sbr\.rel \((%p\w+)\) target = \$region(\d+)')
 
 
 @functools.cache
@@ -28,10 +40,19 @@ def folder() -> str:
 
 
 def cycles(instruction: str) -> int:
-    """Of the kernel that an instruction of the HLO text runs, as it was compiled last; 0 where no schedule is known."""
+    """Of the kernel that an instruction of the HLO text runs, as it was compiled last.
+
+    Of kernels that are the same but for the memories that their arrays lie in, the compiler makes some schedules alone,
+    each under the name of one of them, `name.3`: the others have the longest of these. UserError where there is none.
+    """
     # The compiler writes ID-NAME-NUMBER-final_bundles.txt, where NAME has letters, digits, '_', '.' and '-'.
-    found = sorted(pathlib.Path(folder()).glob(f'*-{instruction}-[0-9]*-final_bundles.txt'))
-    return executed(found[-1].read_text()) if found else 0
+    def files(name):
+        return sorted(pathlib.Path(folder()).glob(f'*-{name}-[0-9]*-final_bundles.txt'))
+    family = instruction.rpartition('.')[0] or instruction
+    found = files(instruction)[-1:] or [*files(family), *files(f'{family}.[0-9]*')]
+    if not found:
+        raise UserError(f'the compiler wrote no schedule of {instruction}, so its time is not known')
+    return max(executed(file.read_text()) for file in found)
 
 
 def executed(text: str) -> int:
@@ -40,15 +61,13 @@ def executed(text: str) -> int:
     A bundle's loops are written as so many '>'. A loop begins at LB; a loop's test names how often it runs, and the
     test of a loop within another comes first. One whose test compares no constant counts once.
     """
+    lines = [line for line in text.splitlines() if _BUNDLE.match(line)]
     loops = []     # how often each runs, in the order in which they begin
     inside = []    # of each bundle, its loops as places in that list
     current = {}   # {depth: the last loop of that depth}
     unclosed = []  # loops whose test has not come yet
-    for line in text.splitlines():
-        bundle = _BUNDLE.match(line)
-        if bundle is None:
-            continue
-        depth = len(bundle[1])
+    for line in lines:
+        depth = len(_BUNDLE.match(line)[1])
         if _LOOP.match(line):
             current[depth] = len(loops)
             unclosed.append(len(loops))
@@ -57,10 +76,24 @@ def executed(text: str) -> int:
         for trips in _EXIT.findall(line):
             if unclosed:
                 loops[unclosed.pop()] = int(trips)
-    total = 0
-    for numbers in inside:
-        times = 1
-        for number in numbers:
-            times *= loops[number]
-        total += times
-    return total
+    times = [math.prod(loops[number] for number in numbers) for numbers in inside]
+    for first, end, steps in _guarded(lines):
+        times[first:end] = [n / steps for n in times[first:end]]
+    return round(sum(times))
+
+
+def _guarded(lines):
+    """(first, end, steps) of the bundles that run in one of so many steps of the grid's last index."""
+    text = '\n'.join(lines)
+    axes = dict(_INDEX.findall(text))  # {register: axis}
+    lengths = dict(_LAST.findall(text))
+    last = {axes[index]: int(lengths[after]) for after, index in _NEXT.findall(text)
+            if index in axes and after in lengths}  # the others carry: their next value is not compared directly
+    spilled = dict(_SPILLED.findall(text))
+    reloaded = {register: spilled.get(slot) for register, slot in _RELOADED.findall(text)}
+    tests = {test: axes.get(reloaded.get(register, register)) for test, register in _TEST.findall(text)}
+    for place, line in enumerate(lines):
+        for test, region in _BRANCH.findall(line):
+            if tests.get(test) in last:
+                ends = (n for n in range(place + 1, len(lines)) if re.search(rf'region {region}\b', lines[n]))
+                yield place + 1, next(ends, place + 1), last[tests[test]]

@@ -17,7 +17,8 @@ class Peak(NamedTuple):
 
 # By the beginning of jax's device_kind, the longest that fits. The makers' figures: cloud.google.com/tpu/docs/v4, v5e,
 # v5p, v6e and tpu7x, where a float32 product takes six bfloat16 passes; NVIDIA's datasheets, without sparsity, where it
-# runs outside of the tensor cores. V100 and T4 have float16 in place of bfloat16 and are left out.
+# runs outside of the tensor cores. V100 and T4 have float16 in place of bfloat16 and are left out. A TPU7x chip, of
+# 2,307 TFLOP/s, is two devices.
 PEAKS = {
     'TPU v4': Peak(275e12, 275e12 / 6),
     'TPU v5 lite': Peak(197e12, 197e12 / 6),
@@ -26,6 +27,7 @@ PEAKS = {
     'TPU v5p': Peak(459e12, 459e12 / 6),
     'TPU v6 lite': Peak(918e12, 918e12 / 6),
     'TPU v6e': Peak(918e12, 918e12 / 6),
+    'TPU7x': Peak(1153.5e12, 1153.5e12 / 6),
     'NVIDIA A10': Peak(125e12, 31.2e12),
     'NVIDIA A100': Peak(312e12, 19.5e12),
     'NVIDIA A40': Peak(149.7e12, 37.4e12),
@@ -40,6 +42,7 @@ PEAKS = {
     'NVIDIA B200': Peak(2250e12, 75e12),
     'NVIDIA GeForce RTX 3090': Peak(71e12, 35.6e12),
     'NVIDIA GeForce RTX 4090': Peak(165.2e12, 82.6e12),
+    'NVIDIA GeForce RTX 5090': Peak(209.5e12, 104.8e12),
 }
 
 

@@ -116,6 +116,43 @@ def test_bundles_of_a_schedule_count_as_often_as_their_loops_run():
     assert tpu_schedule.executed(SCHEDULE.replace(', 50 /*', ', %s9 /*')) == 2 + 2 + 5 * (2 + 7 * 2)
 
 
+# A grid of 4 x 3, and two stages more in which its first blocks are read and its last ones written. Region 9 is for one
+# value of the last index, which was spilled; region 8 for one of the first index; region 7 depends on something else.
+GRID = """\
+   0x1 LB: > { %s1_s9 = sphi %s0_s9, %s2_s9 /* phi copy :: iteration index, stage = 0 iter bound = 1 */  ;;  %s5_s3 = sphi %s0_s3, %s6_s3 /* iteration index, stage = 1 iter bound = 1 :: phi copy */ }
+   0x2   : > { %s7_s4 = sphi %s0_s4, %s8_s4 /* phi copy :: iteration index, stage = 1 iter bound = 0 */ }
+   0x3   : > { %s2_s9 = sadd.s32 1, %s1_s9  ;;  %10 = sst [smem:[#allocation4_spill]] %s5_s3 }
+   0x4   : > { %p1_p1 = scmp.ge.s32.totalorder %s2_s9, 3  ;;  %s11_s5 = sld [smem:[#allocation4_spill]] }
+   0x5   : > { %p2_p2 = scmp.ne.s32.totalorder %s11_s5, 0  ;;  %p3_p3 = scmp.ne.s32.totalorder %s7_s4, 0 }
+   0x6   : > { %12 = sbr.rel (%p2_p2) target = $region9 }
+   0x7   : > { %13 = vsync }
+   0x8   : > { %14 = vsync }
+   0x9 PF: > { %15 = sbr.rel (%p3_p3) target = $region8 } /* Start/End empty region 9 :: Start region 90 */
+   0xa   : > { %16 = vsync }
+   0xb PF: > { %17 = sbr.rel (%p4_p4) target = $region7 } /* Start/End empty region 8 */
+   0xc   : > { %18 = vsync }
+   0xd PF: > { %p5_p5 = scmp.ge.s32.totalorder %s3, 14 /* loop exit test */ } /* Start/End empty region 7 */
+"""  # noqa: E501
+
+
+def test_bundles_for_one_value_of_the_last_index_of_a_grid_count_in_one_of_its_steps():
+    assert tpu_schedule.executed(GRID) == round(14 * (11 + 2 / 3))
+    assert tpu_schedule.executed(GRID.replace('%s11_s5, 0', '%s12_s6, 0')) == 14 * 13  # not of an index: all count
+
+
+def test_kernels_that_are_the_same_have_one_schedule(tmp_path, monkeypatch):
+    monkeypatch.setattr(tpu_schedule, 'folder', lambda: tmp_path)
+    for name, trips in (('1-mine.3-01', 50), ('2-mine.7-01', 60), ('3-mine.7-00-schedule-analysis', 70),
+                        ('4-mine_too.1-01', 80), ('5-alone-01', 90)):
+        end = '_final_bundles.txt' if 'analysis' in name else '-final_bundles.txt'
+        (tmp_path / f'{name}{end}').write_text(SCHEDULE.replace(', 50 /*', f', {trips} /*'))
+    counts = {name: tpu_schedule.cycles(name) for name in ('mine.3', 'mine.7', 'mine.5', 'alone.2')}
+    assert counts == {name: 2 + trips * 82 for name, trips in
+                      {'mine.3': 50, 'mine.7': 60, 'mine.5': 60, 'alone.2': 90}.items()}
+    with pytest.raises(UserError, match='no schedule of other.1'):
+        tpu_schedule.cycles('other.1')
+
+
 # Transfers: of 100, 200, 300 and 400 bytes sent, at a byte a second, beside kernels of 150 seconds each.
 POD = """\
 %fused_start (p: f32[75]) -> f32[300] {
@@ -174,6 +211,16 @@ def test_the_report_has_the_step_its_parts_and_the_dearest_kernels(monkeypatch):
     text = '\n'.join(roofline.lines(row | found, 1))
     assert 'by the compiler            30.0 ms, MFU 10.0%' in text and '1.00 GiB of 16.0' in text
     assert '| while/body/dynamic_update_slice | mlp | bf16[12,16,512,3072] | 12 |' in text and 'pallas_call' not in text
+    assert '\n\n\n' not in text
+
+
+@pytest.mark.parametrize('name, inside, part', [
+    ('jit(step)/jvp()/dot_general', 'jit(step)/blocks/attn/jit(_pad)/convert_element_type', 'loss'),
+    ('jit(step)/while/body/dynamic_update_slice', 'jit(step)/blocks/mlp/fc/dot_general', 'mlp'),
+    ('jit(step)/while/body/dynamic_slice', '', 'layer stacks'), ('jit(step)/add', '', 'optimizer and other')])
+def test_a_kernel_is_of_the_part_that_its_own_name_tells_else_of_that_of_what_is_fused_in(name, inside, part):
+    kernel = kernels.Kernel('other', 'fusion.1', name, inside, 'f32[8]', 32, 0, 0, 1)
+    assert roofline.part_of(kernel) == part
 
 
 def test_flags_for_the_compiler_are_read_and_others_are_one_line():

@@ -5,6 +5,7 @@ import jax
 import numpy as np
 import pytest
 
+from experiments.compile import chips
 from gpt1_jax.parallel import device_peaks
 
 
@@ -15,6 +16,7 @@ def mesh(kind, n=4, stats=None, platform='gpu'):
 
 @pytest.mark.parametrize('kind, peak', [
     ('TPU v4', 275e12), ('TPU v5 lite', 197e12), ('TPU v5', 459e12), ('TPU v5p', 459e12), ('TPU v6 lite', 918e12),
+    ('TPU7x', 1153.5e12), ('NVIDIA GeForce RTX 5090', 209.5e12),
     ('NVIDIA A100-SXM4-80GB', 312e12), ('NVIDIA H100 80GB HBM3', 989.5e12), ('NVIDIA H100 PCIe', 756e12),
     ('NVIDIA H200', 989.5e12)])
 def test_the_peak_of_a_device_by_jax_s_name(kind, peak):
@@ -27,12 +29,22 @@ def test_of_other_devices_nothing_is_said(kind):
     assert device_peaks.advice('float32', 'highest', mesh(kind).devices[0]) == ''
 
 
-def test_the_peaks_are_those_that_slices_are_planned_with():
-    chips = pytest.importorskip('experiments.compile.chips')
-    kinds = {'v4': 'TPU v4', 'v5e': 'TPU v5 lite', 'v5p': 'TPU v5', 'v6e': 'TPU v6 lite', 'h200': 'NVIDIA H200',
-             'h100': 'NVIDIA H100 80GB HBM3', 'a100': 'NVIDIA A100-SXM4-80GB'}
-    for name, kind in kinds.items():
-        assert chips.CHIPS[name].peak == device_peaks.peak(kind).bfloat16, name
+def test_every_chip_that_can_be_compiled_for_has_a_peak():
+    assert all(device_peaks.peak(chip.kind) for chip in chips.CHIPS.values())
+
+
+def test_what_a_tpu_s_matrix_units_do_in_a_cycle_is_a_power_of_two():
+    for chip in chips.CHIPS.values():
+        if not chip.gpu:
+            units = chip.peak / 2 / chip.clock
+            assert units == pytest.approx(2 ** round(np.log2(units)), rel=5e-3), chip.name
+
+
+@pytest.mark.full
+@pytest.mark.parametrize('topology', ['v4:2x2x1', 'v5e:1x1', 'v5p:2x2x1', 'v6e:1x1'])
+def test_chips_have_the_names_that_jax_has_for_them(topology):
+    pytest.importorskip('libtpu')
+    assert {device.device_kind for device in chips.devices(topology)} == {chips.parse(topology)[0].kind}
 
 
 def test_mfu_is_what_palm_defines():
