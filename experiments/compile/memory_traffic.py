@@ -58,8 +58,8 @@ def _read(module, computation, value):
             part = _read(module, computation, user)
         elif user.opcode == 'fusion':
             body = hlo_text.called(user, 'calls')[0]
-            # On TPUs a fusion within a fusion that only changes the tiling is no pass over memory.
-            within = body.startswith('copy_fusion')
+            # On TPUs a fusion within a fusion that only changes the tiling or the shape is no pass over memory.
+            within = body.startswith(('copy_fusion', 'bitcast_fusion'))
             part = _read(module, *((computation, user) if within else (body, module.parameters(body)[place])))
         else:
             part = None

@@ -74,6 +74,32 @@ def test_kernels_of_a_tpu_have_bytes_arithmetic_cycles_and_times():
         'mine': ('ours', X + X, 8000, 0, 12)}
 
 
+# A product whose operand is given another shape by a fusion within the fusion: it is read once, whole.
+RESHAPED = """\
+%bitcast_fusion.1 (p: bf16[8,4,16]) -> bf16[32,16] {
+  %p = bf16[8,4,16]{2,1,0} parameter(0)
+  ROOT %flat = bf16[32,16]{1,0} bitcast(%p)
+}
+
+%product (p0: bf16[8,4,16], p1: bf16[16,4]) -> bf16[32,4] {
+  %p0 = bf16[8,4,16]{2,1,0} parameter(0)
+  %fusion.3 = bf16[32,16]{1,0} fusion(%p0), kind=kLoop, calls=%bitcast_fusion.1
+  %p1 = bf16[16,4]{1,0} parameter(1)
+  ROOT %conv = bf16[32,4]{1,0} convolution(%fusion.3, %p1), dim_labels=bf_io->bf
+}
+
+ENTRY %main (x: bf16[8,4,16], w: bf16[16,4]) -> bf16[32,4] {
+  %x = bf16[8,4,16]{2,1,0} parameter(0)
+  %w = bf16[16,4]{1,0} parameter(1)
+  ROOT %out = bf16[32,4]{1,0} fusion(%x, %w), kind=kOutput, calls=%product
+}
+"""
+
+
+def test_an_operand_that_is_given_another_shape_on_the_way_is_read_all_the_same():
+    assert kernels.kernels(RESHAPED)[0].bytes == 2 * (8 * 4 * 16 + 16 * 4 + 32 * 4)
+
+
 def flops_of(line, *shapes):
     operands = ''.join(f'  %o{i} = {shape} constant(0)\n' for i, shape in enumerate(shapes))
     text = f'ENTRY %e (p: f32[8]) -> f32[8] {{\n{operands}  ROOT %r = {line}\n}}\n'
