@@ -49,38 +49,48 @@ _MACHINE = (MemoryError, jax.errors.JaxRuntimeError)  # of the machine that read
 @contextlib.contextmanager
 def reading(directory: str | os.PathLike, step: int) -> Iterator[None]:
     """While a step is read: any exception becomes a CheckpointError, or a DamagedError naming the damaged files."""
-    _quiet()
-    try:
+    with _explained(lambda error: _unreadable(directory, step, error)):
         yield
-    except CheckpointError:
-        raise
-    except Exception as error:
-        where = step_path(directory, step)
-        if not where.exists():
-            raise CheckpointError(f'{where}: no such checkpoint') from error
-        cause = str(error) if isinstance(error, Mismatch) else _cause(error)
-        files = file_hashes.differences(where)
-        if files:
-            more = f' and {len(files) - 3} more files differ' if len(files) > 3 else ''
-            cause = f'file {", file ".join(files[:3])}{more} ({cause})'
-        elif not isinstance(error, Mismatch) and (files is not None or isinstance(error, _MACHINE)):
-            whole = '' if files is None else '; every file is as it was written'
-            raise CheckpointError(f'{where}: {cause}{whole}') from error
-        raise DamagedError(directory, step, cause) from error
 
 
 @contextlib.contextmanager
 def writing(directory: str | os.PathLike, step: int | None) -> Iterator[None]:
     """While a step is written (None: while the directory is opened): any exception becomes a CheckpointError."""
+    with _explained(lambda error: _unwritable(directory, step, error)):
+        yield
+
+
+@contextlib.contextmanager
+def _explained(explain):
+    """Any exception becomes the CheckpointError that `explain` makes of it."""
     _quiet()
     try:
         yield
     except CheckpointError:
         raise
     except Exception as error:
-        where = directory if step is None else step_path(directory, step)
-        complete = ', '.join(str(s) for s in steps(directory) if s != step) or 'none'
-        raise CheckpointError(f'{where}: cannot be written ({_cause(error)}); complete steps: {complete}') from error
+        raise explain(error) from error
+
+
+def _unreadable(directory, step, error):
+    where = step_path(directory, step)
+    if not where.exists():
+        return CheckpointError(f'{where}: no such checkpoint')
+    cause = str(error) if isinstance(error, Mismatch) else _cause(error)
+    files = file_hashes.differences(where)
+    if files:
+        more = f' and {len(files) - 3} more files differ' if len(files) > 3 else ''
+        cause = f'file {", file ".join(files[:3])}{more} ({cause})'
+    elif not isinstance(error, Mismatch) and (files is not None or isinstance(error, _MACHINE)):
+        whole = '' if files is None else '; every file is as it was written'
+        return CheckpointError(f'{where}: {cause}{whole}')
+    return DamagedError(directory, step, cause)
+
+
+def _unwritable(directory, step, error):
+    where = directory if step is None else step_path(directory, step)
+    complete = ', '.join(str(s) for s in steps(directory) if s != step) or 'none'
+    return CheckpointError(f'{where}: cannot be written ({_cause(error)}); complete steps: {complete}')
 
 
 @contextlib.contextmanager
