@@ -6,10 +6,20 @@ import numpy as np
 import pytest
 
 import reference
-from attention_formula import KEY, LAYER, ROW, SEED, STEP, formula, inputs, plain, run
+from attention_formula import (
+    KEY,
+    LAYER,
+    ROW,
+    SEED,
+    STEP,
+    check_formula,
+    check_half_precision,
+    inputs,
+    plain,
+    without_and_with_mesh,
+)
 from gpt1_jax.models import dropout
 from gpt1_jax.models.kernels import flash_attention as flash
-from gpt1_jax.parallel import sharding
 
 pytestmark = pytest.mark.full
 
@@ -24,10 +34,7 @@ def ours(rate, key):
     ids=['0.1', '0.5', '0', 'evaluation'])
 def test_outputs_and_gradients_are_the_formulas_and_the_plain_paths(rate, key, B, L, H, E):
     qkv, d_out = inputs(B, L, H, E)
-    expected = formula(qkv, d_out, rate, key)
-    for attention in (ours(rate, key), plain(rate, key)):
-        for found, wanted in zip(run(attention, qkv, d_out), expected):
-            np.testing.assert_allclose(found, wanted, atol=3e-6 * np.abs(wanted).max())
+    check_formula((ours(rate, key), plain(rate, key)), qkv, d_out, rate, key)
 
 
 @pytest.mark.parametrize('forward, backward', [((32, 16), (16, 32)), ((16, 32), (32, 16)), ((64, 64), (64, 64))])
@@ -35,8 +42,7 @@ def test_no_result_depends_on_the_tiles(monkeypatch, forward, backward):
     monkeypatch.setattr(flash, 'FORWARD', flash.FORWARD._replace(queries=forward[0], keys=forward[1]))
     monkeypatch.setattr(flash, 'BACKWARD', flash.BACKWARD._replace(queries=backward[0], keys=backward[1]))
     qkv, d_out = inputs(1, 64, 1, 16)
-    for found, wanted in zip(run(ours(0.1, KEY), qkv, d_out), formula(qkv, d_out, 0.1, KEY)):
-        np.testing.assert_allclose(found, wanted, atol=3e-6 * np.abs(wanted).max())
+    check_formula((ours(0.1, KEY),), qkv, d_out, 0.1, KEY)
 
 
 def test_the_mask_is_the_plain_paths_to_the_bit():
@@ -50,12 +56,8 @@ def test_the_mask_is_the_plain_paths_to_the_bit():
 
 def test_in_bfloat16_the_kernel_is_no_further_from_the_formula_than_the_plain_path():
     qkv, d_out = inputs(1, 100, 2, 16, jnp.bfloat16)
-    expected = formula(qkv, d_out, 0.1, KEY)
-    errors = [[np.linalg.norm(found - wanted) / np.linalg.norm(wanted)
-               for found, wanted in zip(run(attention(0.1, KEY), qkv, d_out), expected)] for attention in (ours, plain)]
     assert flash.flash_attention(qkv, interpret=True).dtype == jnp.bfloat16
-    for kernel, reference_path in zip(*errors):
-        assert 0 < kernel < min(1.2 * reference_path, 0.01)
+    check_half_precision(ours, qkv, d_out)
 
 
 @pytest.mark.parametrize('L, E', [(16, 8), (16, 48), (65537, 16)])
@@ -72,8 +74,6 @@ def test_any_mesh_gives_what_one_device_gives(sizes, B, H):
     """To the bit forward; to rounding backward, where a row's mean is added up by XLA, by the shape that a device has.
     One row on four devices, as in initialisation, is computed by each of them."""
     qkv, d_out = inputs(B, 32, H, 16)
-    expected = run(ours(0.1, KEY), qkv, d_out)
-    with jax.set_mesh(sharding.make_mesh(*sizes)):
-        found = run(ours(0.1, KEY), qkv, d_out)
+    expected, found = without_and_with_mesh(ours(0.1, KEY), qkv, d_out, sizes)
     np.testing.assert_array_equal(found[0], expected[0])
     np.testing.assert_allclose(found[1], expected[1], atol=1e-6 * np.abs(expected[1]).max())

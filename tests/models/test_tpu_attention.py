@@ -1,15 +1,25 @@
 """The attention kernel for TPUs, its operations run one by one on the CPU, against the formula in float64 and the plain
 path."""
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import reference
-from attention_formula import KEY, LAYER, ROW, SEED, STEP, formula, inputs, plain, run
+from attention_formula import (
+    KEY,
+    LAYER,
+    ROW,
+    SEED,
+    STEP,
+    check_formula,
+    check_half_precision,
+    inputs,
+    plain,
+    run,
+    without_and_with_mesh,
+)
 from gpt1_jax.models import dropout
 from gpt1_jax.models.kernels import tpu_attention
-from gpt1_jax.parallel import sharding
 
 pytestmark = pytest.mark.full
 
@@ -26,10 +36,7 @@ def ours(rate, key):
     ids='130 64,100 64,128 128,1 64,130 256 evaluation,256 64,256 128,500 64,512 64,512 128'.split(','))
 def test_outputs_and_gradients_are_the_formulas_and_the_plain_paths(rate, key, B, L, H, E):
     qkv, d_out = inputs(B, L, H, E)
-    expected = formula(qkv, d_out, rate, key)
-    for attention in (ours(rate, key), plain(rate, key)):
-        for found, wanted in zip(run(attention, qkv, d_out), expected):
-            np.testing.assert_allclose(found, wanted, atol=3e-6 * np.abs(wanted).max())
+    check_formula((ours(rate, key), plain(rate, key)), qkv, d_out, rate, key)
 
 
 def test_the_mask_is_the_plain_paths_to_the_bit():
@@ -47,12 +54,8 @@ def test_the_mask_is_the_plain_paths_to_the_bit():
 @pytest.mark.parametrize('E', [64, 128])
 def test_in_bfloat16_the_kernel_is_no_further_from_the_formula_than_the_plain_path(E):
     qkv, d_out = inputs(1, 200, 2, E, jnp.bfloat16)
-    expected = formula(qkv, d_out, 0.1, KEY)
-    errors = [[np.linalg.norm(found - wanted) / np.linalg.norm(wanted)
-               for found, wanted in zip(run(attention(0.1, KEY), qkv, d_out), expected)] for attention in (ours, plain)]
     assert tpu_attention.tpu_attention(qkv, interpret=True).dtype == jnp.bfloat16
-    for kernel, reference_path in zip(*errors):
-        assert 0 < kernel < min(1.2 * reference_path, 0.01)
+    check_half_precision(ours, qkv, d_out)
 
 
 @pytest.mark.parametrize('L, E', [(16, 32), (16, 192), (1025, 64)])
@@ -69,8 +72,6 @@ def test_any_mesh_gives_what_one_device_gives(sizes, B, H):
     """To the bit. One row on four devices, as in initialisation, is computed by each of them, as are three heads on
     eight."""
     qkv, d_out = inputs(B, 100, H, 64)
-    expected = run(ours(0.1, KEY), qkv, d_out)
-    with jax.set_mesh(sharding.make_mesh(*sizes)):
-        found = run(ours(0.1, KEY), qkv, d_out)
+    expected, found = without_and_with_mesh(ours(0.1, KEY), qkv, d_out, sizes)
     for one, several in zip(expected, found):
         np.testing.assert_array_equal(several, one)
