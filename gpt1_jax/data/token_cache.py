@@ -93,6 +93,15 @@ def load_tokenizer(directory: str | os.PathLike) -> Tokenizer:
     return CachedTokenizer(tokenizer.model, tokenizer.vocab_size, tokenizer.newline_id, tokenizer.unk_id, cache=cache)
 
 
+def load_tokenizer_of(path: str | os.PathLike) -> Tokenizer:
+    """The tokenizer of a run, or of a directory that holds one itself. UserError as of `load_tokenizer`."""
+    directory = storage.path(path)
+    with about(directory):  # a name that can be none
+        if (directory / 'tokenizer').is_dir():  # a run's directory
+            directory = directory / 'tokenizer'
+    return load_tokenizer(directory)
+
+
 def _load_cache(directory):
     """(Cache, fingerprint of the tokenizer it was made with), or None if there is none. UserError if it is damaged."""
     path = storage.path(directory) / FILE

@@ -7,7 +7,7 @@ from ml_collections import ConfigDict
 
 from gpt1_jax import storage
 from gpt1_jax.data import inputs, splits, tasks
-from gpt1_jax.data.token_cache import load_tokenizer
+from gpt1_jax.data.token_cache import load_tokenizer_of
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, about, fail, shown
 from gpt1_jax.models import build
@@ -140,11 +140,7 @@ def _tokenizer_from_scratch(config):
     if config.tokenizer is None:
         raise UserError('give --config.init_from=DIR (a pretrained run), '
                         'or --config.tokenizer=DIR to train from scratch')
-    directory = storage.path(config.tokenizer)
-    with about(directory):  # a name that can be none
-        if (directory / 'tokenizer').is_dir():  # a run's directory
-            directory = directory / 'tokenizer'
-    return load_tokenizer(directory)
+    return load_tokenizer_of(config.tokenizer)
 
 
 def _pretrained_sizes(path, run, given):
