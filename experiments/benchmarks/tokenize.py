@@ -28,8 +28,8 @@ def measure(tokenizer: Tokenizer, units: Sequence[encode.Unit], rounds: int) -> 
     for _ in range(rounds):
         tokens, began = 0, time.perf_counter()
         for unit in units:
-            for text, unescape_html in unit.texts:
-                tokens += len(tokenizer.encode(text, unescape_html))
+            for part in unit.texts:
+                tokens += len(tokenizer.encode(part.text, part.unescape_html))
         seconds.append(time.perf_counter() - began)
     return {'characters': sum(unit.characters for unit in units), 'tokens': tokens, 'seconds': seconds}
 

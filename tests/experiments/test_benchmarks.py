@@ -6,7 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.benchmarks import compare, finetune_batches, scoring, timing, train_step
+from experiments.benchmarks import compare, finetune_batches, scoring, timing, tokenize, train_step
+from gpt1_jax.data import bpe_training, encode
+from gpt1_jax.data.document import Document
 from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.data.tokens import permutation
 from gpt1_jax.errors import UserError
@@ -74,6 +76,14 @@ def test_pairs_that_meet_again_are_counted():
     assert finetune_batches.met_again(one, following) == (1 + 3) / 6
     assert finetune_batches.met_again(following, one) == (1 + 3) / 6
     assert finetune_batches.met_again(one[:1], np.array([[3, 4, 5]])) == 0
+
+
+def test_characters_and_tokens_of_text_are_counted_once_however_often_it_is_encoded():
+    text = 'the cat\nsat on the mat'
+    tokenizer = bpe_training.train([text], merges=5)
+    found = tokenize.measure(tokenizer, list(encode.units([Document('', text)])), rounds=2)
+    assert (found['characters'], found['tokens']) == (len(text), len(tokenizer.encode(text)))
+    assert len(found['seconds']) == 2 and min(found['seconds']) > 0
 
 
 def test_scoring_is_compared_with_a_padded_pass_of_each_candidate():
