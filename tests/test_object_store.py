@@ -146,6 +146,9 @@ def test_a_corpus_is_read_there(tmp_path):
     (local / 'a.txt').write_text('The cat.')
     (local / 'deep' / 'b.jsonl.zst').write_bytes(pyarrow.compress(b'{"text": "sat"}\n' * 9, 'zstd', asbytes=True))
     (local / 'dataset_infos.json').write_text('{}')
+    (local / '.git').mkdir()
+    for hidden in ('._a.txt', '.git/note.txt'):
+        (local / hidden).write_bytes(b'\0\5\x16\7')  # as macOS leaves them
     pyarrow.parquet.write_table(pyarrow.table({'text': [f'Row {i}.' for i in range(60)]}), local / 'c.parquet',
                                 row_group_size=7)
     place = f'{emulator.bucket()}/mixed'
@@ -154,7 +157,7 @@ def test_a_corpus_is_read_there(tmp_path):
     def read(*spec, part=None):
         return [(one.name.replace(place, str(local)), one.text) for one in corpus_lib.documents(spec, part=part)]
     assert sorted(read(place)) == sorted(read(str(local))) and len(read(place)) == 70
-    for names in (['deep/b.jsonl.zst'], ['c.parquet', 'a.txt'], ['*.txt'], ['**/*.zst'], ['[ad]*']):
+    for names in (['deep/b.jsonl.zst'], ['c.parquet', 'a.txt'], ['*.txt'], ['**/*.zst'], ['?[.e]*']):
         assert read(*(f'{place}/{name}' for name in names)) == read(*(f'{local}/{name}' for name in names)), names
     found = [read(f'{place}/', part=Part(i, 4)) for i in range(4)]
     assert sum(found, []) == read(place) and all(found[:2])

@@ -66,21 +66,27 @@ def sources(spec: Spec) -> list[str]:
 
 
 def left_out(spec: Spec) -> list[str]:
-    """One line for each directory that holds files with other extensions, which are not read. Of these, hidden files
-    and all in hidden directories (.git, .cache) don't count."""
+    """One line for each directory that holds files with other extensions, which are not read. Hidden files are left
+    out without a line."""
     lines = []
     for one in _as_list(spec):
         if not is_file(one) or storage.remote(one) or not os.path.isdir(one):
             continue
-        found = [path.relative_to(one) for path in pathlib.Path(one).rglob('*') if path.is_file()]
+        found = _visible_below(pathlib.Path(one))
         read = [path for path in found if files.in_directories(path.name)]
-        others = sorted(path.name for path in set(found) - set(read) if not _hidden(path))
+        others = sorted(path.name for path in set(found) - set(read))
         if others:
             dots = ', ...' if len(others) > 3 else ''
             total = len(read) + len(others)
             lines.append(f'{one}: {len(others):,} of {total:,} files left out ({_listed(others[:3])}{dots}): '
                          f'only {files.READ} are read; .json where it is named')
     return lines
+
+
+def _visible_below(directory):
+    """The files of a directory at any depth, but for hidden ones (._book.txt of macOS) and those in hidden
+    directories (.git)."""
+    return [path for path in directory.rglob('*') if path.is_file() and not _hidden(path.relative_to(directory))]
 
 
 def _hidden(path):
@@ -126,6 +132,8 @@ def _expand_remote(spec):
     path = storage.path(spec)
     if glob.has_magic(spec):
         found = storage.glob(spec)
+        if '/.' not in spec:  # as on a local disk, where * begins no hidden name
+            found = [name for name in found if '/.' not in name]
         if not found:
             raise UserError(f'{spec}: no file matches this pattern')
         return _known(found)
@@ -133,7 +141,8 @@ def _expand_remote(spec):
         return _known([spec])
     if not path.is_dir():
         raise UserError(f'{spec}: no such file or directory')
-    return _text_files(spec, sorted(f'{spec.rstrip("/")}/{name}' for name in storage.files(path)))
+    visible = (name for name in storage.files(path) if not _hidden(pathlib.PurePosixPath(name)))
+    return _text_files(spec, sorted(f'{spec.rstrip("/")}/{name}' for name in visible))
 
 
 def _known(found):
@@ -146,8 +155,7 @@ def _known(found):
 
 def _files_below(directory):
     """The text files of a directory, at any depth, sorted by path."""
-    everything = sorted(path for path in directory.rglob('*') if path.is_file())
-    return _text_files(directory, map(str, everything))
+    return _text_files(directory, map(str, sorted(_visible_below(directory))))
 
 
 def _text_files(directory, names):

@@ -19,10 +19,11 @@ OPTIMIZER = {'optimizer.b1': 0.9, 'optimizer.b2': 0.999, 'optimizer.eps': 1e-8, 
 RECIPE = {
     'pretrain': MODEL | OPTIMIZER | {
         'batch.size': 64, 'optimizer.peak_rate': 2.5e-4, 'optimizer.warmup_steps': 2000, 'train.epochs': 100,
-        'train.steps': None, 'train.skip_nonfinite': 0, 'tokenizer.vocab_size': None, 'init_from': None},
+        'train.steps': None, 'train.skip_nonfinite': 0, 'init_from': None},
     'finetune': MODEL | OPTIMIZER | {
         'batch.size': 32, 'optimizer.peak_rate': 6.25e-5, 'optimizer.warmup': 0.002, 'train.epochs': 3,
         'train.skip_nonfinite': 0, 'lm_weight': 0.5, 'classifier_dropout': 0.1, 'data.train_rows': None}}
+NOT_SET = {'train.steps': '100 epochs', 'init_from': 'nothing', 'data.train_rows': 'all'}  # what None stands for
 NOTICE = '''The vocabulary (`vocab.json`, `merges.txt`) is the one published with openai/finetune-transformer-lm:
 
     MIT License
@@ -85,7 +86,7 @@ def deviations(run: workdir.Run) -> list[str]:
     """Hyperparameters of a run that differ from the paper's: ['batch.size is 8, in the paper 64']."""
     config = workdir.flatten(run.config)
     recipe = RECIPE[run.config['kind']]
-    found = [f'{name} is {config[name]}, in the paper {value}' for name, value in recipe.items()
+    found = [f'{name} is {config[name]}, in the paper {NOT_SET.get(name, value)}' for name, value in recipe.items()
              if name in config and config[name] != value]
     if run.config['model']['vocab_size'] != 40478:
         found.append(f'the vocabulary has {run.config["model"]["vocab_size"]:,} rows, in the paper 40,478')

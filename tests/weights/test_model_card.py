@@ -29,7 +29,7 @@ def test_the_paper_s_configs_depart_from_nothing(kind):
 
 @pytest.mark.parametrize('kind, field, value, line', [
     ('pretrain', 'batch__size', 8, 'batch.size is 8, in the paper 64'),
-    ('pretrain', 'train__steps', 100, 'train.steps is 100, in the paper None'),
+    ('pretrain', 'train__steps', 100, 'train.steps is 100, in the paper 100 epochs'),
     ('pretrain', 'optimizer__clip', 0.0, 'optimizer.clip is 0.0, in the paper 1.0'),
     ('finetune', 'lm_weight', 0.0, 'lm_weight is 0.0, in the paper 0.5')])
 def test_a_departure_is_listed(kind, field, value, line):
