@@ -24,6 +24,7 @@ from experiments.lib.report import included, table
 from experiments.reproduce import budget, inputs
 from experiments.reproduce import plan as plan_lib
 from gpt1_jax.data import tokens
+from gpt1_jax.parallel import device_peaks
 from gpt1_jax.runs import provenance, results, workdir
 from gpt1_jax.runs.console import duration
 
@@ -31,8 +32,8 @@ SECTIONS = {'claims.md': claims, 'table2.md': table2_nli, 'table3.md': table3_qa
             'table4.md': table4_similarity_classification, 'table5.md': table5_ablations,
             'figure2_layers.md': figure2_layers, 'figure2_zero_shot.md': figure2_zero_shot}
 PAPER_TOKENS = 100e9  # 100 epochs of BooksCorpus, about a billion tokens each
-# Chips that have not been measured: dense bf16 FLOP/s, the share of it that a step is taken to use, dollars an hour.
-V5E = {'peak': 197e12, 'mfu': 0.4, 'dollars': 1.2}
+# Chips that have not been measured: peak in bfloat16, the share of it that a step is taken to use, dollars an hour.
+V5E = {'peak': device_peaks.PEAKS['TPU v5e'].bfloat16, 'mfu': 0.4, 'dollars': 1.2}
 SCALING = 0.9         # of one GPU's speed that each of eight is taken to have
 PUBLISHED = {'cola': 8551, 'sst2': 67349, 'mrpc': 3668, 'stsb': 5749, 'qqp': 363846, 'mnli': 392702, 'qnli': 104743,
              'rte': 2490, 'snli': 549367, 'race': 87866, 'story_cloze': 1497, 'scitail': 23596, 'wnli': 635}  # rows
