@@ -2,7 +2,6 @@
 import functools
 import importlib.util
 import re
-import types
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +11,7 @@ import pytest
 from experiments.compile import chips, hlo_text
 from experiments.launch import compile_check
 from gpt1_jax import pretrain
+from gpt1_jax.data.tokens import TokenStream
 from gpt1_jax.evaluation import log_probs
 from gpt1_jax.models.build import backbone
 from gpt1_jax.models.float32_sums import add_bias, look_up
@@ -149,7 +149,7 @@ def test_validation_in_bfloat16_is_the_perplexity_of_the_same_windows():
     params = model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']
     params = jax.tree.map(lambda x: x * 5, params)
     ids = np.random.default_rng(0).integers(0, V, 4 * 16 + 1).astype(np.int32)
-    stream = types.SimpleNamespace(n_windows=lambda n: 4, window=lambda i, n: ids[i * n:i * n + n + 1])
+    stream = TokenStream((ids.astype(np.uint16),), 'valid', '')
     found = validation.mean_loss(model, one_device(), stream, 0, 4, 1)(params)
     logs = log_probs.by_token(model, params, one_device(), ids, tokens_per_batch=64)  # the same four windows at once
     assert found == pytest.approx(-logs.mean(), rel=1e-5)
