@@ -65,7 +65,7 @@ def fields():
     return config
 
 
-def five_choice(config):
+def five_choice(config) -> None:
     """Multiple choice: up to five answers to a question about a passage, which is truncated if necessary. A row:
 
     id,passage,question,a,b,c,d,e,answer
@@ -81,7 +81,7 @@ def five_choice(config):
     custom.id = 'id'
 
 
-def rating(config):
+def rating(config) -> None:
     """Regression: a text's score from 1 to 7, not necessarily an integer; a tenth of the rows is used as dev. A row:
 
     text,score
@@ -95,7 +95,7 @@ def rating(config):
     custom.metrics = ('pearson', 'spearman')
 
 
-def two_premises(config):
+def two_premises(config) -> None:
     """Classification: two concatenated premises, the delimiter, a hypothesis; three labels. Tab-separated:
 
     premise1  premise2  hypothesis  label
@@ -109,7 +109,7 @@ def two_premises(config):
     custom.labels = ('entailment', 'neutral', 'contradiction')
 
 
-def copa(config):
+def copa(config) -> None:
     """COPA as in SuperGLUE: the more plausible cause or effect, by a template that depends on the question. A line:
 
     {"premise": "I ran.", "choice1": "I was late.", "choice2": "I sat.", "question": "cause", "label": 0, "idx": 7}
@@ -125,7 +125,7 @@ def copa(config):
     custom.id = 'idx'
 
 
-def dream(config):
+def dream(config) -> None:
     """DREAM as published: an array of dialogues, each a list [turns, questions, name]. An item:
 
     [["W: Late again?", "M: The bus."], [{"question": "How did he come?", "choice": ["By bus.", "By car.", "On foot."],

@@ -10,12 +10,12 @@ def get_config(size='small'):
     return config
 
 
-def small(config):
+def small(config) -> None:
     """The quickstart's model."""
     config.n_train, config.n_dev, config.n_test = 1500, 200, 500  # examples of a task
 
 
-def medium(config):
+def medium(config) -> None:
     small(config)
     config.vocab_size = 4096               # rows of the SentencePiece vocabulary
     p, f = config.pretrain, config.finetune
@@ -27,7 +27,7 @@ def medium(config):
     p.checkpoint.keep_steps = (50, 400, 3000)
 
 
-def tiny(config):
+def tiny(config) -> None:
     config.n_train, config.n_dev, config.n_test, config.vocab_size = 64, 16, 32, 600  # as above
     p, f = config.pretrain, config.finetune
     p.model.n_layer, p.model.n_embd, p.model.n_head, p.model.n_inner = 1, 16, 2, 16

@@ -28,7 +28,7 @@ def _interrupted(number, frame):
     os._exit(130)
 
 
-def interruptible():
+def interruptible() -> None:
     """Let an interrupt (Ctrl-C) raise KeyboardInterrupt again."""
     if signal.getsignal(signal.SIGINT) is _interrupted:
         signal.signal(signal.SIGINT, signal.default_int_handler)

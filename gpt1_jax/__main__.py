@@ -22,7 +22,7 @@ PROGRAMS = {  # command: module of gpt1_jax, in the order of a first use
     'metrics': 'metrics', 'openai': 'weights.openai', 'hugging_face': 'weights.hugging_face'}
 
 
-def main():
+def main() -> None:
     """Run the program that the first argument names. Exit status 2 and one line where there is none of that name."""
     name, *arguments = sys.argv[1:] or ['--help']
     if name in ('--help', '-h', 'help', '--helpfull'):

@@ -17,7 +17,7 @@ class UserError(Exception):
     always means a bug in this library.
     """
 
-    def __init__(self, *args: Any):
+    def __init__(self, *args: Any) -> None:
         super().__init__(*(one_line(arg) if isinstance(arg, str) else arg for arg in args))
 
     def _render_traceback_(self) -> list[str]:

@@ -98,7 +98,7 @@ def count_tokens(config: ConfigDict) -> dict[str, int]:
     return {'rows': n, 'steps': steps, 'tokens': int(steps * config.batch.size * _mean_tokens(sample))}
 
 
-def inspect(config: ConfigDict):
+def inspect(config: ConfigDict) -> None:
     """Print how rows of the training split are laid out (gpt1_jax.data.inspection)."""
     setting = _setting(config)
     examples = fine_tuning.training_examples(config, setting)
@@ -247,12 +247,13 @@ def _define_flags():
     flags.DEFINE_string('data_dir', None, 'With --evaluate_only: where the files are now; default where they were.')
 
 
-def main():
+def main() -> None:
     f = flags.FLAGS
     processes.start(f.coordinator, f.processes, f.process, f.deterministic)
     f.config.init_from = from_hub.local_run(f.config.init_from)
     if f.inspect:
-        return inspect(f.config)
+        inspect(f.config)
+        return
     if f.workdir is None:
         raise UserError('give --workdir=DIR')
     if f.evaluate_only:

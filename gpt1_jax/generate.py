@@ -29,7 +29,7 @@ def _define_flags():
     flags.DEFINE_multi_string('stop', [], 'end before this string; may be given several times')
 
 
-def main():
+def main() -> None:
     f = flags.FLAGS
     how = Sampling(f.temperature, f.top_k, f.top_p, f.seed)
     run = load.open_pretrained(from_hub.local_run(f.init_from))

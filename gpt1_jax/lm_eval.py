@@ -33,7 +33,7 @@ def _define_flags():
     flags.DEFINE_string('samples', None, 'a file to write, JSON lines: the requests and answers of each item')
 
 
-def main():
+def main() -> None:
     f = flags.FLAGS
     results.check(f.out)
     results.check(f.samples)

@@ -192,7 +192,7 @@ def _define_flags():
     flags.DEFINE_integer('tokens_per_batch', 4096, 'tokens in a batch', lower_bound=1)
 
 
-def main():
+def main() -> None:
     f = flags.FLAGS
     results.check(f.per_token)
 

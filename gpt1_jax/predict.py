@@ -46,7 +46,7 @@ def _define_flags():
     flags.DEFINE_bool('skip_bad', False, 'leave bad rows out and print how many; by default the first one is an error')
 
 
-def main():
+def main() -> None:
     f = flags.FLAGS
     answers, bad = run(f.init_from, f.input, f.output, f.step, f.skip_bad)
     cut = sum('cut' in answer for answer in answers)

@@ -179,7 +179,7 @@ def _define_flags():
     flags.DEFINE_bool('merge', False, 'merge the parts in --out; nothing else needs to be given')
 
 
-def main():
+def main() -> None:
     f = flags.FLAGS
     if f.merge:
         if f.corpus or f.valid or f.part:

@@ -264,7 +264,7 @@ def _define_flags():
     flags.DEFINE_bool('dry_run', False, 'Prepare the text, print sizes and an estimated time, train nothing.')
 
 
-def main():
+def main() -> None:
     f = flags.FLAGS
     processes.start(f.coordinator, f.processes, f.process, f.deterministic)
     if f.workdir is None:

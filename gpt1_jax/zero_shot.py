@@ -222,7 +222,7 @@ def _define_flags():
     config_file.define('zero_shot:cola', 'What to score, config:TASK.')
 
 
-def main():
+def main() -> None:
     config = flags.FLAGS.config
     config.init_from = from_hub.local_run(config.init_from)
     run(config)

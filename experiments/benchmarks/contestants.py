@@ -18,7 +18,7 @@ RATE = 0.1
 
 
 class Block(nn.Module):
-    def __init__(self, c, post):
+    def __init__(self, c, post) -> None:
         super().__init__()
         self.n_head, self.post = c.n_head, post
         self.qkv, self.out = nn.Linear(c.n_embd, 3 * c.n_embd), nn.Linear(c.n_embd, c.n_embd)
@@ -46,7 +46,7 @@ class Block(nn.Module):
 class Model(nn.Module):
     """tokens: int[B, L + 1] -> the mean loss of the L tokens that follow another."""
 
-    def __init__(self, c, vocab_size, post):
+    def __init__(self, c, vocab_size, post) -> None:
         super().__init__()
         self.tokens, self.positions = nn.Embedding(vocab_size, c.n_embd), nn.Embedding(c.n_ctx, c.n_embd)
         self.blocks = nn.ModuleList(Block(c, post) for _ in range(c.n_layer))
@@ -68,7 +68,7 @@ class Model(nn.Module):
 
 
 class HuggingFace(nn.Module):
-    def __init__(self, c, vocab_size):
+    def __init__(self, c, vocab_size) -> None:
         super().__init__()
         from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel
         if c.n_inner != 4 * c.n_embd:

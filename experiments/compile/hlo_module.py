@@ -12,7 +12,7 @@ class Module:
     entry: the computation that runs first. computations: {name: its instructions, the root last}.
     """
 
-    def __init__(self, text: str):
+    def __init__(self, text: str) -> None:
         self.computations, self.entry = hlo_text.parse(text)
 
     @functools.cache

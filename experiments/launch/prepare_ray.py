@@ -65,7 +65,7 @@ def _absolute(name):
     return name if '://' in name else os.path.abspath(name)
 
 
-def main():
+def main() -> None:
     f = flags.FLAGS
     valid = f.valid if sources.fraction_of(f.valid) else _absolute(f.valid)
     manifest = run(_absolute(f.out), [_absolute(one) for one in f.corpus], valid, _absolute(f.tokenizer), f.text_field,

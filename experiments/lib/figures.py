@@ -114,7 +114,7 @@ def zero_shot(path: str | pathlib.Path, points: Sequence[dict], chance: float = 
         save(figure, path)
 
 
-def log_scale(axes, steps):
+def log_scale(axes, steps) -> None:
     """Logarithmic x axis; where steps begin with 0, linear from there to the first saved step, as log(0) has no place.
     """
     if 0 in steps:

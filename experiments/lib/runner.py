@@ -151,7 +151,7 @@ def command(function: Callable[[ConfigDict, bool], object], default: str = 'conf
 class _Progress:
     """Prints which run of how many is under way, and how long the rest will take at the mean time of a run so far."""
 
-    def __init__(self, total):
+    def __init__(self, total) -> None:
         self.total, self.number, self.began = total, 0, time.perf_counter()
 
     def start(self, name):

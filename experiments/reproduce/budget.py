@@ -24,7 +24,7 @@ class Clock:
     in this start, or None. When either is used up the process gets SIGTERM, once, as if a scheduler stopped it.
     """
 
-    def __init__(self, path: str | pathlib.Path, total: float = math.inf, start: float | None = None):
+    def __init__(self, path: str | pathlib.Path, total: float = math.inf, start: float | None = None) -> None:
         self.path = pathlib.Path(path)
         self.total = total
         self.start = start
@@ -98,7 +98,7 @@ class Costs:
     file of {'run', 'estimated', 'seconds'} for runs that are done, which `factor` corrects the estimates by.
     """
 
-    def __init__(self, counts: Mapping, speed: float, rates: Mapping[str, float], done: str | pathlib.Path):
+    def __init__(self, counts: Mapping, speed: float, rates: Mapping[str, float], done: str | pathlib.Path) -> None:
         self.counts = counts
         self.speed = speed
         self.rates = rates

@@ -21,7 +21,7 @@ from gpt1_jax.runs import terminal
 flags.disclaim_key_flags()  # --help counts what is defined here among the caller's
 
 
-def run(main: Callable[[], None], define_flags: Callable[[], None], ends_with_output: bool = False):
+def run(main: Callable[[], None], define_flags: Callable[[], None], ends_with_output: bool = False) -> None:
     """Define and parse flags, call main() and exit: with 0; with 1 and `error: ...` for a UserError, a full disk or too
     little memory; with 2 for a bad flag; with 130 for an interrupt. --help shows the main module's docstring and flags.
 
@@ -125,7 +125,7 @@ def _raised_in(error):
     return trace.tb_frame.f_code.co_filename
 
 
-def define_process_flags():
+def define_process_flags() -> None:
     """The flags of programs that may run in several processes."""
     flags.DEFINE_string('coordinator', None, 'Several processes: HOST:PORT of process 0 (JAX_COORDINATOR_ADDRESS).')
     flags.DEFINE_integer('processes', None, 'Several processes: how many (JAX_NUM_PROCESSES).')
@@ -134,7 +134,7 @@ def define_process_flags():
     flags.DEFINE_integer('exit_code_when_stopped', 75, 'Exit status after SIGTERM, SIGINT or SIGHUP, once saved.')
 
 
-def define_row_flags():
+def define_row_flags() -> None:
     """The flags of programs that read text: which rows form a document, for `join`."""
     flags.DEFINE_string('text_field', 'text', 'field of JSON lines, or column of Parquet, that holds the text')
     flags.DEFINE_string('join_by', None, 'join neighbouring rows with the same value in this column to one document')

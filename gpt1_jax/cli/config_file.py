@@ -12,7 +12,7 @@ from gpt1_jax import configs
 from gpt1_jax.errors import did_you_mean
 
 
-def define(default: str, help_string: str):
+def define(default: str, help_string: str) -> None:
     """The flag --config, with an override --config.FIELD for every field.
 
     default: a packaged config, 'finetune:cola'. On the command line --config is that, too, or a path, FILE:rte.

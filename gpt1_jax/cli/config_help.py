@@ -83,7 +83,7 @@ def comments(path: str, function: str = 'get_config') -> dict[str, str]:
 class _Source:
     """The source of a config file: its syntax tree, and the comments by line."""
 
-    def __init__(self, file):
+    def __init__(self, file) -> None:
         text = file.read_text(encoding='utf-8')
         self._file = file
         self._functions = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}

@@ -125,7 +125,7 @@ def _load_cache(directory):
 class Recorder:
     """Stands in for a Tokenizer and remembers every text that it encodes, with its ids."""
 
-    def __init__(self, tokenizer: Tokenizer):
+    def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._ids = {}
 

@@ -52,7 +52,7 @@ class GPT1(LM):
     at once. No answer depends on it, nor on the order of the requests.
     """
 
-    def __init__(self, model, params, mesh, tokenizer: Tokenizer, batch_size: int = 8):
+    def __init__(self, model, params, mesh, tokenizer: Tokenizer, batch_size: int = 8) -> None:
         super().__init__()
         self.model = model
         self.params = params

@@ -29,7 +29,7 @@ class Continuation(NamedTuple):
 class _Sample:
     """One continuation while it is generated. new_text: what became final with the last token."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.ids = []
         self.text = ''
         self.reason = None

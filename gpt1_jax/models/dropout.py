@@ -5,7 +5,8 @@ A mask element is a hash of (seed, step, layer, site), its row (and head) and it
 same on any mesh, under scan or unrolled, with or without rematerialisation or microbatches, after any interruption, and
 in a kernel that makes only its own tile. It costs a dozen integer operations an element and no memory: XLA fuses it.
 """
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +29,7 @@ class Key(NamedTuple):
     row: jax.Array | int = 0
 
 
-def keep(words, shape: tuple[int, ...], rate: float, offsets=()) -> jax.Array:
+def keep(words: Sequence[Any], shape: tuple[int, ...], rate: float, offsets: Sequence[Any] = ()) -> jax.Array:
     """The keep mask, bool[shape], each element true with probability 1 - rate (to 2^-32).
 
     words: uint32 scalars (seed, step, layer, site), Python ints or arrays; any number of them.
@@ -53,7 +54,7 @@ def keep(words, shape: tuple[int, ...], rate: float, offsets=()) -> jax.Array:
 START = 0x243F6A88, 0x85A308D3
 
 
-def fold(words, state=START) -> tuple[jax.Array, jax.Array]:
+def fold(words: Sequence[Any], state: tuple[Any, Any] = START) -> tuple[jax.Array, jax.Array]:
     """Two uint32 that stand for all the words, in their order: what a mask's counter is hashed with.
 
     `fold((*x, *y))` is `fold(y, fold(x))`: a kernel folds the row and the head into what it is given.
@@ -79,7 +80,8 @@ def kept(a: jax.Array, b: jax.Array, i: jax.Array, j: jax.Array, rate: float) ->
     return (x ^ (x >> 16)) >= jnp.uint32(min(round(rate * 2 ** 32), 2 ** 32 - 1))
 
 
-def dropout(x: jax.Array, rate: float, key: Key | None, layer: jax.Array | int, site: int, offsets=None) -> jax.Array:
+def dropout(x: jax.Array, rate: float, key: Key | None, layer: jax.Array | int, site: int,
+            offsets: Sequence[Any] | None = None) -> jax.Array:
     """x with each element zeroed with probability `rate` and the others divided by 1 - rate; x itself if key is None.
 
     x: [rows, ..., i, j]; its first row is row `key.row` of the global batch unless `offsets` says where x begins.

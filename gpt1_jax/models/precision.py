@@ -18,7 +18,7 @@ def of(config: Any) -> str | None:
     return config.precision
 
 
-def within(precision: str | None):
+def within(precision: str | None) -> contextlib.AbstractContextManager:
     """The context in which to call a jitted function, so that its matrix products and gradients have this precision.
 
     None: JAX's own setting, jax_default_matmul_precision.

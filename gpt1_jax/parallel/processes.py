@@ -32,7 +32,7 @@ DETERMINISTIC = '--xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0'
 
 
 def start(coordinator: str | None = None, processes: int | None = None, process: int | None = None,
-          deterministic: bool = False):
+          deterministic: bool = False) -> None:
     """`initialize` and `keep_programs`; call it before anything touches a device.
 
     deterministic: flags for GPUs, with which results are the same to the bit in every run.
@@ -43,14 +43,14 @@ def start(coordinator: str | None = None, processes: int | None = None, process:
     keep_programs()
 
 
-def keep_programs():
+def keep_programs() -> None:
     """Cache compiled programs on this host, on GPUs and TPUs, where compiling takes long. JAX_COMPILATION_CACHE_DIR, if
     set, says where. A CPU compiles fast, and its programs do not run on other CPUs."""
     if jax.config.jax_compilation_cache_dir is None and jax.default_backend() != 'cpu':
         jax.config.update('jax_compilation_cache_dir', str(storage.cache('programs')))
 
 
-def initialize(coordinator: str | None = None, processes: int | None = None, process: int | None = None):
+def initialize(coordinator: str | None = None, processes: int | None = None, process: int | None = None) -> None:
     """Join the other processes, if there are any; call it before anything touches a device.
 
     coordinator: 'HOST:PORT' of process 0, with the number of processes and this one's number; by default the
@@ -146,7 +146,7 @@ def hosts() -> list[str]:
     return [_decoded(name) for name in gathered]
 
 
-def barrier(name: str):
+def barrier(name: str) -> None:
     """Wait until every process is here."""
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices(name)
@@ -178,7 +178,7 @@ def everywhere(fact: bool) -> bool:
     return bool(np.all(multihost_utils.process_allgather(np.array(fact))))
 
 
-def agree(facts: dict):
+def agree(facts: dict) -> None:
     """UserError, in every process, that names the facts that differ between processes, and in which they do.
 
     facts: {'the code': value that JSON can hold, 'config.seed': ...}.

@@ -169,7 +169,7 @@ def place(read: Callable[[slice], Any], size: int, mesh: Mesh) -> Any:
     return jax.tree.map(global_array, read(slice(low, high)))
 
 
-def check_batch(size: int, microbatches: int, mesh: Mesh):
+def check_batch(size: int, microbatches: int, mesh: Mesh) -> None:
     """UserError unless every device gets the same number of rows of every microbatch."""
     n = mesh.shape['data'] * mesh.shape['fsdp']
     if microbatches < 1 or size % microbatches or (size // microbatches) % n:

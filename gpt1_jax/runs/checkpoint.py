@@ -36,7 +36,7 @@ class Writer:
     """Writes the checkpoints of a run; keeps the latest `keep_latest`, the best `keep_best` and all of `keep_steps`."""
 
     def __init__(self, directory: str | os.PathLike, keep_latest: int = 2, keep_best: int = 1,
-                 keep_steps: Sequence[int] = ()):
+                 keep_steps: Sequence[int] = ()) -> None:
         self.directory = storage.absolute(directory)
         self._keep = (keep_latest, keep_best, keep_steps)
         self._primary = processes.primary()  # only process 0 hashes files and deletes steps
@@ -54,7 +54,7 @@ class Writer:
             self._manager = _Manager(self.directory, options=ocp.CheckpointManagerOptions(
                 lightweight_initialize=True, cleanup_tmp_directories=True))
 
-    def save(self, state: TrainState, meta: dict, quality: float | None = None):
+    def save(self, state: TrainState, meta: dict, quality: float | None = None) -> None:
         """Write a step in the background; returns once the state may be donated to the next step.
 
         quality: higher is better; decides which steps are the best. Steps already saved are left as they are.
@@ -78,12 +78,12 @@ class Writer:
                 meta=ocp.args.JsonSave(meta), **{name: ocp.args.StandardSave(tree) for name, tree in items.items()}))
         self._pending = step, self._pool.submit(self._settle, step, quality)
 
-    def check(self):
+    def check(self) -> None:
         """CheckpointError if the write in progress has failed by now; never waits."""
         if self._pending and self._pending[1].done():
             self._finish()
 
-    def close(self):
+    def close(self) -> None:
         """Wait for the last write. CheckpointError if it failed."""
         try:
             self._finish()

@@ -27,7 +27,7 @@ class CheckpointError(UserError):
 class DamagedError(CheckpointError):
     """A step that is not what was written. cause: what is wrong with it; others: the other steps of the directory."""
 
-    def __init__(self, directory, step, cause):
+    def __init__(self, directory, step, cause) -> None:
         self.step = step
         self.cause = cause
         self.others = [other for other in steps(directory) if other != step]

@@ -10,7 +10,7 @@ LARGEST = 1e38  # of a number in a config, just below float32's largest
 Rule = tuple[Callable[[Any], Any], str]  # (accepts the value, what it must be)
 
 
-def validate(config: Any, rules: dict[str, Rule]):
+def validate(config: Any, rules: dict[str, Rule]) -> None:
     """UserError listing every field of a config (a ConfigDict, or a nested dict) that its rule refuses.
 
     rules: {'batch.size': (predicate, 'a whole number of at least 1')}.

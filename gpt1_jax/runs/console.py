@@ -29,7 +29,7 @@ def _axis(axes):
     return axes if isinstance(axes, str) else '+'.join(axes)
 
 
-def print_line(step: int, total: int, metrics: dict):
+def print_line(step: int, total: int, metrics: dict) -> None:
     """Print step, loss, learning rate, tokens/s, what is known of the machine's use, time left and per cent done.
 
     metrics: as loop.fit logs them, and device_peaks.measured.
@@ -47,7 +47,7 @@ def machine(metrics: dict) -> str:
     return text
 
 
-def print_step(step: int, total: int):
+def print_step(step: int, total: int) -> None:
     """Print the step, only on a terminal, where the next step or any line, all of them longer, overwrites it."""
     if sys.stdout.isatty():
         print(f'step {step:,}/{total:,}', end='\033[K\r', flush=True)

@@ -8,7 +8,7 @@ from gpt1_jax import storage
 RECORD = 'files.json'
 
 
-def write(directory: str | os.PathLike):
+def write(directory: str | os.PathLike) -> None:
     """Record size and SHA-256 of every file; the record appears complete or not at all. OSError as the disk says."""
     directory = storage.path(directory)
     files = {name: list(storage.size_and_sha256(file)) for name, file in sorted(storage.files(directory).items())

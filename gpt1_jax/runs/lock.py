@@ -60,7 +60,7 @@ def hold(directory: str | os.PathLike) -> Iterator['Lock']:
 class Lock:
     """A lock that is held, from its creation until `release`."""
 
-    def __init__(self, directory: pathlib.Path):
+    def __init__(self, directory: pathlib.Path) -> None:
         self.directory = directory
         self._record = {'pid': os.getpid(), 'host': socket.gethostname(), 'machine': _machine(), 'beat': 0,
                         'since': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds'),
@@ -73,13 +73,13 @@ class Lock:
         self._thread = threading.Thread(target=self._beat, daemon=True)
         self._thread.start()
 
-    def check(self):
+    def check(self) -> None:
         """UserError if another process has taken over the lock, because this one did not renew it in time."""
         if self._taken_by is not None:
             raise UserError(f'{_who(self._taken_by)} has taken over the lock on {self.directory}, which this process '
                             f'did not renew for more than {LEASE_S} s: stopped')
 
-    def release(self):
+    def release(self) -> None:
         """Release the lock. If that fails, the lease expires."""
         self._stop.set()
         self._thread.join()
@@ -104,7 +104,7 @@ class Lock:
 class _FileLease:
     """.lock in a directory of a file system, kept open with an flock."""
 
-    def __init__(self, file: pathlib.Path, content: bytes):
+    def __init__(self, file: pathlib.Path, content: bytes) -> None:
         self._path = file
         self._own = _id(content)
         while True:
@@ -171,7 +171,7 @@ class _FileLease:
 class _ObjectLease:
     """.lock in an object store."""
 
-    def __init__(self, file, content: bytes):
+    def __init__(self, file, content: bytes) -> None:
         self._path = file
         while True:
             generation = storage.generation(file)

@@ -16,7 +16,7 @@ from gpt1_jax.runs import lock
 from gpt1_jax.runs import tensorboard as tensorboard_lib
 
 
-def check(path: str | os.PathLike | None):
+def check(path: str | os.PathLike | None) -> None:
     """UserError where rows could not be appended to a file, so that this is known before they are computed."""
     if path is None:
         return
@@ -32,14 +32,14 @@ def check(path: str | os.PathLike | None):
             raise UserError(f'{path}: may not be written')
 
 
-def append(path: str | os.PathLike, *rows: dict):
+def append(path: str | os.PathLike, *rows: dict) -> None:
     """Append rows to a JSON-lines file, in one write, flushed to the disk. A last line that a kill left incomplete is
     removed first. Several processes may append to one file: each waits for the others. UserError where the file cannot
     be written."""
     _append(path, lambda before: rows)
 
 
-def append_new(path: str | os.PathLike, rows: Sequence[dict]):
+def append_new(path: str | os.PathLike, rows: Sequence[dict]) -> None:
     """Append the rows that results.jsonl does not have yet: scoring the same parameters on the same files again gives
     none."""
     def identity(row):
@@ -136,7 +136,7 @@ def _read(path):
     return rows
 
 
-def write(path: str | os.PathLike, rows: Iterable[dict]):
+def write(path: str | os.PathLike, rows: Iterable[dict]) -> None:
     """Replace a JSON-lines file in one step."""
     _write(path, b''.join(map(_line, rows)))
 
@@ -177,7 +177,7 @@ class Log:
     """
 
     def __init__(self, path: str | os.PathLike, step: int, writes: bool = True, tensorboard: bool = False,
-                 tracker: Callable[[list[dict], list[dict]], Any] | None = None):
+                 tracker: Callable[[list[dict], list[dict]], Any] | None = None) -> None:
         self.path = storage.path(path)
         self.writes = writes
         self.partial = []
@@ -221,7 +221,7 @@ class Log:
             print(f'{self.path}: rows after step {last:,} up to step {step:,} are missing', flush=True)
         return rows, dropped
 
-    def append(self, row: dict):
+    def append(self, row: dict) -> None:
         """Append a row; on the disk when this returns."""
         if self.writes and self._without_partial is not None:
             _write(self._file, _lines(self._without_partial) + _line(row))
@@ -233,20 +233,20 @@ class Log:
         if self._tracker:
             self._tracker.append(row)
 
-    def upload(self):
+    def upload(self) -> None:
         """Copy the rows to the object store. Called before each checkpoint, so that none is without its rows."""
         if self.writes and storage.remote(self.path) and self._file.exists():
             _write(self.path, self._file.read_bytes())
         if self._events:
             self._events.upload()
 
-    def close(self):
+    def close(self) -> None:
         """End the run on the tracking service, which may wait until it has sent everything."""
         if self._tracker:
             self._tracker.close()
 
 
-def write_predictions(path: str | os.PathLike, ids: Iterable, gold: Iterable, scores: Iterable[np.ndarray]):
+def write_predictions(path: str | os.PathLike, ids: Iterable, gold: Iterable, scores: Iterable[np.ndarray]) -> None:
     """predictions.jsonl: {"id", "gold" (label index, value or null), "scores" (one a label or choice)} a row, in the
     file's order. The logit of a choice that a row does not have (heads.ABSENT) is left out."""
     rows = []

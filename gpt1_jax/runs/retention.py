@@ -42,7 +42,7 @@ def _complete(path):
     return not storage.remote(path) or (path / COMMITTED).exists()
 
 
-def delete(path: pathlib.Path):
+def delete(path: pathlib.Path) -> None:
     """Delete a step; if that is interrupted, `clear` finishes it at the next start."""
     if storage.remote(path):
         (path / COMMITTED).unlink()
@@ -53,7 +53,7 @@ def delete(path: pathlib.Path):
         shutil.rmtree(renamed, ignore_errors=True)
 
 
-def clear(directory: pathlib.Path):
+def clear(directory: pathlib.Path) -> None:
     """Remove what a killed process left of steps that it was deleting or, in an object store, writing."""
     if not storage.remote(directory):
         for left in directory.glob(f'*{DELETED}'):

@@ -66,7 +66,7 @@ class Session:
 
     def __init__(self, run: workdir.Run, program: Program, state: TrainState, total: int,
                  check_lock: Callable[[], None], after_row: Callable[[int, dict], None] | None = None,
-                 flops_per_token: int = 0):
+                 flops_per_token: int = 0) -> None:
         config = run.config
         step = int(state.step)
         print('\n'.join(console.parameters(program.state.params)), flush=True)
@@ -95,10 +95,10 @@ class Session:
         if error is None:
             processes.barrier('the checkpoints are cleaned up')
 
-    def show(self, step: int):
+    def show(self, step: int) -> None:
         console.print_step(step, self._total)
 
-    def log(self, step: int, values: dict):
+    def log(self, step: int, values: dict) -> None:
         """A row of training metrics: into metrics.jsonl, and printed."""
         self._check_lock()
         values = values | device_peaks.measured(values['tokens_per_s'], self._flops_per_token, self._mesh)
@@ -108,11 +108,11 @@ class Session:
         if self._after_row is not None:
             self._after_row(step, values)
 
-    def append(self, step: int, values: dict):
+    def append(self, step: int, values: dict) -> None:
         """A row of metrics.jsonl."""
         self._metrics.append({'step': step} | values)
 
-    def save(self, state: TrainState, step: int, quality: float | None):
+    def save(self, state: TrainState, step: int, quality: float | None) -> None:
         """A checkpoint. quality: higher is better; None where the state was not evaluated."""
         self._check_lock()
         self._metrics.upload()

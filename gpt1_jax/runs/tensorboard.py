@@ -18,7 +18,7 @@ class Events:
     metrics.jsonl up to the step, written first where there is no event file yet.
     """
 
-    def __init__(self, directory: str | os.PathLike, step: int, rows: list[dict]):
+    def __init__(self, directory: str | os.PathLike, step: int, rows: list[dict]) -> None:
         from tensorboardX.proto.event_pb2 import SessionLog
         from tensorboardX.record_writer import RecordWriter  # SummaryWriter's thread would hang on a full disk
         directory = storage.path(directory)
@@ -34,7 +34,7 @@ class Events:
         for row in rows if first else ():
             self.append(row)
 
-    def append(self, row: dict):
+    def append(self, row: dict) -> None:
         """A point for each number of a row of metrics.jsonl, under its name; on the disk when this returns."""
         from tensorboardX.proto.summary_pb2 import Summary
         values = [Summary.Value(tag=name, simple_value=value) for name, value in row.items()
@@ -47,7 +47,7 @@ class Events:
             self._writer.write(Event(wall_time=time.time(), **content).SerializeToString())
             self._writer.flush()
 
-    def upload(self):
+    def upload(self) -> None:
         """Copy the file to its directory."""
         if self._local != self._file:
             with about(self._file):

@@ -13,7 +13,7 @@ class Stream:
     ends: instead, once the reader is gone, the program ends silently, with the status ENDED.
     """
 
-    def __init__(self, stream, ends=False):
+    def __init__(self, stream, ends=False) -> None:
         self._stream, self._ends = stream, ends
 
     def __getattr__(self, name):
@@ -26,7 +26,7 @@ class Stream:
             self._lose(error)
             return len(text)
 
-    def flush(self):
+    def flush(self) -> None:
         try:
             self._stream.flush()
         except OSError as error:
@@ -43,7 +43,7 @@ class Stream:
             sys.exit(ENDED)
 
 
-def guard(ends: bool = False):
+def guard(ends: bool = False) -> None:
     """Make standard output and error of this process Streams. ends: of output, see Stream."""
     # Python has None for a stream that was closed from the start.
     sys.stdout = Stream(sys.stdout or open(os.devnull, 'w', encoding='utf-8'), ends)

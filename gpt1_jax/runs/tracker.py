@@ -23,7 +23,7 @@ class Tracker:
     """
 
     def __init__(self, service: str, project: str, directory: str | os.PathLike, config: dict, rows: list[dict],
-                 known: list[dict]):
+                 known: list[dict]) -> None:
         file = storage.path(directory) / FILE
         with about(file):
             found: Any = storage.read_json(file) if file.exists() else {}
@@ -44,14 +44,14 @@ class Tracker:
             for row in rows:
                 self.append(row)
 
-    def append(self, row: dict):
+    def append(self, row: dict) -> None:
         """Log the numbers of a row of metrics.jsonl; not a row that another one will replace."""
         numbers = {name: value for name, value in row.items()
                    if name != 'step' and isinstance(value, (int, float))}
         if 'partial' not in row and _key(row) not in self._known:
             self._run.log(numbers, step=int(row.get('step', 0)))
 
-    def close(self):
+    def close(self) -> None:
         """Send what is left."""
         self._run.finish()
 

@@ -86,7 +86,7 @@ class Run:
         self.check_checkpoint(chosen)
         return chosen
 
-    def check_checkpoint(self, step: int):
+    def check_checkpoint(self, step: int) -> None:
         """CheckpointError where the config saved with a checkpoint is not of config.json's run: another seed, task or
         data, or other sizes, some of which (such as n_head) show in no array's shape."""
         meta = checkpoint.read_meta(self.checkpoints, step)
@@ -131,7 +131,7 @@ def _read_config(path, file):
     return config
 
 
-def check(path: str | os.PathLike):
+def check(path: str | os.PathLike) -> None:
     """UserError where a path is a file, or a directory that holds something other than a run."""
     path = storage.path(path)
     leftovers = ('tokens', 'tokenizer', 'config.json.partial', lock.FILE)  # of a process killed in `start`
@@ -191,7 +191,7 @@ def start(path: str | os.PathLike, config: dict, tokenizer: Tokenizer, allow_cha
     return Run(path, config)
 
 
-def describe(run: Run, step: int, params: Any, writes: bool = True):
+def describe(run: Run, step: int, params: Any, writes: bool = True) -> None:
     """Write parameters.txt, the table of parameters, and append this start to environment.jsonl: from which step, when,
     where, with which versions and devices.
 

@@ -14,7 +14,7 @@ class Window:
     metrics: {name: scalar} of each step, on the device; on the host for the steps of an earlier run.
     """
 
-    def __init__(self, unlogged: Sequence[dict]):
+    def __init__(self, unlogged: Sequence[dict]) -> None:
         self.metrics = list(unlogged)
         self._created = time.perf_counter()
         self._since = None  # when the first timed step of the window began

@@ -39,7 +39,7 @@ def _define_flags():
                          '(default: 12)')
 
 
-def main():
+def main() -> None:
     f = flags.FLAGS
     if (f.export is None) == (f.source is None):
         raise UserError('give either --export=RUN or --source=DIR_OR_FILE')

@@ -31,7 +31,7 @@ def fields(sizes: dict) -> dict:
     return model
 
 
-def check_tokenizer(tokenizer: Tokenizer, rows: int, where: pathlib.Path):
+def check_tokenizer(tokenizer: Tokenizer, rows: int, where: pathlib.Path) -> None:
     """UserError unless the vocabulary, read from `where`, has the rows of the token embedding."""
     if tokenizer.vocab_size != rows:
         raise UserError(f"{where}: the vocabulary has {tokenizer.vocab_size:,} rows, the weights' token embedding "

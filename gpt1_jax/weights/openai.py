@@ -117,7 +117,7 @@ def _define_flags():
     flags.DEFINE_integer('n_head', import_run.HEADS, 'attention heads, which no file says')
 
 
-def main():
+def main() -> None:
     print(import_run.report(convert(flags.FLAGS.source, flags.FLAGS.out, flags.FLAGS.n_head)))
 
 

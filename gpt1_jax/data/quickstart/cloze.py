@@ -87,7 +87,7 @@ def _by_need(missing):
 class _WrongEndings:
     """Chooses wrong endings among the endings of other windows."""
 
-    def __init__(self, windows, rarity, rng):
+    def __init__(self, windows, rarity, rng) -> None:
         self._rng = rng
         self._rarity = rarity
         self._by_length = collections.defaultdict(list)

@@ -103,7 +103,7 @@ class Seen:
     compared in lower case without punctuation.
     """
 
-    def __init__(self, texts: Iterable[str]):
+    def __init__(self, texts: Iterable[str]) -> None:
         self._ids = {}
         runs = [self._runs([self._ids.setdefault(word, len(self._ids) + 1) for word in words(text)])
                 for text in texts]

@@ -5,7 +5,7 @@ with the good sentence first, label 0, and the id PHENOMENON/SET/PAIR, such as b
 """
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from gpt1_jax import storage
 from gpt1_jax.data.tasks import json_records, reading
@@ -41,7 +41,7 @@ def files(directory: str, split: str) -> list[str]:
     raise UserError(f'{directory}: no .jsonl file, nor in its folder data')
 
 
-def read(directory: str, split: str, on_bad=fail) -> list[Example]:
+def read(directory: str, split: str, on_bad: Callable[[str], None] = fail) -> list[Example]:
     """The pairs of all sets, set by set. Arguments and errors as of Task.read."""
     return reading.collect(_rows(files(directory, split)), _pair, f'{directory} (blimp)', (PAIRS,), on_bad)
 

@@ -160,7 +160,7 @@ def _in_parquet(directory, split):
     return split.parquet or split.tfds
 
 
-def only_own_files(directory: str | pathlib.Path, name: str):
+def only_own_files(directory: str | pathlib.Path, name: str) -> None:
     """UserError where a set that has only files of its own is to be read from TFDS or from Parquet files."""
     if tfds_source.is_tfds(directory):
         raise UserError(f'{directory}: TFDS has no set {name}')

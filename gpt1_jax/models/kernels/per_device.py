@@ -4,6 +4,7 @@ XLA cannot partition a kernel: under plain jit every device would gather the bat
 """
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +14,8 @@ from jax.sharding import PartitionSpec as P
 ROWS, HEADS = ('data', 'fsdp'), ('tensor',)  # the axes of sharding.make_mesh that divide them
 
 
-def on_each(kernel: Callable, arrays: Sequence[jax.Array], layouts: Sequence[str], results: str | tuple[str, ...]):
+def on_each(kernel: Callable, arrays: Sequence[jax.Array], layouts: Sequence[str],
+            results: str | tuple[str, ...]) -> Any:
     """The results of kernel(first_row, first_head, *arrays), run on each device's part of the arrays.
 
     first_row, first_head: uint32 scalars, where the part begins in the whole. arrays: their dimensions are named by
