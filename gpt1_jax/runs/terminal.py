@@ -19,7 +19,7 @@ class Stream:
     def __getattr__(self, name):
         return getattr(self._stream, name)
 
-    def write(self, text):
+    def write(self, text: str) -> int:
         try:
             return self._stream.write(text)
         except OSError as error:
