@@ -18,7 +18,7 @@ from ml_collections import ConfigDict
 
 from gpt1_jax import cli, storage
 from gpt1_jax.cli import config_file
-from gpt1_jax.data import byte_counts, tokens, unigram, words
+from gpt1_jax.data import tokens, unigram, words
 from gpt1_jax.data.joining import Join
 from gpt1_jax.data.token_cache import load_tokenizer
 from gpt1_jax.data.tokenizer import Tokenizer
@@ -235,17 +235,16 @@ def _weights_of(origin, step, program, fresh):
 
 def _evaluation(config, model, mesh, text, current):
     """What loop.fit takes as `evaluate`: logs the validation loss; the smaller it is, the better the state."""
-    n_ctx = model.config.n_ctx
     mean_loss = validation.mean_loss(model, mesh, text.valid, config.eval.windows, config.eval.batch_size,
                                      config.batch.loss_chunks)
-    bytes_per_token = byte_counts.per_token(text.manifest['splits']['valid'], text.valid, text.tokenizer, n_ctx)
+    held_out = text.manifest['splits']['valid']
     sample = sampled_text.sampler(_model_fields(config, text), mesh, text.tokenizer, text.valid, config.eval.sample)
 
     def evaluate(state):
         step = int(state.step)
         loss = mean_loss(state.params)
         perplexity = language_modelling.perplexity(loss)
-        bits = language_modelling.bits_per_byte(loss, bytes_per_token)
+        bits = language_modelling.bits_per_byte(loss, held_out['bytes'] / held_out['tokens'])
         current.append(step, {'valid_loss': loss, 'valid_perplexity': perplexity, 'valid_bits_per_byte': bits})
         print(f'step {step:,}  validation loss {loss:.4f}  perplexity {perplexity:.2f}  {bits:.3f} bits a byte',
               flush=True)

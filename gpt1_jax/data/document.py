@@ -1,8 +1,7 @@
 """Section 4.1: a document, the unit of pretraining text: a book in the paper, a file or a record here."""
 import dataclasses
 import hashlib
-
-_BLOCK = 2 ** 20  # characters encoded or split at a time, so that a long text has no second copy in memory
+import re
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,32 +13,21 @@ class Document:
 
 def text_digest(document: Document) -> bytes:
     """SHA-256 of a document's text in UTF-8, 32 bytes."""
-    digest = hashlib.sha256()
-    for block in _blocks(document.text):
-        digest.update(block)
-    return digest.digest()
+    return hashlib.sha256(_utf8(document)).digest()
 
 
 def size(document: Document) -> int:
     """Bytes of a document's text in UTF-8."""
-    return len(document.text) if document.text.isascii() else sum(map(len, _blocks(document.text)))
+    return len(document.text) if document.text.isascii() else len(_utf8(document))
 
 
-def _blocks(text):
-    """A text in UTF-8, a block at a time."""
-    for start in range(0, len(text), _BLOCK):
-        yield text[start:start + _BLOCK].encode('utf-8', 'surrogatepass')
+def _utf8(document):
+    return document.text.encode('utf-8', 'surrogatepass')
 
 
 def count_words(document: Document) -> int:
     """How many words a document has, as white space separates them."""
-    words = 0
-    goes_on = False  # the last word of the block before, in this one
-    for start in range(0, len(document.text), _BLOCK):
-        block = document.text[start:start + _BLOCK]
-        words += len(block.split()) - (goes_on and not block[0].isspace())
-        goes_on = not block[-1].isspace()
-    return words
+    return sum(1 for _ in re.finditer(r'\S+', document.text))  # str.split would hold all words in memory
 
 
 def is_validation(document: Document, fraction: float) -> bool:

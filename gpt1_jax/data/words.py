@@ -5,18 +5,13 @@ A prepared directory's manifest has the words of each split; an update reads as 
 import math
 from collections.abc import Iterable
 
-from gpt1_jax.errors import UserError
-
 
 def per_step(manifest: dict, tokens_per_step: int) -> float:
-    """How many words of the training text an update reads, on average. UserError where its words were not counted.
+    """How many words of the training text an update reads, on average.
 
     manifest: of tokens.read_manifest. tokens_per_step: batch size times n_ctx.
     """
     train = manifest['splits']['train']
-    if 'words' not in train:
-        raise UserError('config.checkpoint.keep_words: this text was prepared before words were counted: prepare it '
-                        'again in another directory')
     return tokens_per_step * train['words'] / train['tokens']
 
 
