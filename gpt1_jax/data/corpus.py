@@ -51,7 +51,7 @@ def documents(spec: Spec, field: str = 'text', join: Join = Join(), part: parts.
             yield document
             del document  # frees its text before the next document is read
     if empty:
-        raise UserError(f'corpus {_listed(_as_list(spec))} holds no document')
+        raise UserError(f'corpus {", ".join(_as_list(spec))} holds no document')
 
 
 def sources(spec: Spec) -> list[str]:
@@ -78,7 +78,7 @@ def left_out(spec: Spec) -> list[str]:
         if others:
             dots = ', ...' if len(others) > 3 else ''
             total = len(read) + len(others)
-            lines.append(f'{one}: {len(others):,} of {total:,} files left out ({_listed(others[:3])}{dots}): '
+            lines.append(f'{one}: {len(others):,} of {total:,} files left out ({", ".join(others[:3])}{dots}): '
                          f'only {files.READ} are read; .json where it is named')
     return lines
 
@@ -110,7 +110,7 @@ def _expand(spec):
     with about(path):  # the name may be too long for the file system
         is_dir = path.is_dir()
     if is_dir:
-        return _files_below(path)
+        return _text_files(path, map(str, sorted(_visible_below(path))))
     if path.is_file():
         found = [spec]
     elif glob.has_magic(spec):
@@ -118,7 +118,8 @@ def _expand(spec):
         if not found:
             raise UserError(f'{spec}: no file matches this pattern')
     elif path.exists():
-        raise UserError(f'{spec}: is {_kind(path)}, must be a file or a directory, because text is read several times')
+        raise UserError(f'{spec}: is neither a file nor a directory; a pipe is not read, because text is read several '
+                        'times')
     else:
         raise UserError(f'{spec}: no such file or directory')
     return [os.path.normpath(file) for file in _known(found)]
@@ -153,11 +154,6 @@ def _known(found):
     return found
 
 
-def _files_below(directory):
-    """The text files of a directory, at any depth, sorted by path."""
-    return _text_files(directory, map(str, sorted(_visible_below(directory))))
-
-
 def _text_files(directory, names):
     """Those of a directory's files that are read. UserError if there are none."""
     names = list(names)
@@ -165,18 +161,9 @@ def _text_files(directory, names):
     if found:
         return found
     others = sorted({os.path.splitext(name)[1] or os.path.basename(name) for name in names})
-    instead = f'only {_listed(others[:5])}' if others else 'it is empty'
+    instead = f'only {", ".join(others[:5])}' if others else 'it is empty'
     raise UserError(f'{directory}: no text file in this directory, {instead}; {files.READ} are read; .json where '
                     'it is named')
-
-
-def _kind(path):
-    """The kind of a path that is neither a file nor a directory."""
-    if path.is_fifo():
-        return 'a pipe'
-    if path.is_socket():
-        return 'a socket'
-    return 'a device'
 
 
 def _read(one, field, join):
@@ -192,20 +179,12 @@ def _read(one, field, join):
         yield from joining.documents(records.json_lines(source, field, join.key), join)
     else:
         # Not opened in text mode: ftfy deals with carriage returns and other oddities later.
-        yield Document(source, records.decoded(_contents(source), source, 0))
-
-
-def _contents(path):
-    """The bytes of a file, decompressed."""
-    with files.opened(path) as file:
-        return file.read()
+        with files.opened(source) as file:
+            text = records.decoded(file.read(), source, 0)
+        yield Document(source, text)
 
 
 def _as_list(spec):
     """A spec or several as a list of strings."""
     specs = [spec] if isinstance(spec, (str, os.PathLike)) else spec
     return [os.fspath(one) for one in specs]
-
-
-def _listed(names):
-    return ', '.join(names)
