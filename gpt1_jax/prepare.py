@@ -61,23 +61,25 @@ def prepare(out_dir: str | os.PathLike, corpus: sources.Source, valid: sources.S
     given, inputs['tokenizer'] = _tokenizer(tokenizer, encoder, bpe, merges, vocab_size, characters)
     inputs['shards'] = f'{shard_tokens} tokens'
     out = storage.cache(target) if storage.remote(target) else target
-    prepared.check_inputs({target, out}, inputs)
+    for directory in {target, out}:
+        prepared.check_inputs(directory, inputs)
     finished = prepared.finished_manifest(target)
     if finished and prepared.is_sound(target, finished, splits, shard_tokens, verify):
         return finished
     with lock.hold(target):
-        prepared.check_inputs({target, out}, inputs)  # another process may have begun and ended meanwhile
-        surveys = sources.survey(splits, named, may_be_empty=part is not None)
+        surveys = sources.survey(splits, named)
         at_most = {split: _processes(processes, survey.characters) for split, survey in surveys.items()}
 
         def make_tokenizer():
             if given is not None:
                 return given
-            counts = _count_words(splits['train'](), at_most['train'], surveys['train'].characters, characters)
-            return bpe_training.train(counts, merges, vocab_size)
+            documents, total = splits['train'](), surveys['train'].characters
+            if characters is not None:
+                documents, total = sources.sample(documents, characters, total), min(characters, total)
+            return bpe_training.train(encode.count_words(documents, at_most['train'], total), merges, vocab_size)
 
         with about(out):
-            tokenizer = prepared.saved_tokenizer(out, inputs, finished, make_tokenizer)
+            tokenizer = prepared.saved_tokenizer(out, inputs, make_tokenizer)
             entries = _encode(splits, out, tokenizer, at_most, surveys, shard_tokens, finished, part is not None)
             manifest = finished or prepared.write_manifest(out, inputs, tokenizer, entries)
         if storage.remote(target):
@@ -105,27 +107,13 @@ def merge(out_dir: str | os.PathLike) -> dict[str, Any]:
         return merging.merge(out)
 
 
-def _count_words(documents, processes, total, characters):
-    """The words of the documents, or of a sample with at most `characters` characters."""
-    if characters is None:
-        return encode.count_words(documents, processes, total)
-    return encode.count_words(sources.sample(documents, characters, total), processes, min(characters, total))
-
-
 def _processes(wanted, characters):
     """The number of processes for a text of so many characters."""
-    if wanted is None:
-        wanted = _cores()
+    if wanted is None:  # one a core that this process may use; macOS does not say which those are
+        wanted = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
     if wanted < 1:
         raise UserError(f'processes is {wanted}, must be at least 1')
     return min(wanted, 1 + characters // _WORTH_A_PROCESS)
-
-
-def _cores():
-    """The cores that this process may use."""
-    if hasattr(os, 'sched_getaffinity'):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count()
 
 
 def _tokenizer(chosen, encoder, bpe, merges, vocab_size, characters):

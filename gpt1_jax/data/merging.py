@@ -28,7 +28,7 @@ def merge(out: storage.Path) -> dict:
     manifests = [_finished(out, part) for part in parts]
     inputs = _common_inputs(out, parts, manifests)
     tokenizer = load_tokenizer(out / parts[0].name / 'tokenizer')
-    _check_manifest(out, inputs, tokenizer)
+    prepared.check_inputs(out, inputs)
     entries = {}
     for split in manifests[0]['splits']:
         own = [manifest['splits'][split] for manifest in manifests]
@@ -76,14 +76,6 @@ def _common_inputs(out, parts, manifests):
             raise UserError(f'{out / part.name} was prepared from other inputs than part 0: {"; ".join(differing)}')
     inputs = {name: value for name, value in first['inputs'].items() if name != 'part'}
     return {**inputs, prepared.PARTS: len(parts)}
-
-
-def _check_manifest(out, inputs, tokenizer):
-    """UserError if the directory already holds something else."""
-    prepared.check_inputs([out], inputs)
-    manifest = prepared.finished_manifest(out)
-    if manifest and (prepared.PARTS not in manifest['inputs'] or manifest['tokenizer'] != tokenizer.fingerprint):
-        raise UserError(f'{out}: is prepared already, and not from these parts: choose another directory')
 
 
 def _merge_split(out, split, parts, entries):

@@ -15,35 +15,18 @@ INPUTS = 'inputs.json'
 PARTS = 'parts'  # in inputs.json: how many parts it was merged from
 
 
-def check_inputs(directories: Iterable[storage.Path], inputs: dict[str, str]) -> None:
-    """UserError if one of the directories was begun with other inputs."""
-    for directory in directories:
-        _check_inputs_of(directory, inputs)
-
-
-def _check_inputs_of(out, inputs):
+def check_inputs(out: storage.Path, inputs: dict[str, str]) -> None:
+    """UserError if a directory was begun with other inputs or holds something else."""
     file = out / INPUTS
     if not file.exists():
         if (out / tokens.MANIFEST).exists() or (out / 'tokenizer').exists():
             raise UserError(f'{out}: holds something else (no {INPUTS} in it): choose another directory')
         return
-    begun_with = read_inputs(out)
-    differing = differences(begun_with, inputs)
+    begun_with = storage.read_json(file)
+    differing = differences(begun_with if isinstance(begun_with, dict) else {}, inputs)
     if differing:
         raise UserError(f'{out} was prepared from other inputs: {"; ".join(differing)}: '
                         'choose another directory, or delete it')
-
-
-def read_inputs(directory: storage.Path) -> dict[str, Any]:
-    """The inputs.json of a directory. UserError if it is missing or damaged."""
-    file = directory / INPUTS
-    try:
-        inputs = storage.read_json(file)
-    except UserError as error:
-        raise UserError(f'{error}: delete {directory} or choose another directory') from None
-    if not isinstance(inputs, dict):
-        raise UserError(f'{file}: damaged, not an object: delete {directory} or choose another directory')
-    return inputs
 
 
 def differences(before: dict[str, Any], now: dict[str, Any], without: Iterable[str] = (PARTS,)) -> list[str]:
@@ -55,20 +38,14 @@ def differences(before: dict[str, Any], now: dict[str, Any], without: Iterable[s
     return differing
 
 
-def saved_tokenizer(out: storage.Path, inputs: dict[str, str], finished: dict | None,
-                    make: Callable[[], Tokenizer]) -> Tokenizer:
-    """The tokenizer in a directory; made and saved, with the inputs, if there is none. UserError if it is not that of
-    the finished directory's manifest."""
+def saved_tokenizer(out: storage.Path, inputs: dict[str, str], make: Callable[[], Tokenizer]) -> Tokenizer:
+    """The tokenizer in a directory; made and saved, with the inputs, if there is none."""
     if (out / 'tokenizer' / SETTINGS_FILE).exists():  # an interrupted run with the same inputs
-        tokenizer = load_tokenizer(out / 'tokenizer')
-    else:
-        tokenizer = make()
-        out.mkdir(parents=True, exist_ok=True)
-        storage.write_json(out / INPUTS, inputs)
-        tokenizer.save(out / 'tokenizer')
-    if finished and tokenizer.fingerprint != finished['tokenizer']:
-        raise UserError(f'{out / "tokenizer"}: is not the one that {out} was prepared with: choose another directory, '
-                        f'or delete {out}')
+        return load_tokenizer(out / 'tokenizer')
+    tokenizer = make()
+    out.mkdir(parents=True, exist_ok=True)
+    storage.write_json(out / INPUTS, inputs)
+    tokenizer.save(out / 'tokenizer')
     return tokenizer
 
 

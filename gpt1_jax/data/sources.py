@@ -36,14 +36,16 @@ def splits(corpus: Source, valid: Source | float, field: str = 'text', join: Joi
         raise UserError('valid: name validation text, or a fraction of the documents to hold out, such as 0.01')
     fraction = fraction_of(valid)
     corpus, corpus_is = _resolved(corpus, field)
-    _check_part(corpus, part)
+    if part is not None and (isinstance(corpus, tuple) or not all(map(corpus_lib.is_file, corpus))):
+        raise UserError(f'--part={part}: only files can be divided, not TFDS data or the documentation')
     read = functools.partial(_documents, field=field, join=join)
     extra = {'join': str(join)} if join else {}
     if part is not None:
         extra['part'] = str(part)
     if fraction is not None:
         whole = functools.partial(read, corpus, part=part)
-        found = {split: _held(whole, fraction, split == 'valid', part is not None) for split in ('train', 'valid')}
+        found = {split: functools.partial(_held, whole, fraction, split == 'valid', part is not None)
+                 for split in ('train', 'valid')}
         return found, {'corpus': corpus_is, 'valid': f'{fraction} of the documents', **extra}, None
     valid, valid_is = _resolved(valid, field)
     held_out.refuse_same_sources(corpus, valid)
@@ -51,11 +53,6 @@ def splits(corpus: Source, valid: Source | float, field: str = 'text', join: Joi
     found = {'train': functools.partial(read, corpus, part=part),
              'valid': named if part is None or part.index == 0 else lambda: iter(())}
     return found, {'corpus': corpus_is, 'valid': valid_is, **extra}, named
-
-
-def _check_part(corpus, part):
-    if part is not None and (isinstance(corpus, tuple) or not all(map(corpus_lib.is_file, corpus))):
-        raise UserError(f'--part={part}: only files can be divided, not TFDS data or the documentation')
 
 
 def fraction_of(valid: object) -> float | None:
@@ -70,19 +67,17 @@ def fraction_of(valid: object) -> float | None:
 
 
 def _held(documents, fraction, held, may_be_empty):
-    """A function that streams the documents that are held out, or those that are not."""
-    def select() -> Iterator[Document]:
-        number = selected = 0
-        for document in documents():  # not enumerate, which keeps the document that it gave last
-            number += 1
-            if is_validation(document, fraction) == held:
-                selected += 1
-                yield document
-            del document  # frees its text before the next document is read
-        if not selected and not may_be_empty:
-            raise UserError(f"valid={fraction} of the corpus' {number} documents holds out "
-                            f'{"none" if held else "all"}: choose another fraction, or name validation text')
-    return select
+    """Streams the documents that are held out, or those that are not."""
+    number = selected = 0
+    for document in documents():  # not enumerate, which keeps the document that it gave last
+        number += 1
+        if is_validation(document, fraction) == held:
+            selected += 1
+            yield document
+        del document  # frees its text before the next document is read
+    if not selected and not may_be_empty:
+        raise UserError(f"valid={fraction} of the corpus' {number} documents holds out "
+                        f'{"none" if held else "all"}: choose another fraction, or name validation text')
 
 
 def sample(documents: Iterable[Document], characters: int, total: int) -> Iterator[Document]:
@@ -153,24 +148,23 @@ class Survey:
     words: int
 
 
-def survey(splits: Splits, named: Stream | None, may_be_empty: bool = False) -> dict[str, Survey]:
+def survey(splits: Splits, named: Stream | None) -> dict[str, Survey]:
     """{split: Survey} of what `splits` returned. Reads all text once, so that unreadable files are found before hours
-    are spent on encoding. Prints a notice if the documents seem to be sentences.
-
-    may_be_empty: of a part of a corpus. UserError if named validation text is in the training text, too.
+    are spent on encoding. Prints a notice if the documents seem to be sentences. UserError if named validation text is
+    in the training text, too.
     """
     if named is None:
-        found = {split: _survey(split, documents(), may_be_empty) for split, documents in splits.items()}
+        found = {split: _survey(documents()) for split, documents in splits.items()}
     else:
         texts = {}
-        valid = _survey('valid', held_out.remember(named(), texts), False)
-        train = _survey('train', held_out.refuse(splits['train'](), texts), may_be_empty)
+        valid = _survey(held_out.remember(named(), texts))
+        train = _survey(held_out.refuse(splits['train'](), texts))
         found = {'train': train, 'valid': valid if splits['valid'] is named else Survey(0, 0, 0, 0)}
     _notice_sentences(found['train'])
     return found
 
 
-def _survey(split, documents, may_be_empty):
+def _survey(documents):
     count = characters = size = words = 0
     for document in documents:
         count += 1
@@ -178,8 +172,6 @@ def _survey(split, documents, may_be_empty):
         size += document_size(document)
         words += count_words(document)
         del document  # frees its text before the next document is read
-    if not count and not may_be_empty:
-        raise UserError(f'no document is left for the {split} split')
     return Survey(count, characters, size, words)
 
 
