@@ -12,7 +12,7 @@ import os
 import numpy as np
 
 from gpt1_jax import storage
-from gpt1_jax.errors import UserError, shown
+from gpt1_jax.errors import UserError, about, shown
 
 MANIFEST = 'manifest.json'
 FORMAT = 2
@@ -61,18 +61,14 @@ def open_split(directory: str | os.PathLike, split: str, verify: bool = False) -
         file = directory / split / entry['file']
         if storage.remote(file):
             file = storage.fetch(file, entry['sha256'])
-        try:
+        with about(file):
             size = file.stat().st_size
-            if not file.is_file():
-                raise UserError(f'{file}: is no file')
-        except OSError as error:
-            raise UserError(f'{file}: shard cannot be read ({error.strerror})') from None
-        if size != entry['tokens'] * DTYPE.itemsize:
-            raise UserError(f'{file}: {size} bytes, the manifest says {entry["tokens"]} tokens of '
-                            f'{DTYPE.itemsize} bytes')
-        if verify and storage.sha256(file) != entry['sha256']:
-            raise UserError(f'{file}: damaged, its SHA-256 is not the one in the manifest')
-        shards.append(np.memmap(file, DTYPE, mode='r') if size else np.zeros(0, DTYPE))  # mmap refuses empty files
+            if size != entry['tokens'] * DTYPE.itemsize:
+                raise UserError(f'{file}: {size} bytes, the manifest says {entry["tokens"]} tokens of '
+                                f'{DTYPE.itemsize} bytes')
+            if verify and storage.sha256(file) != entry['sha256']:
+                raise UserError(f'{file}: damaged, its SHA-256 is not the one in the manifest')
+            shards.append(np.memmap(file, DTYPE, mode='r'))
     return TokenStream(tuple(shards), f'{directory} ({split})', manifest['fingerprint'])
 
 

@@ -120,7 +120,7 @@ EMPTY = {'documents': 0, 'tokens': 0, 'unknown': 0, 'shards': []}
 
 
 @pytest.mark.parametrize('damage, message', [
-    (lambda d: (d / 'train' / '00001.bin').unlink(), '00001.bin: shard cannot be read .No such file'),
+    (lambda d: (d / 'train' / '00001.bin').unlink(), '00001.bin: No such file'),
     (lambda d: (d / 'train' / '00001.bin').write_bytes(b'123'), '00001.bin: 3 bytes, the manifest says 2 tokens of 2'),
     (lambda d: (d / 'train' / '00001.bin').write_bytes(b'1234'), '00001.bin: damaged, its SHA-256 is not the one'),
     (lambda d: (d / 'manifest.json').unlink(), 'not a prepared corpus .no manifest.json in it.: run python -m'),
@@ -130,7 +130,6 @@ EMPTY = {'documents': 0, 'tokens': 0, 'unknown': 0, 'shards': []}
     (lambda d: edit(d, read(d), seal=False, vocab_size=7), 'manifest.json: edited or damaged, it does not match its '),
     (lambda d: edit(d, {k: v for k, v in read(d).items() if k != 'digest'}, seal=False), 'edited or damaged'),
     (lambda d: edit(d, read(d), splits={'valid': EMPTY}), "no split 'train', only valid"),
-    (lambda d: [(d / 'train' / '00001.bin').unlink(), (d / 'train' / '00001.bin').mkdir()], '00001.bin: is no file'),
 ])
 def test_what_is_missing_or_damaged_is_named(tmp_path, damage, message):
     write(tmp_path, [1, 2], [3, 4])
@@ -162,7 +161,3 @@ def test_without_verify_sizes_alone_are_compared(tmp_path):
     write(tmp_path, [1, 2])
     (tmp_path / 'train' / '00000.bin').write_bytes(b'1234')
     assert tokens.open_split(tmp_path, 'train').n_tokens == 2
-
-
-def test_a_shard_of_no_tokens_is_opened(tmp_path):
-    assert tokens.open_split(write(tmp_path, [1, 2], [], [3]), 'train').window(0, 2).tolist() == [1, 2, 3]
