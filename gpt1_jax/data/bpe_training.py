@@ -59,8 +59,6 @@ def train(words_or_texts: Mapping[str, int] | Iterable[str], merges: int | None 
 
 def _vocab_size(merges, vocab_size, fixed, characters):
     """The size of a vocabulary with `fixed` tokens that are not merges. UserError if it is out of range."""
-    if merges is not None and vocab_size is not None:
-        raise UserError(f'merges={merges} and vocab_size={vocab_size}: give one of the two')
     if vocab_size is not None:
         if not fixed < vocab_size <= LARGEST_VOCABULARY:
             raise UserError(f'vocab_size is {vocab_size}, must be from {fixed + 1} (256 bytes, {characters} '

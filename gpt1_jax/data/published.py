@@ -5,8 +5,9 @@ from typing import Any
 from sentencepiece import sentencepiece_model_pb2 as proto
 
 from gpt1_jax import storage
+from gpt1_jax.data import records
 from gpt1_jax.data.tokenizer import END, LINE_BREAK, RESERVED, Tokenizer
-from gpt1_jax.errors import UserError, shown
+from gpt1_jax.errors import UserError, about, shown
 
 
 def from_published(encoder_json: str | os.PathLike, merges_bpe: str | os.PathLike) -> Tokenizer:
@@ -81,13 +82,9 @@ def _score(row, characters):
 
 def _read_published(encoder_file, merges_file):
     """Reads and checks the two released files: (tokens in id order, number of characters)."""
-    encoder = storage.read_json(encoder_file, f'{encoder_file}: cannot read the published vocabulary (no such file)')
-    try:
-        lines = merges_file.read_text('utf-8').split('\n')
-    except OSError as error:
-        raise UserError(f'{merges_file}: cannot read the published vocabulary ({error.strerror})') from None
-    except UnicodeDecodeError as error:
-        raise UserError(f'{merges_file}: not UTF-8 at byte {error.start}') from None
+    encoder = storage.read_json(encoder_file)
+    with about(merges_file):
+        lines = records.decoded(storage.read(merges_file), merges_file, 0).split('\n')
     if not lines[0].startswith('#version'):
         raise UserError(f'{merges_file}: line 1 is not "#version: ..."')
     merges = {f'line {number}': line.split() for number, line in enumerate(lines[1:], 2) if line}

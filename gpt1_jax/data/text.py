@@ -11,9 +11,6 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-# The word that spaCy makes of a line break after `standardize`; no other word contains white space.
-NEWLINE = '\n '
-
 # Released code: text is a non-raw string there, so its `\\+` is a second `\+`: backslashes are *not* separated.
 _RUNS = re.compile(r'(-+|~+|!+|"+|;+|\?+|\++|,+|\)+|\(+|/+|\*+|\[+|\]+|}+|{+|\|+|_+)')
 _LINE_BREAKS = re.compile(r'\s*\n\s*')
@@ -43,7 +40,7 @@ def standardize(text: str) -> str:
 
 
 def lines(text: str, unescape_html: str | bool = 'auto') -> Iterator[list[str]]:
-    """The words of `text`, lower-cased, one non-empty list per non-blank line.
+    """The words of `text`, lower-cased, one list per non-blank line: 'Hello!\\nBye' -> ['hello', '!'], ['bye'].
 
     Tokenizing line by line gives the same words as tokenizing the whole text: after `standardize` a line break
     is ' \\n ', spaCy makes the one word '\\n ' of it, and no rule of its English tokenizer spans such a word. It is
@@ -57,19 +54,6 @@ def lines(text: str, unescape_html: str | bool = 'auto') -> Iterator[list[str]]:
     for line in standardize(fixed).split(' \n '):
         if line:
             yield [word.text.lower() for word in tokenize(line)]
-
-
-def words(text: str) -> list[str]:
-    """The words of `text` with `NEWLINE` between its lines: what the released code feeds to its BPE. [] for blank text.
-
-    'Hello, world!\\nBye' -> ['hello', ',', 'world', '!', '\\n ', 'bye']
-    """
-    result = []
-    for line in lines(text):
-        if result:
-            result.append(NEWLINE)
-        result.extend(line)
-    return result
 
 
 class Part(NamedTuple):
