@@ -117,16 +117,11 @@ def epoch_order(rows: Sequence[Encoded], seed: int, size: int, sizes: Sizes,
         if window == 1:
             return chosen.reshape(steps, size)
         if window is None:
-            chosen = _exchanged(chosen, padded, labels, _window(steps) * size)
+            chosen = _exchanged(chosen, padded, labels, max(1, steps // WINDOWS) * size)
         else:
             chosen = chosen[np.lexsort((longest[chosen], np.arange(len(chosen)) // (window * size)))]
         return chosen.reshape(steps, size)[permutation(seed + 1, epoch, steps)]
     return order
-
-
-def _window(steps):
-    """The batches in a window if the config does not say."""
-    return max(1, steps // WINDOWS)
 
 
 def _exchanged(chosen, padded, labels, width):

@@ -170,8 +170,6 @@ def ordered_map(work: Callable, items: Iterable, processes: int) -> Iterator[tup
 
     UserError if a process dies.
     """
-    if processes < 1:
-        raise UserError(f'processes is {processes}, must be at least 1')
     if processes == 1:
         for item in items:
             yield item, work(item)

@@ -84,12 +84,12 @@ def load_tokenizer(directory: str | os.PathLike) -> Tokenizer:
     UserError if a file is missing or damaged, or the cache was made with another tokenizer.
     """
     tokenizer = Tokenizer.load(directory)
-    cache = _load_cache(directory)
-    if cache is None:
+    file = storage.path(directory) / FILE
+    if not file.exists():
         return tokenizer
-    cache, made_with = cache
+    cache, made_with = _load_cache(file)
     if made_with != tokenizer.fingerprint:
-        raise UserError(f'{storage.path(directory) / FILE}: made with another tokenizer: delete it')
+        raise UserError(f'{file}: made with another tokenizer: delete it')
     return CachedTokenizer(tokenizer.model, tokenizer.vocab_size, tokenizer.newline_id, tokenizer.unk_id, cache=cache)
 
 
@@ -102,24 +102,16 @@ def load_tokenizer_of(path: str | os.PathLike) -> Tokenizer:
     return load_tokenizer(directory)
 
 
-def _load_cache(directory):
-    """(Cache, fingerprint of the tokenizer it was made with), or None if there is none. UserError if it is damaged."""
-    path = storage.path(directory) / FILE
-    with about(path):  # a name that can be none
-        if not path.exists():
-            return None
+def _load_cache(path):
+    """(Cache, fingerprint of the tokenizer it was made with). UserError if it is damaged."""
     try:
         file = storage.read(path)
         with np.load(io.BytesIO(file), allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         made_with = str(arrays.pop('tokenizer'))
-        cache = Cache(**arrays, file=file)
-        if (len(cache.starts) != len(cache.hashes) + 1 or cache.starts[-1] != len(cache.ids)
-                or cache.ends[-1] != len(cache.pieces)):
-            raise ValueError('its arrays do not fit each other')
+        return Cache(**arrays, file=file), made_with
     except Exception as error:  # zipfile, zlib and numpy raise many classes for a damaged file
         raise UserError(f'{path}: damaged ({type(error).__name__}: {error}): delete it') from None
-    return cache, made_with
 
 
 class Recorder:

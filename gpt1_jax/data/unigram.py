@@ -22,14 +22,9 @@ def unigram_loss(stream: TokenStream) -> float:
     return float(-np.sum(frequencies * np.log(frequencies)))
 
 
-def due(warmup_steps: int) -> int:
-    """The step from which on a training loss should be well below the unigram model's."""
-    return max(3 * warmup_steps, LEAST_STEPS)
-
-
 def plateau(step: int, loss: float, unigram: float, warmup_steps: int) -> str | None:
-    """A warning where the training loss of a late enough step has not passed the unigram model's, else None."""
-    if step < due(warmup_steps) or loss < unigram - SLACK:
+    """A warning where the training loss has not passed the unigram model's well after the warm-up, else None."""
+    if step < max(3 * warmup_steps, LEAST_STEPS) or loss < unigram - SLACK:
         return None
     return (f'warning: at step {step:,} the loss, {loss:.3f}, is still that of a unigram model ({unigram:.3f}), which '
             'ignores context: if it stays there, start again with a lower optimizer.peak_rate or a longer '

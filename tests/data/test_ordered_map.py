@@ -14,11 +14,6 @@ from gpt1_jax.errors import UserError
 REPOSITORY = pathlib.Path(__file__).parents[2]  # a worker imports this file with the package alone on its path
 
 
-def test_no_process_at_all_is_refused():
-    with pytest.raises(UserError, match='processes is 0, must be at least 1'):
-        list(encode.ordered_map(len, [[1]], 0))
-
-
 def modules_in_worker(_):
     script = getattr(sys.modules['__main__'], '__file__', None)
     return sorted({'jax', 'flax'} & set(sys.modules)), script
