@@ -38,36 +38,20 @@ def download(name: str, kind: str, patterns: tuple[str, ...]) -> pathlib.Path:
     """The local directory of a repository's files that match a pattern, absent if none does; its name is the commit.
 
     kind: 'model' or 'dataset'. Without a network, files that were downloaded before are used. UserError for a name that
-    is wrong, private or gated, for no network, and for a file whose size is not the one that the Hub states.
+    is wrong, private or gated, and for no network where none of the files was downloaded before.
     """
     library = client(name)
     repository, revision = split(name)
     with one_line_errors(name):
         found = pathlib.Path(library.snapshot_download(repository, repo_type=kind, revision=revision,
                                                        allow_patterns=list(patterns)))
-    _check_sizes(name, kind, found, patterns)
-    return found
-
-
-def _check_sizes(name, kind, directory, patterns):
-    """UserError for a file in the cache that is not as long as the Hub says of its commit.
-
-    Where the Hub cannot be asked, the cache is taken as it is, unless it holds none of the files.
-    """
-    library = client(name)
-    try:
-        with one_line_errors(name):
-            info = library.HfApi().repo_info(split(name)[0], repo_type=kind, revision=directory.name,
-                                            files_metadata=True)
-    except UserError as error:
-        if not any(next(directory.glob(pattern), None) for pattern in patterns):
+    if not any(next(found.glob(pattern), None) for pattern in patterns):
+        try:
+            with one_line_errors(name):  # without a network, huggingface_hub gives the directory of other files
+                library.HfApi().repo_info(repository, repo_type=kind, revision=found.name)
+        except UserError as error:
             raise UserError(f'{error}, and not all of it was downloaded before') from None
-        return
-    for entry in info.siblings or ():
-        file = directory / entry.rfilename
-        if entry.size is not None and file.is_file() and file.stat().st_size != entry.size:
-            raise UserError(f'{file}: has {file.stat().st_size:,} bytes, on the Hub {entry.size:,}: remove it, and it '
-                            'is downloaded again')
+    return found
 
 
 @contextlib.contextmanager

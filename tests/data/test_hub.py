@@ -6,7 +6,7 @@ import pytest
 import hub_parquet
 import hub_server
 import official
-from gpt1_jax.data import hub, tasks
+from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
 
 pytest.importorskip('huggingface_hub')
@@ -84,15 +84,6 @@ def test_a_wrong_private_or_gated_name_is_one_line(server, glue, tmp_path, monke
     assert tasks.get('cola').read('hf:me/mine', 'train') == tasks.get('cola').read('hf:me/gated', 'train')
     monkeypatch.setenv('HF_TOKEN', 'hf_of_somebody')
     assert 'HTTP 401' in complaint('hf:nyu-mll/glue', 'dev')
-
-
-def test_a_file_of_another_size_than_on_the_hub_is_named(server, glue):
-    path, _ = tasks.get('cola').files('hf:nyu-mll/glue', 'train')
-    with open(path, 'ab') as file:
-        file.write(b'more')
-    hub.download.cache_clear()
-    assert complaint('hf:nyu-mll/glue').startswith(f'{path}: has ')
-    assert complaint('hf:nyu-mll/glue').endswith('remove it, and it is downloaded again')
 
 
 def test_without_the_extra_it_is_named(monkeypatch):

@@ -3,9 +3,9 @@ import tarfile
 
 import pytest
 
-from gpt1_jax import finetune
+from gpt1_jax import finetune, pretrain
 from gpt1_jax.runs import checkpoint, provenance, results
-from tiny import ROOT, finetune_config
+from tiny import ROOT, finetune_config, pretrain_config
 
 
 @pytest.fixture
@@ -26,6 +26,11 @@ def _assert_same(found, expected):
     assert len(found) == len(expected)
     for row, wanted in zip(found, expected):
         assert row == pytest.approx(wanted, rel=2e-6)  # eight devices here, one there: sums in another order
+
+
+def test_a_pretraining_run_goes_on(runs):
+    pretrain.run(pretrain_config('text', checkpoint__every=15), 'pretrain')
+    _assert_same(_figures('pretrain/metrics.jsonl'), _figures('pretrain_metrics.jsonl'))
 
 
 def test_a_fine_tuning_run_goes_on_and_its_results_are_the_same(runs):
