@@ -130,11 +130,9 @@ class Recorder:
         return list(self._ids[text])
 
     def save(self, directory: str | os.PathLike) -> None:
-        """Writes DIRECTORY/known.npz. UserError if two texts have the same hash, or the file cannot be written."""
+        """Writes DIRECTORY/known.npz. UserError if it cannot be written."""
         path = storage.path(directory) / FILE
         hashes = np.array([_hash(text) for text in self._ids], np.uint64)
-        if len(np.unique(hashes)) != len(hashes):  # of a million texts one time in 30 million
-            raise UserError(f'{directory}: two texts have the same hash: leave one of them out')
         order = np.argsort(hashes)
         lists = list(self._ids.values())
         lists = [lists[i] for i in order]

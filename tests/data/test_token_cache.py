@@ -2,7 +2,6 @@
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 from gpt1_jax.data import bpe_training, token_cache
@@ -68,15 +67,6 @@ def test_a_damaged_file_is_named(kept, spoil):
     file.write_bytes(spoil(file.read_bytes()))
     with pytest.raises(UserError, match=r'known\.npz: damaged'):
         load_tokenizer(kept)
-
-
-def test_two_texts_of_one_hash_are_an_error(own, tmp_path, monkeypatch):
-    monkeypatch.setattr(token_cache, '_hash', lambda text: np.uint64(1))
-    recorder = token_cache.Recorder(own)
-    for text in TEXTS:
-        recorder.encode(text)
-    with pytest.raises(UserError, match='same hash'):
-        recorder.save(tmp_path)
 
 
 def test_a_copy_of_the_tokenizer_knows_them_too(kept, tmp_path_factory):
