@@ -10,7 +10,7 @@ config.batch.sort_window chooses how an epoch is ordered. Each order is a pure f
             shuffled.
     1       The plain shuffle of the released code: a permutation cut into batches.
     n > 1   Rows are sorted by length inside windows of n batches, whatever their labels, and the batches of the epoch
-            are shuffled. Runs made before this field existed used n = 50.
+            are shuffled.
 
 Where length and label correlate, sorting by length alone gives batches of similar labels: the variance of a batch's
 mean label is 2.5 times that of a plain shuffle on STS-B and QQP, and 2.2 times on STS-B with windows of only four
