@@ -98,12 +98,6 @@ def test_a_vocabulary_is_learnt_from_a_sample_of_documents(tmp_path):
         prepare(tmp_path / 'all', documents, valid, merges=5, characters=99)
 
 
-@pytest.mark.parametrize('characters, tokenizer', [(0, 'train'), (5, 'somewhere')])
-def test_a_sample_that_cannot_be_is_refused(tmp_path, characters, tokenizer):
-    with pytest.raises(UserError, match=f'tokenizer.characters is {characters}: must be at least 1, and is for'):
-        prepare(tmp_path / 'out', [Document('', 'a')], [Document('', 'b')], tokenizer, characters=characters)
-
-
 def test_rows_that_are_sentences_are_said_and_joining_them_cures_it(tmp_path, capsys):
     rows = tmp_path / 'rows.jsonl'
     rows.write_text(''.join(json.dumps({'text': f'A cat, number {i}, sat on the mat.', 'book': i // 20}) + '\n'
@@ -111,9 +105,9 @@ def test_rows_that_are_sentences_are_said_and_joining_them_cures_it(tmp_path, ca
     manifest = prepare(tmp_path / 'rows', str(rows), 0.2, merges=9)
     said = [line for line in capsys.readouterr().err.splitlines() if line.startswith('notice: the')]
     assert len(said) == 1 and re.search(
-        r'the 1\d\d training documents have 3\d characters in the mean.*join_by=COLUMN or join_characters=N', said[0])
+        r'the 1\d\d training documents have 3\d characters on average.*join_by=COLUMN or join_characters=N', said[0])
     joined = prepare(tmp_path / 'joined', str(rows), 0.2, merges=9, join=Join('book'))
-    assert 'in the mean' not in capsys.readouterr().err
+    assert 'on average' not in capsys.readouterr().err
     count = {name: sum(entry[name] for entry in joined['splits'].values()) for name in ('documents', 'bytes')}
     assert count['documents'] == 10
     assert count['bytes'] == sum(entry['bytes'] for entry in manifest['splits'].values()) + 190
@@ -143,6 +137,8 @@ def test_a_given_tokenizer_is_used(books, tmp_path):
     (dict(tokenizer='absent'), 'absent: no tokenizer'),
     (dict(tokenizer='absent', merges=3), 'merges and vocab_size are for --tokenizer=train'),
     (dict(encoder='x.json'), 'encoder and bpe are for --tokenizer=published'),
+    (dict(characters=0), 'tokenizer.characters is 0: must be at least 1, and is for --tokenizer=train'),
+    (dict(tokenizer='absent', characters=5), 'tokenizer.characters is 5: must be at least 1, and is for'),
     (dict(processes=0), 'processes is 0, must be at least 1'),
     (dict(corpus=['books', Document('', 'x')]), 'must be names of files or other sources, or Documents, not a mixture'),
 ])
@@ -195,5 +191,6 @@ def test_files_that_are_left_out_are_said(books, tmp_path, capsys):
         (books / name).write_text('x')
     prepare(tmp_path / 'out', str(books), 0.3, merges=20)
     assert capsys.readouterr().err.splitlines()[0] == (
-        f'{books}: 2 of 22 files left out (notes.md, scan.pdf): only .txt, .train, .dev, .test, .jsonl, .json, '
-        '.parquet (but for the last, also .gz, .bz2, .zst, .lz4) are read; .json where it is named')
+        f'{books}: 2 of 22 files left out (notes.md, scan.pdf): only these are read: .txt, .train, .dev, .test, '
+        '.jsonl, .json, .parquet; all but .parquet also compressed: .gz, .bz2, .zst, .lz4; a .json file only if it is '
+        'named itself')

@@ -79,7 +79,7 @@ def left_out(spec: Spec) -> list[str]:
             dots = ', ...' if len(others) > 3 else ''
             total = len(read) + len(others)
             lines.append(f'{one}: {len(others):,} of {total:,} files left out ({", ".join(others[:3])}{dots}): '
-                         f'only {files.READ} are read; .json where it is named')
+                         f'only these are read: {files.READ}; a .json file only if it is named itself')
     return lines
 
 
@@ -150,7 +150,7 @@ def _known(found):
     """Files that were named themselves or by a pattern. UserError for one whose extension is not known."""
     for file in found:
         if files.kind(file) is None:
-            raise UserError(f'{file}: unknown extension, must be one of {files.READ}')
+            raise UserError(f'{file}: unknown extension, must be one of these: {files.READ}')
     return found
 
 
@@ -162,8 +162,8 @@ def _text_files(directory, names):
         return found
     others = sorted({os.path.splitext(name)[1] or os.path.basename(name) for name in names})
     instead = f'only {", ".join(others[:5])}' if others else 'it is empty'
-    raise UserError(f'{directory}: no text file in this directory, {instead}; {files.READ} are read; .json where '
-                    'it is named')
+    raise UserError(f'{directory}: no text file in this directory, {instead}; these are read: {files.READ}; a .json '
+                    'file only if it is named itself')
 
 
 def _read(one, field, join):

@@ -25,7 +25,7 @@ PARQUET = 'Parquet'
 KINDS = {'.txt': TEXT, '.train': TEXT, '.dev': TEXT, '.test': TEXT, '.jsonl': JSON_LINES, '.json': JSON_LINES,
          '.parquet': PARQUET}
 COMPRESSED = {'.gz': 'gzip', '.bz2': 'bz2', '.zst': 'zstd', '.lz4': 'lz4'}
-READ = f'{", ".join(KINDS)} (but for the last, also {", ".join(COMPRESSED)})'  # for messages
+READ = f'{", ".join(KINDS)}; all but .parquet also compressed: {", ".join(COMPRESSED)}'  # for messages
 
 
 def kind(name: str) -> str | None:

@@ -90,7 +90,8 @@ def is_sound(directory: storage.Path, manifest: dict, splits: sources.Splits, sh
         _say(f'{error}: making it again')
         return False
     if storage.remote(directory) or merged or not verify:
-        print(f'{directory}: prepared before; of the text names and sizes were compared, not the contents', flush=True)
+        print(f'{directory}: prepared before; of the text files only names and sizes were compared, not the contents',
+              flush=True)
         return True
     try:
         tokenizer = load_tokenizer(directory / 'tokenizer')

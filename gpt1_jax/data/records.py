@@ -33,10 +33,10 @@ def json_lines(path: str, field: str, key: str | None = None) -> Iterator[Row]:
     """
     number = start = 0  # of the line; start: in bytes
     with files.opened(path) as stream:
-        while line := stream.readline(LONGEST + 1):  # not enumerate, which keeps the line that it gave last
+        while line := stream.readline(LONGEST + 1):  # no `for`: it would keep a line while the next one is read
             number += 1
             where = f'{path}: line {number}'
-            if line[:99].lstrip()[:1] == b'[':  # said before a whole array is parsed
+            if line[:99].lstrip()[:1] == b'[':  # refused before a whole array is parsed
                 raise UserError(f'{where} is list, must be an object with field {field!r}: one record a line')
             if len(line) > LONGEST:
                 raise UserError(f'{where} is longer than {_mib(LONGEST)}, too long for one record')

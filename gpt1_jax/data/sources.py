@@ -19,8 +19,8 @@ Source = str | Sequence[str] | Iterable[Document]  # one spec or several (corpus
 Stream = Callable[[], Iterator[Document]]  # streams documents from the start
 Splits = dict[str, Stream]
 
-SENTENCE = 200  # characters; documents that are shorter in the mean are perhaps no documents
-MANY = 100  # of which the mean says something
+SENTENCE = 200  # characters; documents that are shorter on average may be single sentences
+MANY = 100  # documents; the average of fewer says little
 
 
 def splits(corpus: Source, valid: Source | float, field: str = 'text', join: Join = Join(),
@@ -178,6 +178,6 @@ def _survey(documents):
 def _notice_sentences(train):
     if train.documents >= MANY and train.characters < SENTENCE * train.documents:
         print(f'notice: the {train.documents:,} training documents have {train.characters / train.documents:.0f} '
-              'characters in the mean. If a row is only a sentence, a newline token follows each, and held-out '
+              'characters on average. If a row is only a sentence, a newline token follows each, and held-out '
               'sentences come from texts that are trained on: join rows with join_by=COLUMN or join_characters=N',
               file=sys.stderr, flush=True)
