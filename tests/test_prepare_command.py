@@ -69,9 +69,3 @@ def test_the_command_line_joins_rows_of_parquet(tmp_path):
     manifest = tokens.read_manifest(tmp_path / 'out')
     assert sum(entry['documents'] for entry in manifest['splits'].values()) == 12
     assert manifest['inputs']['join'] == r"rows joined by 'book' and up to 1000 characters with '\n'"
-
-
-def test_the_command_line_reports_a_mistake_in_one_line(tmp_path):
-    done = command('prepare', f'--out={tmp_path / "out"}', f'--corpus={tmp_path / "absent"}', '--valid=0.1')
-    assert (done.returncode, done.stdout) == (1, '')
-    assert done.stderr == f'error: {tmp_path / "absent"}: no such file or directory\n'

@@ -288,9 +288,10 @@ def test_an_unfinished_part_goes_on_with_its_shards(made, tmp_path, monkeypatch)
 
 @pytest.mark.parametrize('flags, environment, message', [
     (('--merge', '--valid=0.1'), {}, '--merge takes --out alone'),
+    (('--corpus=absent', '--valid=0.1'), {}, 'absent: no such file or directory'),
     (('--valid=0.1',), {}, 'give --corpus=TEXT and --valid=TEXT or a fraction of the documents, or --merge'),
     (('--corpus=x.txt', '--valid=0.1'), {'JOB_COMPLETION_INDEX': '1'}, 'JOB_COMPLETION_INDEX is set, but not --part')])
-def test_flags_that_do_not_fit_are_one_line(tmp_path, flags, environment, message):
+def test_a_mistake_on_the_command_line_is_one_line(tmp_path, flags, environment, message):
     done = run(f'--out={tmp_path / "out"}', *flags, **environment)
     assert (done.returncode, done.stdout) == (1, '') and done.stderr.startswith(f'error: {message}')
     assert done.stderr.count('\n') == 1
