@@ -38,9 +38,6 @@ def keep(words: Sequence[Any], shape: tuple[int, ...], rate: float, offsets: Seq
         padding a sequence changes no mask. A dimension of the last two may hold at most 65,536.
     offsets: where the shape begins in each dimension of the global mask, 0 where not given.
     """
-    if len(shape) < 2 or max(shape[-2:]) > LARGEST:
-        raise ValueError(f'a dropout mask of shape {tuple(shape)}: '
-                         'needs two dimensions, the last two of at most 65,536')
     offsets = tuple(offsets) + (0,) * (len(shape) - len(offsets))
     index = []  # along each dimension, in the global mask
     for axis, n in enumerate(shape):

@@ -31,10 +31,6 @@ class TaskModel(nn.Module):
         Returns (logits [B, n_labels], or [B, K] for 'choice'; hidden [B * K, L, D]; Embeddings).
         """
         B, K, L = tokens.shape
-        if self.head not in SEQUENCES:
-            raise ValueError(f'head {self.head!r} is none of {", ".join(SEQUENCES)}')
-        if SEQUENCES[self.head] not in (K, None):
-            raise ValueError(f'head {self.head!r} reads {SEQUENCES[self.head]} sequence(s) an example, got {K}')
         rows = None if key is None else key._replace(row=key.row * K)
         hidden, embeddings = self.backbone(tokens.reshape(B * K, L), rows)
         pooled = jnp.take_along_axis(hidden, extract.reshape(B * K, 1, 1), axis=1).reshape(B, K, -1).astype(jnp.float32)

@@ -111,8 +111,6 @@ def shardings(tree: Any, mesh: Mesh) -> Any:
     def sharding(path, leaf):
         name = leaf_name(path)
         partition = spec(name)
-        if len(partition) > leaf.ndim:
-            raise ValueError(f'{name} has {leaf.ndim} dimensions, its partition {partition} {len(partition)}')
         for dimension, axes in enumerate(partition):
             n = _parts(axes, mesh)
             if leaf.shape[dimension] % n:

@@ -96,11 +96,6 @@ def choose(what: str, choice: str, platform: str, device_kind: str, dtype: jax.t
     raise UserError(f"model.kernels = {choice!r} needs a {candidates[0].sizes}, not {size}: use 'xla'")
 
 
-def takes(name: str, size: int, length: int = 1) -> bool:
-    """Whether the kernel of this name takes a head size or width, and sequences of this length."""
-    return any(kernel.takes(size) and length <= kernel.longest for kernel in KERNELS if kernel.name == name)
-
-
 def device() -> tuple[str, str]:
     """(platform, device kind) of what is being traced: of the mesh's devices, without a mesh of JAX's first device."""
     found = jax.sharding.get_abstract_mesh().abstract_device

@@ -28,9 +28,6 @@ def add_and_norm(x: jax.Array, a: jax.Array, scale: jax.Array, bias: jax.Array, 
     x, a: [B, L, D], of one dtype. scale, bias: float32[D]. Returns [B, L, D] of x's dtype. site, rate, key, layer:
     dropout of a. interpret: interpret the kernels, on any device.
     """
-    if not dispatch.takes('fused', x.shape[-1], x.shape[1]):
-        raise ValueError(f'{x.shape[1]} vectors of {x.shape[-1]}: the kernel takes up to {dropout.LARGEST:,}, each of '
-                         'up to 16 blocks of a power of two of at least 16')
     words = jnp.zeros(3, jnp.uint32)
     if key is not None:
         folded = dropout.fold((key.seed, key.step, layer, site))

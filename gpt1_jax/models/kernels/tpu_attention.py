@@ -22,7 +22,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from gpt1_jax.models import dropout
-from gpt1_jax.models.kernels import dispatch, per_device
+from gpt1_jax.models.kernels import per_device
 
 BLOCK = 128     # queries that a program works on at a time; sequences are padded to a multiple of it
 COLUMNS = 128   # of q, k and v that a program works on, or a whole head where that is wider
@@ -36,11 +36,9 @@ def tpu_attention(qkv: jax.Array, *, rate: float = 0.0, key: dropout.Key | None 
 
     qkv: [B, L, 3, H, E], float32 or bfloat16; E is 64 or a multiple of 128, L at most 1,024. rate, key, layer: dropout
     of the probabilities (see dropout.Key). interpret: interpret the kernels, on any device. Returns [B, L, H, E]. Under
-    `jax.set_mesh` each device computes its own rows (data, fsdp) and heads (tensor). ValueError for other sizes.
+    `jax.set_mesh` each device computes its own rows (data, fsdp) and heads (tensor).
     """
     B, L, _, H, E = qkv.shape
-    if not dispatch.takes('mosaic', E, L):
-        raise ValueError(f'{L} positions, heads of size {E}: the kernel takes up to 1,024, and 64 or multiples of 128')
     words = jnp.zeros(3, jnp.uint32)
     if key is not None:
         folded = dropout.fold((key.seed, key.step, layer, dropout.ATTENTION))
