@@ -11,11 +11,10 @@ import sys
 from collections.abc import Iterator
 
 import jax
-import numpy as np
-from jax.experimental import multihost_utils
 
 from gpt1_jax import storage
 from gpt1_jax.errors import UserError
+from gpt1_jax.parallel import processes
 from gpt1_jax.runs import file_hashes
 from gpt1_jax.runs.retention import steps
 
@@ -46,18 +45,14 @@ def step_path(directory: str | os.PathLike, step: int) -> pathlib.Path:
 _MACHINE = (MemoryError, jax.errors.JaxRuntimeError)  # of the machine that reads; any other may be the file's fault
 
 
-@contextlib.contextmanager
-def reading(directory: str | os.PathLike, step: int) -> Iterator[None]:
+def reading(directory: str | os.PathLike, step: int) -> contextlib.AbstractContextManager:
     """While a step is read: any exception becomes a CheckpointError, or a DamagedError naming the damaged files."""
-    with _explained(lambda error: _unreadable(directory, step, error)):
-        yield
+    return _explained(lambda error: _unreadable(directory, step, error))
 
 
-@contextlib.contextmanager
-def writing(directory: str | os.PathLike, step: int | None) -> Iterator[None]:
+def writing(directory: str | os.PathLike, step: int | None) -> contextlib.AbstractContextManager:
     """While a step is written (None: while the directory is opened): any exception becomes a CheckpointError."""
-    with _explained(lambda error: _unwritable(directory, step, error)):
-        yield
+    return _explained(lambda error: _unwritable(directory, step, error))
 
 
 @contextlib.contextmanager
@@ -101,12 +96,8 @@ def together() -> Iterator[None]:
         yield
     except Exception as error:
         failed = error
-    if jax.process_count() > 1:
-        others = np.ravel(multihost_utils.process_allgather(np.array(failed is not None)))
-        if failed is None and others.any():
-            failed = OSError(f'process {int(others.argmax())} could not read it')
-    if failed:
-        raise failed
+    if not processes.everywhere(failed is None):
+        raise failed or OSError('another process could not read it')
 
 
 def _cause(error):
