@@ -208,7 +208,7 @@ def test_the_figure_is_printed_even_where_no_row_can_be_written(pretrained, tmp_
     (tmp_path / 'a.txt').write_text('The cat sat on a mat while red dogs ran over green hills and old birds sang.')
     done = command('perplexity', f'--init_from={tmp_path / "run"}', f'--text={tmp_path / "a.txt"}', check=1)
     assert 'perplexity per token ' in done.stdout
-    assert done.stderr == f'error: {tmp_path / "run"}/results.jsonl: cannot be read (Is a directory)\n'
+    assert done.stderr == f'error: {tmp_path / "run"}/results.jsonl: Is a directory\n'
 
 
 def test_the_command_prints_window_stride_and_the_note(pretrained, tmp_path):

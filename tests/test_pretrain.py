@@ -101,19 +101,6 @@ def test_a_run_killed_before_its_next_row_still_has_what_the_row_it_was_stopped_
     assert results.Log(path, 15).partial == []
 
 
-@pytest.mark.parametrize('rows, last', [(0, 0), (None, 0), (2, 10)])
-def test_rows_that_are_gone_are_told(straight, text, tmp_path, capsys, rows, last):
-    shutil.copytree(straight.path, tmp_path / 'run')
-    path = tmp_path / 'run' / 'metrics.jsonl'
-    if rows is None:
-        path.unlink()
-    else:
-        path.write_bytes(b''.join(path.read_bytes().splitlines(keepends=True)[:rows]))
-    pretrain.run(pretrain_config(text), tmp_path / 'run')
-    told = [line for line in capsys.readouterr().out.splitlines() if 'missing' in line]
-    assert told == [f'{path}: rows after step {last} up to step 30 are missing']
-
-
 def test_a_changed_seed_changes_the_weights(text, straight, tmp_path):
     run = pretrain.run(pretrain_config(text, seed=1, train__steps=1), tmp_path / 'run')
     assert arrays(run, 1) != arrays(straight, 30)

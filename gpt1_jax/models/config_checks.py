@@ -38,6 +38,4 @@ def one_of(config: Any, name: str, choices: tuple[str, ...]) -> list[str]:
     value = getattr(config, name)
     if value in choices:
         return []
-    if len(choices) == 2:
-        return [f'model.{name} is {shown(value)}, must be {choices[0]!r} or {choices[1]!r}']
     return [f'model.{name} is {shown(value)}, must be one of {", ".join(map(repr, choices))}']

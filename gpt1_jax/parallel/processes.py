@@ -4,7 +4,6 @@ Not in the paper. Every process runs the same program; jax makes one mesh of the
 """
 import faulthandler
 import glob
-import hashlib
 import importlib.util
 import json
 import os
@@ -142,8 +141,7 @@ def primary() -> bool:
 
 def hosts() -> list[str]:
     """The host name of each process, in the order of their numbers."""
-    gathered = multihost_utils.process_allgather(_encoded(socket.gethostname(), 64))
-    return [_decoded(name) for name in gathered]
+    return _gathered(socket.gethostname(), 64)
 
 
 def barrier(name: str) -> None:
@@ -156,19 +154,15 @@ def from_primary(text: str) -> str:
     """Process 0's text, cut at 8,192 bytes, in every process; the others wait for it."""
     if jax.process_count() == 1:
         return text
-    return _decoded(multihost_utils.broadcast_one_to_all(_encoded(text, 8192)))
+    return _gathered(text, 8192)[0]
 
 
-def _encoded(text, n):
-    """uint8[n]: processes exchange arrays, of one shape."""
+def _gathered(text, n):
+    """The text of each process, cut at n bytes, in the order of their numbers."""
     encoded = text.encode()[:n]
-    array = np.zeros(n, np.uint8)
+    array = np.zeros(n, np.uint8)  # processes exchange arrays, of one shape
     array[:len(encoded)] = np.frombuffer(encoded, np.uint8)
-    return array
-
-
-def _decoded(array):
-    return bytes(array).rstrip(b'\0').decode(errors='replace')
+    return [bytes(one).rstrip(b'\0').decode(errors='replace') for one in multihost_utils.process_allgather(array)]
 
 
 def everywhere(fact: bool) -> bool:
@@ -185,28 +179,14 @@ def agree(facts: dict) -> None:
     """
     if jax.process_count() == 1:
         return
-    others = _differing([facts])[0]
+    digests = {name: storage.json_digest(value)[:16] for name, value in facts.items()}
+    found = [json.loads(text) for text in _gathered(json.dumps(digests), 1 << 16)]
+    others = [process for process, of_process in enumerate(found) if of_process != found[0]]
     if not others:
         return
-    if _differing([sorted(facts)])[0]:
-        names = ['the fields of the config']  # the facts cannot be compared one by one
-    else:
-        names = []
-        differing = _differing([facts[name] for name in sorted(facts)])
-        for name, differs_in in zip(sorted(facts), differing):
-            if differs_in:
-                names.append(name)
+    names = [name for name in sorted(set().union(*found)) if len({one.get(name) for one in found}) > 1]
     raise UserError(f'{", ".join(names)}: not the same in process {", ".join(map(str, others))} of '
                     f'{jax.process_count()} as in process 0')
-
-
-def _differing(values):
-    """For each value: the processes in which it is not that of process 0, as a list."""
-    digests = [hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).digest() for value in values]
-    mine = np.stack([np.frombuffer(digest, np.uint8) for digest in digests])
-    differs = multihost_utils.process_allgather(mine)  # [processes, values, 32]
-    differs = (differs != differs[0]).any(axis=2)
-    return [np.flatnonzero(differs[:, k]).tolist() for k in range(len(values))]
 
 
 def _environment_has_several():

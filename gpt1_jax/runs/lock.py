@@ -243,12 +243,8 @@ def _id(content):
 
 def _make(directory):
     """Create a directory and its missing parents; returns those created, the innermost first."""
-    missing = []
     with about(directory):
-        for path in (directory, *directory.parents):
-            if path.exists():
-                break
-            missing.append(path)
+        missing = [path for path in (directory, *directory.parents) if not path.exists()]
         directory.mkdir(parents=True, exist_ok=True)
     return missing
 

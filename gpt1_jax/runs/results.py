@@ -1,5 +1,4 @@
 """A run's JSON-lines files: metrics.jsonl (Log), results.jsonl, predictions.jsonl."""
-import contextlib
 import fcntl
 import json
 import os
@@ -11,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from gpt1_jax import storage
-from gpt1_jax.errors import UserError, about, shown
+from gpt1_jax.errors import UserError, about
+from gpt1_jax.parallel import processes
 from gpt1_jax.runs import lock
 from gpt1_jax.runs import tensorboard as tensorboard_lib
 
@@ -58,7 +58,7 @@ def _append(path, choose):
     if storage.remote(path):
         _append_object(path, choose)
         return
-    with _named(path), open(path, 'ab+') as file:
+    with about(path), open(path, 'ab+') as file:
         _wait_for(file)
         rows = choose(lambda: read(path))
         if not rows:
@@ -94,14 +94,14 @@ def _end_of_lines(file):
 def _append_object(path, choose):
     """As `_append`: the whole object is written again, unless another process has done so since it was read."""
     while True:
-        with _named(path):
+        with about(path):
             generation = storage.generation(path)
         before = _read(path)
         rows = choose(lambda: [row for row, _ in before])
         if not rows:
             return
         lines = b''.join([*(line + b'\n' for _, line in before), *map(_line, rows)])
-        with _named(path):
+        with about(path):
             if storage.replace(path, lines, generation) is not None:
                 return
         time.sleep(random.uniform(0.05, 0.5))
@@ -116,18 +116,14 @@ def read(path: str | os.PathLike) -> list[dict]:
 def _read(path):
     """[(row, its line as bytes)] of a JSON-lines file."""
     path = storage.path(path)
-    if not path.exists():
-        return []
-    try:
+    with about(path):
+        if not path.exists():
+            return []
         *lines, _ = storage.read(path).split(b'\n')  # bytes: the incomplete line may be no UTF-8
-    except OSError as error:
-        raise UserError(f'{path}: cannot be read ({error.strerror})') from None
     rows = []
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line.decode())
-        except UnicodeDecodeError as error:
-            raise UserError(f'{path}: line {number}: not UTF-8 at its byte {error.start}') from None
         except ValueError as error:
             raise UserError(f'{path}: line {number}: not JSON ({error})') from None
         if not isinstance(row, dict):
@@ -142,7 +138,7 @@ def write(path: str | os.PathLike, rows: Iterable[dict]) -> None:
 
 
 def _write(path, lines):
-    with _named(path):
+    with about(path):
         storage.write(path, lines)
 
 
@@ -156,36 +152,26 @@ def _line(row):
     return json.dumps(row, ensure_ascii=False).encode('utf-8', 'backslashreplace') + b'\n'
 
 
-@contextlib.contextmanager
-def _named(path):
-    """Turns an OSError of a write, which does not name the file, into a UserError that does."""
-    try:
-        yield
-    except OSError as error:
-        raise UserError(f'{path}: cannot be written ({error.strerror})') from None
-
-
 class Log:
-    """metrics.jsonl of a run that goes on from `step`: the rows after it are dropped, as they are written again. A line
-    is printed where rows up to the step are missing.
+    """metrics.jsonl of a run that goes on from `step`: the rows after it are dropped, as they are written again.
 
-    partial: where the run was stopped between two rows, the metrics of each step since (loop.Session.unlogged). The
+    partial: where the run was stopped between two rows, the metrics of each step since (session.Session.unlogged). The
     row that has them is removed once the next one, which covers these steps too, is appended.
-    writes: whether this process writes; of several only one does. tensorboard: whether rows are written as points too,
-    into tensorboard/ beside the file. tracker: (rows up to the step, later ones that are dropped) -> a tracker.Tracker,
-    which gets the rows, too. Rows for an object store, where a file cannot grow, are kept on this host until `upload`.
+    tensorboard: whether rows are written as points too, into tensorboard/ beside the file. tracker: (rows up to the
+    step, later ones that are dropped) -> a tracker.Tracker, which gets the rows, too. Of several processes only process
+    0 writes. Rows for an object store, where a file cannot grow, are kept on this host until `upload`.
     """
 
-    def __init__(self, path: str | os.PathLike, step: int, writes: bool = True, tensorboard: bool = False,
+    def __init__(self, path: str | os.PathLike, step: int, tensorboard: bool = False,
                  tracker: Callable[[list[dict], list[dict]], Any] | None = None) -> None:
         self.path = storage.path(path)
-        self.writes = writes
+        self._writes = processes.primary()
         self.partial = []
         self._events = None
         self._tracker = None
         self._without_partial = None  # the rows before the one that has `partial`
         self._file = storage.cache(path) if storage.remote(path) else self.path
-        if not writes:
+        if not self._writes:
             return
         rows, dropped = self._rewind(step)
         if rows and rows[-1][0].get('step') == step:
@@ -208,25 +194,20 @@ class Log:
         rows = []
         dropped = []
         if self.path.exists():
-            for number, (row, line) in enumerate(_read(self.path), 1):
-                if not isinstance(row.get('step', 0), (int, float)):
-                    raise UserError(f'{self.path}: line {number}: step {shown(row["step"])} is not a number')
+            for row, line in _read(self.path):
                 if row.get('step', 0) <= step:
                     rows.append((row, line))
                 else:
                     dropped.append(row)
             _write(self._file, _lines(rows))
-        last = max((row.get('step', 0) for row, _ in rows), default=0)
-        if last < step:
-            print(f'{self.path}: rows after step {last:,} up to step {step:,} are missing', flush=True)
         return rows, dropped
 
     def append(self, row: dict) -> None:
         """Append a row; on the disk when this returns."""
-        if self.writes and self._without_partial is not None:
+        if self._writes and self._without_partial is not None:
             _write(self._file, _lines(self._without_partial) + _line(row))
             self._without_partial = None
-        elif self.writes:
+        elif self._writes:
             append(self._file, row)
         if self._events:
             self._events.append(row)
@@ -235,7 +216,7 @@ class Log:
 
     def upload(self) -> None:
         """Copy the rows to the object store. Called before each checkpoint, so that none is without its rows."""
-        if self.writes and storage.remote(self.path) and self._file.exists():
+        if self._writes and storage.remote(self.path) and self._file.exists():
             _write(self.path, self._file.read_bytes())
         if self._events:
             self._events.upload()

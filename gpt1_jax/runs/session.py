@@ -30,7 +30,7 @@ def open_run(directory: str | os.PathLike, config: dict, tokenizer: Tokenizer,
     """
     fields = {f'config.{name}': value for name, value in workdir.flatten(config).items()}
     processes.agree(fields | {'the code': provenance.code_digest()})
-    run = workdir.start(directory, config, tokenizer, allow_change, processes.primary())
+    run = workdir.start(directory, config, tokenizer, allow_change)
     processes.barrier('the work directory is there')
     return run
 
@@ -59,6 +59,8 @@ class Session:
     check_lock: as workdir.hold gives it; raises UserError where another process has taken the run over.
     after_row: (step, values), called after every row of training metrics. flops_per_token: for the rows' 'mfu'
     (step_cost.flops_per_token); 0 where tokens differ in it.
+    unlogged: the metrics of steps already trained that no row covers yet, where a run was stopped between two rows.
+    trace: the profiler.
 
     A context manager: leaving it waits for the checkpoint being written. After a training that was not cut short it
     waits for the other processes too, as process 0 deletes old checkpoints until then.
@@ -70,11 +72,11 @@ class Session:
         config = run.config
         step = int(state.step)
         print('\n'.join(console.parameters(program.state.params)), flush=True)
-        workdir.describe(run, step, program.state.params, processes.primary())
+        workdir.describe(run, step, program.state.params)
         keep = config['checkpoint']
         self._writer = checkpoint.Writer(run.checkpoints, keep['keep_latest'], keep['keep_best'],
                                          keep.get('keep_steps', ()))
-        self._metrics = results.Log(run.metrics, step, processes.primary(), config['tensorboard'], _tracker(run))
+        self._metrics = results.Log(run.metrics, step, config['tensorboard'], _tracker(run))
         self._meta = {'config': config, 'total': total}
         self._total = total
         self._check_lock = check_lock
@@ -96,10 +98,16 @@ class Session:
             processes.barrier('the checkpoints are cleaned up')
 
     def show(self, step: int) -> None:
+        """Called after every step: its number, on a terminal."""
         console.print_step(step, self._total)
 
     def log(self, step: int, values: dict) -> None:
-        """A row of training metrics: into metrics.jsonl, and printed."""
+        """A row of training metrics: into metrics.jsonl, and printed.
+
+        values: means of the metrics since the last row, 'tokens_per_s', 'seconds_left', and 'skipped' where batches
+        were skipped. At a step at which an uninterrupted run logs nothing also 'partial': [{name: float}], the metrics
+        of each step since the last row.
+        """
         self._check_lock()
         values = values | device_peaks.measured(values['tokens_per_s'], self._flops_per_token, self._mesh)
         self.append(step, values)

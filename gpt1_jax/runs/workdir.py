@@ -60,11 +60,6 @@ class Run:
         if expected is not None and tokenizer.fingerprint != expected:
             raise checkpoint.CheckpointError(f"{directory}: is not this run's tokenizer: its fingerprint is "
                                              f'{tokenizer.fingerprint[:16]}, config.json says {str(expected)[:16]}')
-        vocab_size = self.config['model']['vocab_size']
-        if tokenizer.vocab_size != vocab_size:
-            raise checkpoint.CheckpointError(f"{directory}: is not this run's tokenizer: it has "
-                                             f'{tokenizer.vocab_size:,} tokens, config.json says model.vocab_size = '
-                                             f'{vocab_size:,}')
         return tokenizer
 
     def steps(self) -> list[int]:
@@ -104,11 +99,8 @@ def load(path: str | os.PathLike) -> Run:
     path = storage.path(path)
     file = path / 'config.json'
     config = _read_config(path, file)
-    if config['kind'] not in ('pretrain', 'finetune'):
-        raise UserError(f"{file}: kind is {shown(config['kind'])}, must be 'pretrain' or 'finetune'")
-    for name in ('model', 'fingerprint'):
-        if not isinstance(config[name], dict):
-            raise UserError(f'{file}: {name} is {shown(config[name])}, must be an object')
+    if config.get('kind') not in ('pretrain', 'finetune'):
+        raise UserError(f"{file}: kind is {shown(config.get('kind'))}, must be 'pretrain' or 'finetune'")
     if config['kind'] == 'finetune' and isinstance(config.get('batch'), dict):
         config['batch'].setdefault('sort_window', batches.FIRST_SORT_WINDOW)  # 0.1.0 had no such field
     try:
@@ -126,8 +118,8 @@ def _read_config(path, file):
         if not file.is_file():
             raise UserError(f'{path}: not a run directory (no config.json in it)')
     config = storage.read_json(file)
-    if not isinstance(config, dict) or not {'kind', 'model', 'fingerprint'} <= config.keys():
-        raise UserError(f"{file}: not a run's config: it has no kind, model and fingerprint")
+    if not isinstance(config, dict) or not all(isinstance(config.get(name), dict) for name in ('model', 'fingerprint')):
+        raise UserError(f"{file}: not a run's config: its model or fingerprint is missing")
     return config
 
 
@@ -166,16 +158,15 @@ def hold(path: str | os.PathLike) -> Iterator[Callable[[], None]]:
         yield held.check if held else lambda: None
 
 
-def start(path: str | os.PathLike, config: dict, tokenizer: Tokenizer, allow_change: bool = False,
-          writes: bool = True) -> Run:
-    """Create a run directory, or open the one there to continue its run.
+def start(path: str | os.PathLike, config: dict, tokenizer: Tokenizer, allow_change: bool = False) -> Run:
+    """Create a run directory, or open the one there to continue its run; of several processes only process 0 writes.
 
     config: the effective one, a plain nested dict with 'kind' and 'fingerprint'. allow_change: continue although the
-    training's length, learning rate or the like changed; the changes are printed. writes: whether this process writes;
-    of several only one does. UserError where the directory holds a run that this one cannot continue.
+    training's length, learning rate or the like changed; the changes are printed. UserError where the directory holds a
+    run that this one cannot continue.
     """
     path = storage.path(path)
-    if not writes:
+    if not processes.primary():
         return Run(path, config)
     if (path / 'config.json').exists():
         _compare(path, load(path).config, config, allow_change)
@@ -191,13 +182,13 @@ def start(path: str | os.PathLike, config: dict, tokenizer: Tokenizer, allow_cha
     return Run(path, config)
 
 
-def describe(run: Run, step: int, params: Any, writes: bool = True) -> None:
+def describe(run: Run, step: int, params: Any) -> None:
     """Write parameters.txt, the table of parameters, and append this start to environment.jsonl: from which step, when,
     where, with which versions and devices.
 
-    params: arrays, or ShapeDtypeStructs with shardings. writes: as in `start`.
+    params: arrays, or ShapeDtypeStructs with shardings. Of several processes only process 0 writes.
     """
-    if not writes:
+    if not processes.primary():
         return
     with about(run.path):
         storage.write(run.path / 'parameters.txt', '\n'.join([*console.parameters(params), '']).encode())

@@ -1,7 +1,7 @@
 """Section 4.1: the jitted training step and the only training loop. Knows trees of arrays, not models, tasks, files."""
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.models import dropout
 from gpt1_jax.models.precision import within as within_precision
 from gpt1_jax.parallel import sharding
-from gpt1_jax.training import preemption, prefetch, profiling
+from gpt1_jax.training import preemption, prefetch
 from gpt1_jax.training.log_window import Window
 
 
@@ -164,33 +164,13 @@ class Schedule(NamedTuple):
         return step % self.log_every == 0 or self.evaluates(step) or self.saves(step)
 
 
-class Session(Protocol):
-    """Where the loop's metrics and states go (runs/session.py).
-
-    unlogged: the metrics of steps already trained that no row covers yet, where a run was stopped between two rows.
-    trace: the profiler.
-    """
-    unlogged: Sequence[dict[str, float]]
-    trace: profiling.Trace
-
-    def show(self, step: int) -> None:
-        """Called after every step."""
-
-    def log(self, step: int, values: dict) -> None:
-        """A row: means of the metrics since the last row, 'tokens_per_s', 'seconds_left', and 'skipped' where batches
-        were skipped. A row of a step at which an uninterrupted run logs nothing has 'partial' as well: [{name: float}],
-        the metrics of each step since the last row."""
-
-    def save(self, state: TrainState, step: int, quality: float | None) -> None:
-        """quality: of the state, as `evaluate` says; None where it was not evaluated."""
-
-
-def fit(program: Program, state: TrainState, hyper: dict, batches: Batches, schedule: Schedule, session: Session,
+def fit(program: Program, state: TrainState, hyper: dict, batches: Batches, schedule: Schedule, session: Any,
         evaluate: Callable[[TrainState], float]) -> TrainState:
     """Train to `schedule.total` steps; the only loop.
 
-    evaluate: state -> its quality, higher is better. The host reads metrics only where it logs, and looks one step late
-    whether the state has halted, so the device never waits for it.
+    session: a runs.session.Session, where metrics and states go. evaluate: state -> its quality, higher is better.
+    The host reads metrics only where it logs, and looks one step late whether the state has halted, so the device never
+    waits for it.
     UserError naming the step where a loss or gradient is not finite, after saving the state before it. Interrupted
     after SIGTERM, SIGINT or SIGHUP, once the state is saved.
     """

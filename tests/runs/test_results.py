@@ -37,7 +37,7 @@ def test_a_line_cut_inside_a_character_is_left_out_too(tmp_path):
 
 
 @pytest.mark.parametrize('line, cause', [
-    (b'nonsense', 'not JSON .Expecting value'), (b'"caf\xe9"', 'not UTF-8 at its byte 4'),
+    (b'nonsense', 'not JSON .Expecting value'), (b'"caf\xe9"', 'not JSON .*utf-8'),
     (b'[1]', 'list, expected an'), (b'7', 'int, expected an object')])
 def test_a_damaged_line_is_named(tmp_path, line, cause):
     (tmp_path / 'x.jsonl').write_bytes(b'{"a": 1}\n' + line + b'\n')

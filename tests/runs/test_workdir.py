@@ -31,8 +31,9 @@ def test_a_run_from_before_there_was_a_choice_of_the_sort_window_has_the_one_it_
 
 @pytest.mark.parametrize('content, message', [
     (b'{"kind": "caf\xe9"}', 'not JSON (\'utf-8\' codec'),
-    ([], "not a run's config: it has no kind, model and fingerprint"),
-    (TUNED | {'model': None}, 'model is None, must be an object'),
+    ([], "not a run's config: its model or fingerprint is missing"),
+    (TUNED | {'model': None}, "not a run's config: its model or"),
+    (TUNED | {'kind': None}, "kind is None, must be 'pretrain' or 'finetune'"),
     (TUNED | {'model': MODEL | {'n_layer': '2'}}, "model.n_layer is '2', must be a whole number of at least 1"),
     (TUNED | {'model': MODEL | {'n_layers': 2}}, "model.n_layers is no field of any model, did you mean 'n_layer'?"),
     (TUNED | {'model': {k: v for k, v in MODEL.items() if k != 'n_head'}}, 'model.n_head is missing')])

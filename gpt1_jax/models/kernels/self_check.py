@@ -10,6 +10,7 @@ model's own head size, width and context:
 
 What fails is replaced by the plain path in every process, and one line says so. What passed is remembered on disk.
 """
+import contextlib
 import functools
 import hashlib
 import json
@@ -35,9 +36,7 @@ ROWS, HEADS = 2, 2
 SEED, STEP, FIRST_ROW, LAYER = 7, 3, 5, 4
 CAPABILITY = 8.0  # CUDA's compute capability of the first GPUs with bfloat16 products
 
-# What a verdict depends on, besides versions and the device: our code, and the compilers' flags.
-SOURCES = ('attention', 'residual', 'dropout', 'hashing')
-FLAGS = ('XLA_FLAGS', 'LIBTPU_INIT_ARGS')
+FLAGS = ('XLA_FLAGS', 'LIBTPU_INIT_ARGS')  # of the compilers: a verdict depends on them
 
 _reasons = {}  # what this process has checked: (name, device kind, size, length) -> what is wrong, or None
 
@@ -95,7 +94,9 @@ def failure(kernel: dispatch.Kernel, size: int, length: int, device: jax.Device,
     except Exception as error:  # any: of a missing module, a compiler, the device
         return f'{type(error).__name__}: {" ".join(str(error).split())[:200]}'
     if reason is None and not interpret:
-        _remember(remembered)
+        with contextlib.suppress(OSError):  # no room or no right to write: the next process checks again
+            remembered.parent.mkdir(parents=True, exist_ok=True)
+            remembered.touch()
     return reason
 
 
@@ -229,20 +230,11 @@ def _float64(arrays):
 
 def _file(kernel, size, length, device):
     """The file that is there if this kernel of this code passed on such a device, with these versions."""
-    models = pathlib.Path(__file__).parent.parent
     code = hashlib.sha256()
-    for file in (*sorted(models.glob('kernels/*.py')), *(models / f'{name}.py' for name in SOURCES)):
+    for file in sorted(pathlib.Path(__file__).parents[1].rglob('*.py')):
         code.update(file.read_bytes())
     facts = {'kernel': kernel.name, 'size': size, 'length': length, 'device': device.device_kind,
              'platform': device.client.platform_version, 'jax': jax.__version__, 'jaxlib': jaxlib.__version__,
              'flags': [os.environ.get(name) for name in FLAGS], 'code': code.hexdigest()}
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     return storage.cache(f'kernels/{digest}')
-
-
-def _remember(file):
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch()
-    except OSError:  # no room or no right to write: the next process checks again
-        pass
