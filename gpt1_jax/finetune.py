@@ -35,7 +35,7 @@ RULES = rules.TRAINING | {
     'n_transfer': rules.optional(rules.whole(transfer.NOTHING)),
     'lm_weight': rules.between(0, rules.LARGEST), 'classifier_dropout': rules.between(0, 1),
     'batch.eval_size': rules.whole(1, 65536), 'batch.lengths': rules.whole(1, 512),
-    'batch.fixed_lengths': rules.several(rules.whole(1)), 'batch.sort_window': fine_tuning.SORT_WINDOW,
+    'batch.fixed_lengths': rules.several(rules.whole(1)), 'batch.sort_window': rules.optional(rules.whole(1)),
     'train.evaluate_every': rules.whole(1),
     'data.train_rows': rules.optional(rules.whole(1)), 'data.eval_rows': rules.optional(rules.whole(1)),
     'eval.splits': rules.several(rules.text()),
@@ -51,7 +51,6 @@ def run(config: ConfigDict, directory: str | os.PathLike, allow_change: bool = F
     UserError for a mistake in the config, the data or the directory, and where another process works in it.
     """
     setting = _setting(config)
-    config = fine_tuning.with_sort_window_of(directory, config)
     results.check(config.results)
     with workdir.hold(directory) as check_lock:
         mesh = sharding.make_mesh(**config.mesh)

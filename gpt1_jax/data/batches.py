@@ -28,7 +28,6 @@ from gpt1_jax.data.tokens import permutation
 
 Batch = dict[str, np.ndarray]  # see `pad`
 
-FIRST_SORT_WINDOW = 50  # of runs made before config.batch.sort_window existed
 WINDOWS = 8  # in an epoch
 SCORE_GROUPS = 4  # groups of equal size within which scores are exchanged
 

@@ -1,21 +1,17 @@
 """What a fine-tuning config comes to: its task, its pretrained weights, its files; and the key of its results."""
 import dataclasses
-import os
 from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
 
-from gpt1_jax import storage
 from gpt1_jax.data import inputs, splits, tasks
 from gpt1_jax.data.token_cache import load_tokenizer_of
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError, about, fail, shown
+from gpt1_jax.errors import UserError, fail, shown
 from gpt1_jax.models import build
 from gpt1_jax.runs import checkpoint, provenance, workdir
-from gpt1_jax.runs import config_rules as rules
 from gpt1_jax.training import transfer
 
-SORT_WINDOW = rules.optional(rules.whole(1))  # the rule of batch.sort_window
 # Fields that name weights, or say when they are looked at: the weights themselves enter a key, by their digest.
 NOT_IN_KEY = ('init_from', 'init_step', 'n_transfer', 'model.', 'eval.')
 LEAST_N_CTX = 16
@@ -76,22 +72,6 @@ def run_key(config: ConfigDict, setting: Setting, code: str | None = None) -> st
                               setting.hashes, code or provenance.code_digest()])
 
 
-def with_sort_window_of(directory: str | os.PathLike, config: ConfigDict) -> ConfigDict:
-    """The config with batch.sort_window of the run in a directory, unless the config names one: a run started when the
-    default was another goes on with the batches it started with."""
-    file = storage.path(directory) / 'config.json'
-    with about(file):  # a name that can be none
-        if config.batch.sort_window is not None or not file.exists():
-            return config
-    window = workdir.flatten(workdir.load(directory).config).get('batch.sort_window')
-    accepts, _ = SORT_WINDOW
-    if not accepts(window):
-        return config
-    config = config.copy_and_resolve_references()
-    config.batch.sort_window = window
-    return config
-
-
 def training_examples(config: ConfigDict, setting: Setting) -> list:
     """The examples of the training split that the config chooses, as read."""
     on_bad = [].append if config.data.skip_bad else fail
@@ -125,7 +105,10 @@ def _origin(config):
         raise UserError('give --config.data.dir=DIR, the directory of the data set')
     given = {name: value for name, value in config.model.to_dict().items() if value is not None}
     if config.init_from is None:
-        tokenizer = _tokenizer_from_scratch(config)
+        if config.tokenizer is None:
+            raise UserError('give --config.init_from=DIR (a pretrained run), '
+                            'or --config.tokenizer=DIR to train from scratch')
+        tokenizer = load_tokenizer_of(config.tokenizer)
         return None, tokenizer, _with_defaults(given | {'vocab_size': tokenizer.vocab_size})
     run = workdir.load(config.init_from)
     if run.config['kind'] != 'pretrain':
@@ -136,21 +119,11 @@ def _origin(config):
     return Origin(run, step, digest), run.tokenizer(), sizes
 
 
-def _tokenizer_from_scratch(config):
-    if config.tokenizer is None:
-        raise UserError('give --config.init_from=DIR (a pretrained run), '
-                        'or --config.tokenizer=DIR to train from scratch')
-    return load_tokenizer_of(config.tokenizer)
-
-
 def _pretrained_sizes(path, run, given):
     """The sizes that the pretrained weights fix. UserError where a field that was given says otherwise."""
     pretrained = {'kind': 'gpt'} | run.config['model']
     fixed = {name: pretrained[name] for name in ('kind', 'vocab_size', *build.SIZES[pretrained['kind']])}
     for name, value in fixed.items():
-        if name == 'n_ctx' and type(given.get(name)) is int and given[name] > value:
-            raise UserError(f"config.model.n_ctx = {shown(given[name])} is longer than the checkpoint's context, "
-                            f'{value}')
         if given.get(name, value) != value:
             raise UserError(f'config.model.{name} = {shown(given[name])}, but the checkpoint of {path} has {value!r}')
     return fixed

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from gpt1_jax import storage
-from gpt1_jax.data import batches
 from gpt1_jax.data.token_cache import load_tokenizer
 from gpt1_jax.data.tokenizer import SETTINGS_FILE, Tokenizer
 from gpt1_jax.errors import UserError, about, shown
@@ -101,8 +100,6 @@ def load(path: str | os.PathLike) -> Run:
     config = _read_config(path, file)
     if config.get('kind') not in ('pretrain', 'finetune'):
         raise UserError(f"{file}: kind is {shown(config.get('kind'))}, must be 'pretrain' or 'finetune'")
-    if config['kind'] == 'finetune' and isinstance(config.get('batch'), dict):
-        config['batch'].setdefault('sort_window', batches.FIRST_SORT_WINDOW)  # 0.1.0 had no such field
     try:
         missing = {'vocab_size', *build.SIZES[build.own_fields(config['model'])['kind']]} - config['model'].keys()
         if missing:

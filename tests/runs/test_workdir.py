@@ -23,12 +23,6 @@ def complaint(function, directory, content):
     return message
 
 
-def test_a_run_from_before_there_was_a_choice_of_the_sort_window_has_the_one_it_began_with(tmp_path):
-    for batch, expected in (({'size': 8}, 50), ({'sort_window': None}, None), ({'sort_window': 3}, 3)):
-        (tmp_path / 'config.json').write_text(json.dumps(TUNED | {'batch': batch}))
-        assert workdir.load(tmp_path).config['batch']['sort_window'] == expected
-
-
 @pytest.mark.parametrize('content, message', [
     (b'{"kind": "caf\xe9"}', 'not JSON (\'utf-8\' codec'),
     ([], "not a run's config: its model or fingerprint is missing"),
