@@ -60,7 +60,7 @@ def compile_step(config: ConfigDict, model: Any, mesh: jax.sharding.Mesh,
     sharding.check_batch(config.batch.size, config.batch.microbatches, mesh)
     program = pretrain.make_program(config, model, mesh)
     shape = (config.batch.size, model.config.n_ctx + 1)
-    batch = {'tokens': jax.ShapeDtypeStruct(shape, jnp.int32, sharding=program.batch)}
+    batch = {'tokens': jax.ShapeDtypeStruct(shape, jnp.int32, sharding=sharding.batch_sharding(mesh))}
     hyper = jax.eval_shape(lambda: pretrain.hyperparameters(config, 1))
     platform = {'gpu': 'cuda'}.get(mesh.devices.flat[0].platform, mesh.devices.flat[0].platform)
     began = time.perf_counter()

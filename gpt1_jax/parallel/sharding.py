@@ -103,6 +103,11 @@ def leaf_name(path: Any) -> str:
     return jax.tree_util.keystr(path, simple=True, separator='/')
 
 
+def named_leaves(tree: Any) -> dict[str, Any]:
+    """{'blocks/mlp/fc/kernel': leaf} of a tree of parameters."""
+    return {leaf_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+
+
 def shardings(tree: Any, mesh: Mesh) -> Any:
     """NamedShardings for every leaf of a tree of arrays or shapes, by PARTITIONS.
 
@@ -131,9 +136,8 @@ def _parts(axes, mesh):
 
 def abstract(shapes: Any, mesh: Mesh) -> Any:
     """The tree of shapes as abstract arrays (ShapeDtypeStructs with shardings), into which a checkpoint is restored."""
-    def abstract_array(leaf, sharding):
-        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
-    return jax.tree.map(abstract_array, shapes, shardings(shapes, mesh))
+    return jax.tree.map(lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
+                        shapes, shardings(shapes, mesh))
 
 
 def batch_sharding(mesh: Mesh) -> NamedSharding:

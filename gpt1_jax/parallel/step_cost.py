@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gpt1_jax.parallel.sharding import leaf_name
+from gpt1_jax.parallel.sharding import named_leaves
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +46,7 @@ def flops_per_token(params: Any, n_ctx: int) -> int:
     over all n_ctx positions, its masked half included, as is usual. What remat computes again is not counted.
     """
     total = 0
-    for name, leaf in _named(params):
+    for name, leaf in named_leaves(params).items():
         if re.search(r'(kernel|embed/tokens)$', name):
             total += 6 * leaf.size
         if name.endswith('attn/out/kernel'):  # [N, H, E, D]: scores and mixture, two products of n_ctx x H E each
@@ -56,9 +56,9 @@ def flops_per_token(params: Any, n_ctx: int) -> int:
 
 def memory(state: Any) -> dict[str, int]:
     """{'parameters', 'gradients', 'Adam moments': bytes a device} of a TrainState of shapes with shardings."""
-    parameters = sum(_held(leaf) for _, leaf in _named(state.params))
+    parameters = sum(map(_held, jax.tree.leaves(state.params)))
     return {'parameters': parameters, 'gradients': parameters,
-            'Adam moments': sum(_held(leaf) for _, leaf in _named(state.opt_state))}
+            'Adam moments': sum(map(_held, jax.tree.leaves(state.opt_state)))}
 
 
 def traffic(params: Any, dtype: str, rows: int, n_ctx: int, microbatches: int = 1) -> list[Transfer]:
@@ -68,12 +68,12 @@ def traffic(params: Any, dtype: str, rows: int, n_ctx: int, microbatches: int = 
     Blocks are gathered forward and again backward, the embedding once; the token table's gradient is added up twice, as
     it comes from the look-up and from the output layer; all of it once a microbatch.
     """
-    leaves = _named(params)
+    leaves = named_leaves(params)
     size = jnp.dtype(dtype).itemsize
-    mesh = dict(leaves[0][1].sharding.mesh.shape)
+    mesh = dict(jax.tree.leaves(params)[0].sharding.mesh.shape)
     data, fsdp, tensor = (mesh.get(axis, 1) for axis in ('data', 'fsdp', 'tensor'))
     gathered = scattered = repeated = layers = 0
-    for name, leaf in leaves:
+    for name, leaf in leaves.items():
         axes = [a for entry in leaf.sharding.spec for a in (entry if isinstance(entry, tuple) else (entry,)) if a]
         whole = leaf.size // (tensor if 'tensor' in axes else 1) * size * microbatches
         uses = 2 if name.endswith('embed/tokens') else 1
@@ -112,11 +112,6 @@ def lines(state: Any, dtype: str, rows: int, n_ctx: int, microbatches: int = 1) 
     found.append(f'each device sends about {total / 1e6:,.1f} MB a step (an estimate)' if moved else
                  'one device: nothing is sent')
     return found
-
-
-def _named(tree):
-    return [(leaf_name(path), leaf)
-            for path, leaf in jax.tree_util.tree_leaves_with_path(tree)]
 
 
 def _held(leaf):

@@ -23,7 +23,7 @@ import orbax.checkpoint as ocp
 
 from gpt1_jax import storage
 from gpt1_jax.parallel import processes
-from gpt1_jax.parallel.sharding import leaf_name
+from gpt1_jax.parallel.sharding import named_leaves
 from gpt1_jax.runs import file_hashes, retention
 from gpt1_jax.runs.checkpoint_errors import CheckpointError, Mismatch, reading, step_path, together, writing
 from gpt1_jax.runs.checkpoint_errors import DamagedError as DamagedError  # for callers of this module
@@ -188,7 +188,7 @@ def _restore(directory, step, abstract):
 
 def _check_shapes(where, tree, stored):
     """CheckpointError unless the stored arrays are those of the tree."""
-    wanted = {leaf_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+    wanted = named_leaves(tree)
     for name in sorted(wanted.keys() ^ stored.keys()):
         place = 'not in the checkpoint' if name in wanted else 'in the checkpoint, but not in this model'
         raise CheckpointError(f'{where}/{name} is {place}')

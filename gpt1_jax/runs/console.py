@@ -3,17 +3,14 @@ import math
 import sys
 from typing import Any
 
-import jax
-
-from gpt1_jax.parallel.sharding import leaf_name
+from gpt1_jax.parallel.sharding import named_leaves
 
 
 def parameters(tree: Any) -> list[str]:
     """The table of a parameter tree's leaves (arrays or shapes), as lines: name, shape, type, count and partition, and
     the total count. The partition has the mesh axis of each dimension, - where it is not sharded."""
     rows = []
-    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-        name = leaf_name(path)
+    for name, leaf in named_leaves(tree).items():
         shape = ' x '.join(map(str, leaf.shape))
         partition = ', '.join(map(_axis, getattr(leaf.sharding, 'spec', ())))
         rows.append((name, shape, str(leaf.dtype), leaf.size, partition))

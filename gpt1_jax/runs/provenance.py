@@ -18,15 +18,14 @@ import gpt1_jax
 from gpt1_jax import storage
 from gpt1_jax.errors import about
 from gpt1_jax.models.hashing import mix
-from gpt1_jax.parallel.sharding import leaf_name
+from gpt1_jax.parallel.sharding import named_leaves
 
 
 def describe(tree: Any) -> dict[str, dict]:
     """{path: {'shape', 'dtype', 'digest'}} of every leaf; the digest is 16 hex digits, the same on any mesh."""
     hashes = jax.device_get(_digests(tree))
-    leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return {leaf_name(path): {'shape': list(x.shape), 'dtype': str(x.dtype), 'digest': f'{int(a):08x}{int(b):08x}'}
-            for (path, x), (a, b) in zip(leaves, hashes)}
+    return {name: {'shape': list(x.shape), 'dtype': str(x.dtype), 'digest': f'{int(a):08x}{int(b):08x}'}
+            for (name, x), (a, b) in zip(named_leaves(tree).items(), hashes)}
 
 
 @jax.jit

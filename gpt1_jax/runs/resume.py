@@ -29,11 +29,12 @@ def resume(directory: str | os.PathLike, abstract: TrainState, fallback: bool = 
             passed.append(error)
             continue
         for error in passed:
-            _say(f'passed over step {error.step:,}, kept as {_set_aside(directory, error.step)}: {error.cause}')
+            name = _set_aside(directory, error.step)
+            print(f'passed over step {error.step:,}, kept as {name}: {error.cause}', flush=True)
         before = checkpoint.read_meta(directory, step).get('environment')
         differing = provenance.departures(before, provenance.environment(abstract.params)) if before else []
         if differing:
-            _say(f'exactness is to tolerance only: {", ".join(differing)}')
+            print(f'exactness is to tolerance only: {", ".join(differing)}', flush=True)
         return state
     if passed:
         raise checkpoint.CheckpointError(f'{directory}: none of its steps is sound: '
@@ -50,8 +51,3 @@ def _set_aside(directory, step):
         path.rename(path.with_name(name))
     processes.barrier(f'set aside {step}')
     return name
-
-
-def _say(line):
-    if processes.primary():
-        print(line, flush=True)

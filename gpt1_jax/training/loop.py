@@ -39,11 +39,6 @@ class Program(NamedTuple):
     step: Callable
     state: TrainState
 
-    @property
-    def batch(self) -> jax.sharding.NamedSharding:
-        """The sharding of a batch's rows."""
-        return sharding.batch_sharding(self.mesh)
-
     def place(self, read: Callable, size: int) -> dict[str, jax.Array]:
         """A batch of `size` rows onto the mesh. read: slice -> dict of host arrays, those rows."""
         return sharding.place(read, size, self.mesh)

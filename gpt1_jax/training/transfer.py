@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 
 from gpt1_jax.errors import UserError
-from gpt1_jax.parallel.sharding import leaf_name
+from gpt1_jax.parallel.sharding import named_leaves
 
 NOTHING = -1
 EMBEDDINGS = 0
@@ -31,8 +31,7 @@ def transfer(fresh: Any, pretrained: Any, n_layers: int) -> Any:
 
 
 def _shapes(tree):
-    return {leaf_name(path): leaf.shape
-            for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+    return {name: leaf.shape for name, leaf in named_leaves(tree).items()}
 
 
 def check_depth(n_layers: int, depth: int) -> None:

@@ -19,7 +19,7 @@ from gpt1_jax.models.heads import TaskModel
 from gpt1_jax.models.lstm import LSTM, LSTMConfig
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import checkpoint, results, workdir
-from gpt1_jax.training import losses, transfer
+from gpt1_jax.training import losses
 from tiny import corpus, load_config, pretrain_config
 from trees import names
 
@@ -143,24 +143,6 @@ def test_scores_are_sums_of_log_probabilities():
         logits = reference_lstm.lstm(params, np.array([ids]))[0] @ params['embed']['tokens'].T.astype(np.float64)
         assert found == pytest.approx(-reference.cross_entropy(logits[:-1], np.array(ids[1:]))[-n:].sum(), rel=1e-5)
     assert list(counts) == [4, 1]
-
-
-@pytest.mark.parametrize('n', [-1, 0, 1])
-def test_nothing_the_embeddings_or_the_layer_are_transferred(n):
-    fresh, old = weights(SMALL, 1), weights(dataclasses.replace(SMALL, n_special=0), 2)
-    found = jax.device_get(transfer.transfer(fresh, old, n))
-    np.testing.assert_array_equal(found['embed']['tokens'], (old if n >= 0 else fresh)['embed']['tokens'])
-    np.testing.assert_array_equal(found['embed']['specials'], fresh['embed']['specials'])
-    for name, leaf in found['blocks'].items():
-        np.testing.assert_array_equal(leaf, (old if n == 1 else fresh)['blocks'][name])
-
-
-def test_a_second_layer_or_a_gpts_weights_cannot_be_transferred():
-    with pytest.raises(UserError, match=r'n_transfer = 2 .* to 1 \(all layers\)'):
-        transfer.transfer(weights(SMALL), weights(SMALL, 2), 2)
-    gpt = GPT(GPTConfig(vocab_size=23, n_special=3, n_ctx=9, n_embd=16, n_layer=1, n_head=4))
-    with pytest.raises(UserError, match='^blocks/.* has shape'):
-        transfer.transfer(weights(SMALL), reference.random_like(shapes(gpt), 0), 1)
 
 
 # Pretraining

@@ -42,7 +42,7 @@ def lowered(**fields):
     """The text of a pretraining step before the compiler has changed it."""
     config = config_of(**fields)
     program = pretrain.make_program(config, compile_check.backbone_of(config, V), one_device())
-    tokens = jax.ShapeDtypeStruct((8, 17), jnp.int32, sharding=program.batch)
+    tokens = jax.ShapeDtypeStruct((8, 17), jnp.int32, sharding=sharding.batch_sharding(program.mesh))
     hyper = jax.eval_shape(lambda: pretrain.hyperparameters(config, 1))
     return program.step.trace(program.state, {'tokens': tokens}, hyper).lower().as_text()
 

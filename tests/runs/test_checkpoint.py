@@ -128,33 +128,6 @@ def test_training_does_not_wait_for_the_hashes(tmp_path, monkeypatch):
     writer.close()
 
 
-def test_a_damaged_file_is_named_with_its_step_and_the_others(tmp_path):
-    program, _ = saved(tmp_path)
-    file = tmp_path / '3' / 'opt_state' / 'manifest.ocdbt'
-    size = file.stat().st_size
-    file.write_bytes(file.read_bytes()[:-1])
-    with pytest.raises(DamagedError) as caught:
-        checkpoint.restore(tmp_path, 3, program.state)
-    message = str(caught.value)
-    assert message.startswith(f'{tmp_path / "3"}: file opt_state/manifest.ocdbt has {size - 1:,} bytes, not {size:,} (')
-    assert message.endswith('); other steps there: 2') and '\n' not in message
-
-
-@pytest.mark.parametrize('place', [b'"step": 3', b'"quality": -1.0', b'"shape": [2, 4', b'digest": "'])
-def test_no_flipped_bit_of_meta_is_believed(tmp_path_factory, whole, place):
-    """A wrong step, quality, config, shape or digest is never returned, nor taken for a step from before the digest."""
-    program, directory = whole
-    copy = tmp_path_factory.mktemp('meta')
-    shutil.copytree(directory / '3', copy / '3')
-    meta = copy / '3' / 'meta' / 'metadata'
-    assert place in meta.read_bytes()
-    flip(meta, meta.read_bytes().rindex(place) + len(place) - 1, 2)
-    for read in (lambda: checkpoint.read_meta(copy, 3), lambda: checkpoint.best_step(copy),
-                 lambda: checkpoint.restore(copy, 3, program.state)):
-        with pytest.raises(DamagedError, match='file meta/metadata holds other bytes than were written'):
-            read()
-
-
 @pytest.fixture(scope='module')
 def whole(tmp_path_factory):
     directory = tmp_path_factory.mktemp('whole')
