@@ -207,7 +207,6 @@ def logs():
         assert all(isinstance(row, dict) for row in found)
         results.append_new(directory / 'rows.jsonl', [{'kind': 'zero_shot', 'value': 1.0}])
         results.append(directory / 'rows.jsonl', {'step': 20})
-        results.Log(directory / 'rows.jsonl', 10)
 
     def scored(directory):
         ids, gold, scores = metrics.read_predictions(directory / 'predictions.jsonl')
