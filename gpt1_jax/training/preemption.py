@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 
 import jax
@@ -45,11 +46,12 @@ def _handling(numbers, act):
         with contextlib.suppress(OSError, RuntimeError):  # stderr is closed, or the signal came while it was written
             print(f'{signal.Signals(number).name}: saving after this step, then stopping', file=sys.stderr, flush=True)
 
+    if threading.current_thread() is not threading.main_thread():
+        numbers = ()  # Python lets handlers be set in the main thread alone
     previous = {}  # filled one by one, as a signal may come in between
-    with contextlib.suppress(ValueError):  # not the main thread, where alone Python lets handlers be set
-        for number in numbers:
-            previous[number] = signal.getsignal(number)
-            signal.signal(number, handler)
+    for number in numbers:
+        previous[number] = signal.getsignal(number)
+        signal.signal(number, handler)
     try:
         yield
     finally:

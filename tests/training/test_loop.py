@@ -1,4 +1,5 @@
 """The training step and loop: microbatches, interruption, losses that are not finite."""
+import concurrent.futures
 import functools
 import json
 import os
@@ -15,7 +16,7 @@ from gpt1_jax.models import dropout
 from gpt1_jax.models.gpt import GPT, GPTConfig
 from gpt1_jax.parallel import sharding
 from gpt1_jax.training import loop as loop_lib
-from gpt1_jax.training import losses, optimizer, profiling
+from gpt1_jax.training import losses, optimizer, preemption, profiling
 
 HYPER = {'seed': np.uint32(3), 'peak': np.float32(1e-2), 'warmup': np.float32(2), 'total': np.float32(20),
          'skips': np.int32(0)}
@@ -168,6 +169,14 @@ def test_a_hang_up_saves_and_later_ones_do_nothing_unless_it_is_ignored(ignored)
         os.kill(os.getpid(), signal.SIGHUP)  # while the checkpoint is being written
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_training_in_a_thread_where_no_handler_can_be_set_ends_as_elsewhere():
+    def watched():
+        with preemption.watch() as stopped_by:
+            return stopped_by(1)
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        assert thread.submit(watched).result() == ''
 
 
 def test_rows_of_a_loop_that_stopped_between_them_are_those_of_one_that_did_not():
