@@ -11,7 +11,6 @@ import numpy as np
 
 from gpt1_jax import storage
 from gpt1_jax.errors import UserError, about
-from gpt1_jax.parallel import processes
 from gpt1_jax.runs import lock
 from gpt1_jax.runs import tensorboard as tensorboard_lib
 
@@ -157,21 +156,21 @@ class Log:
 
     partial: where the run was stopped between two rows, the metrics of each step since (session.Session.unlogged). The
     row that has them is removed once the next one, which covers these steps too, is appended.
-    tensorboard: whether rows are written as points too, into tensorboard/ beside the file. tracker: (rows up to the
-    step, later ones that are dropped) -> a tracker.Tracker, which gets the rows, too. Of several processes only process
-    0 writes. Rows for an object store, where a file cannot grow, are kept on this host until `upload`.
+    writes: whether this process writes; of several only one does. tensorboard: whether rows are written as points too,
+    into tensorboard/ beside the file. tracker: (rows up to the step, later ones that are dropped) -> a tracker.Tracker,
+    which gets the rows, too. Rows for an object store, where a file cannot grow, are kept on this host until `upload`.
     """
 
-    def __init__(self, path: str | os.PathLike, step: int, tensorboard: bool = False,
+    def __init__(self, path: str | os.PathLike, step: int, writes: bool = True, tensorboard: bool = False,
                  tracker: Callable[[list[dict], list[dict]], Any] | None = None) -> None:
         self.path = storage.path(path)
-        self._writes = processes.primary()
+        self.writes = writes
         self.partial = []
         self._events = None
         self._tracker = None
         self._without_partial = None  # the rows before the one that has `partial`
         self._file = storage.cache(path) if storage.remote(path) else self.path
-        if not self._writes:
+        if not writes:
             return
         rows, dropped = self._rewind(step)
         if rows and rows[-1][0].get('step') == step:
@@ -204,10 +203,10 @@ class Log:
 
     def append(self, row: dict) -> None:
         """Append a row; on the disk when this returns."""
-        if self._writes and self._without_partial is not None:
+        if self.writes and self._without_partial is not None:
             _write(self._file, _lines(self._without_partial) + _line(row))
             self._without_partial = None
-        elif self._writes:
+        elif self.writes:
             append(self._file, row)
         if self._events:
             self._events.append(row)
@@ -216,7 +215,7 @@ class Log:
 
     def upload(self) -> None:
         """Copy the rows to the object store. Called before each checkpoint, so that none is without its rows."""
-        if self._writes and storage.remote(self.path) and self._file.exists():
+        if self.writes and storage.remote(self.path) and self._file.exists():
             _write(self.path, self._file.read_bytes())
         if self._events:
             self._events.upload()

@@ -76,7 +76,7 @@ class Session:
         keep = config['checkpoint']
         self._writer = checkpoint.Writer(run.checkpoints, keep['keep_latest'], keep['keep_best'],
                                          keep.get('keep_steps', ()))
-        self._metrics = results.Log(run.metrics, step, config['tensorboard'], _tracker(run))
+        self._metrics = results.Log(run.metrics, step, processes.primary(), config['tensorboard'], _tracker(run))
         self._meta = {'config': config, 'total': total}
         self._total = total
         self._check_lock = check_lock
