@@ -13,10 +13,9 @@ from gpt1_jax.data import batches, inputs, splits, tasks
 from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.errors import UserError, fail
-from gpt1_jax.evaluation import load, task_metrics
+from gpt1_jax.evaluation import load, padding, task_metrics
 from gpt1_jax.evaluation.load import FineTuned
 from gpt1_jax.models import heads, precision
-from gpt1_jax.models.kernels import self_check
 from gpt1_jax.parallel import processes, sharding
 from gpt1_jax.runs import checkpoint, provenance, results, workdir
 from gpt1_jax.training import loop
@@ -43,29 +42,27 @@ def evaluate_run(run: workdir.Run, split: str, data_dir: str | None = None, sele
     step = run.step(None if selection == 'best' else max(run.steps(), default=None))
     scored = {} if scored is None else scored
     if (split, step) not in scored:
-        scored[split, step] = _run_scores(run, task, step, rows)
+        scored[split, step] = _run_scores(run, step, rows)
     values = scored[split, step]
     ids = [row.id for row in rows]
     gold = [row.label for row in rows]
     path = run.predictions(split if selection == 'best' else f'{split}_{selection}')
-    if split in task.unlabelled:
-        _write_predictions(path, ids, gold, values)
-        print(f'{task.name} {split}: {len(rows):,} predictions in {path}', flush=True)
-        return []
     origin = {
         'selection': selection, 'seed': config['seed'], 'run': str(run.path), 'step': step,
         'digest': checkpoint.params_digest(checkpoint.read_meta(run.checkpoints, step)), 'predictions': str(path),
         'files': hashes, **details, 'config': config, 'device': jax.devices()[0].device_kind, **provenance.versions()}
-    lines = []
-    for row in task_metrics.rows(task, split, ids, gold, values):
-        lines.append({'kind': 'finetune'} | row | origin)
+    labelled = split not in task.unlabelled
+    found = list(task_metrics.rows(task, split, ids, gold, values)) if labelled else []
+    for row in found:
         group = f' ({row["group"]})' if row['group'] else ''
         print(f'{task.name} {split}{group}: {row["metric"]} {row["value"]:.4f} (n = {row["n"]:,}, '
               f'{selection} parameters, of step {step:,})', flush=True)
-    # After the metrics are printed: then they are not lost where a file cannot be written.
-    _write_predictions(path, ids, gold, values)
-    if processes.primary():
+    lines = [{'kind': 'finetune'} | row | origin for row in found]
+    if processes.primary():  # after the metrics are printed: then they are not lost where a file cannot be written
+        results.write_predictions(path, ids, gold, values)
         results.append_new(config['results'] or run.results, lines)
+    if not labelled:
+        print(f'{task.name} {split}: {len(rows):,} predictions in {path}', flush=True)
     return lines
 
 
@@ -76,9 +73,8 @@ def _rows(run: workdir.Run, task: Task, split: str, data_dir: str | None, hashes
     data = config['data']
     n_ctx = data['n_ctx'] or config['model']['n_ctx']
     limit_field = 'train_rows' if split == 'train' else 'eval_rows'
-    limit = None if split in task.unlabelled else data.get(limit_field)
-    rows = splits.load(task, data_dir or data['dir'], split, run.tokenizer(), n_ctx, hashes, limit,
-                       data.get('skip_bad', False))
+    limit = None if split in task.unlabelled else data[limit_field]
+    rows = splits.load(task, data_dir or data['dir'], split, run.tokenizer(), n_ctx, hashes, limit, data['skip_bad'])
     if limit is not None and len(rows) >= limit:
         print(f'warning: only {len(rows):,} rows of {split} are scored, as the run was trained with '
               f'config.data.{limit_field} = {limit:,}', flush=True)
@@ -90,24 +86,15 @@ def _rows(run: workdir.Run, task: Task, split: str, data_dir: str | None, hashes
     return rows
 
 
-def _run_scores(run: workdir.Run, task: Task, step: int, rows: Sequence[Encoded]) -> np.ndarray:
+def _run_scores(run: workdir.Run, step: int, rows: Sequence[Encoded]) -> np.ndarray:
     """`scores` of a run's saved step."""
-    config = run.config
-    mesh = sharding.make_mesh()
-    model = heads.task_model(task, config['model'], config['classifier_dropout'])
-    self_check.check(model.backbone.config)
-    n_ctx = config['data']['n_ctx'] or config['model']['n_ctx']
-    sizes = batches.sizes_of(rows, n_ctx, 1)
-    trained = config['lengths']
+    tuned = load.fine_tuned(run, step)
+    sizes = batches.sizes_of(rows, tuned.n_ctx, 1)
+    trained = run.config['lengths']
     longer = [length for length in sizes.lengths if length > max(trained)]  # where rows are longer than in training
     sizes = sizes._replace(lengths=(*trained, *longer))
-    params = load.fine_tuned_params(run, step, model, sizes.sequences, mesh)
-    return scores(task, model, mesh, params, rows, config['batch']['eval_size'], sizes)
-
-
-def _write_predictions(path, ids, gold, values):
-    if processes.primary():
-        results.write_predictions(path, ids, gold, values)
+    eval_size = run.config['batch']['eval_size']
+    return scores(tuned.task, tuned.model, tuned.mesh, tuned.params, rows, eval_size, sizes)
 
 
 def predict(tuned: FineTuned, examples: Sequence[Example], on_bad: Callable[[str], None] = fail) -> list[dict]:
@@ -189,8 +176,7 @@ def logits(model: heads.TaskModel, mesh: Mesh, params: Any, encoded: Sequence[En
            sizes: batches.Sizes) -> np.ndarray:
     """The model's outputs, float32[n, C], in the order of the rows. size: rows in a batch, rounded up to a multiple of
     the devices; sizes: what sequences are padded to."""
-    devices = mesh.shape['data'] * mesh.shape['fsdp']
-    size = -(-size // devices) * devices
+    size = padding.batch_size(size, 1, mesh)
     outputs = None
     for indices, batch in batches.eval_batches(encoded, size, sizes):
         read = functools.partial(_read, batch)

@@ -22,16 +22,13 @@ REQUIRED = {
     'task': rules.text(),
     'data.dir': rules.text(),
     'data.n_ctx': rules.optional(rules.whole(0)),
+    'data.train_rows': rules.optional(rules.whole(1)),
+    'data.eval_rows': rules.optional(rules.whole(1)),
+    'data.skip_bad': rules.flag(),
     'classifier_dropout': rules.between(0, 1),
     'lengths': (lambda x: x and rules.several(rules.whole(1))[0](x), 'a list of lengths'),
     'batch.eval_size': rules.whole(1, 65536),
     'results': rules.optional(rules.text()),
-}
-# Checked where they are present: older runs lack them.
-OPTIONAL = {
-    'data.train_rows': rules.optional(rules.whole(1)),
-    'data.eval_rows': rules.optional(rules.whole(1)),
-    'data.skip_bad': rules.flag(),
 }
 
 
@@ -84,31 +81,23 @@ def fine_tuned(run: workdir.Run, step: int | None = None) -> FineTuned:
     sequences = heads.SEQUENCES[task.head] or len(task.labels)
     model = heads.task_model(task, config['model'], config['classifier_dropout'])
     self_check.check(model.backbone.config)
-    params = fine_tuned_params(run, step, model, sequences, mesh)
-    trained = config['lengths']
-    longer = [padding.padded(n, n_ctx) for n in range(max(trained), n_ctx + 1)]
-    sizes = batches.Sizes(tuple(sorted({*trained, *longer})), sequences, 0)
+    shapes = jax.eval_shape(lambda: heads.init_params(model, sequences, 0))
+    params = checkpoint.restore_params(run.checkpoints, step, sharding.abstract(shapes, mesh))
+    lengths = sorted(config['lengths'])  # of training; rows may be longer
+    while lengths[-1] < n_ctx:
+        lengths.append(padding.padded(lengths[-1] + 1, n_ctx))
+    sizes = batches.Sizes(tuple(lengths), sequences, 0)
     eval_size = config['batch']['eval_size']
     batch_sizes = tuple(sorted({1, min(8, eval_size), eval_size}))
     return FineTuned(task, run.tokenizer(), model, params, mesh, n_ctx, sizes, batch_sizes)
 
 
-def fine_tuned_params(run: workdir.Run, step: int, model: heads.TaskModel, sequences: int, mesh: jax.sharding.Mesh,
-                      ) -> Any:
-    """The parameters of a fine-tuned run at a saved step. sequences: K of the model's inputs."""
-    shapes = jax.eval_shape(lambda: heads.init_params(model, sequences, 0))
-    return checkpoint.restore_params(run.checkpoints, step, sharding.abstract(shapes, mesh))
-
-
 def fine_tuned_config(run: workdir.Run) -> dict:
     """The config of a fine-tuned run. UserError if it is a pretrained run, or a field is missing or invalid."""
-    config = run.config
-    if config['kind'] != 'finetune':
+    if run.config['kind'] != 'finetune':
         raise UserError(f'{run.path}: not a fine-tuned run')
-    data = config['data'] if isinstance(config.get('data'), dict) else {}
-    present = {name: rule for name, rule in OPTIONAL.items() if name.removeprefix('data.') in data}
     try:
-        rules.validate(config, REQUIRED | present)
+        rules.validate(run.config, REQUIRED)
     except UserError as error:
         raise UserError(f'{run.path / "config.json"}: {error}') from None
-    return config
+    return run.config

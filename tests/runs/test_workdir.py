@@ -10,8 +10,8 @@ from gpt1_jax.runs import workdir
 MODEL = {'kind': 'gpt', 'n_layer': 2, 'n_embd': 16, 'n_head': 4, 'n_inner': 32, 'n_ctx': 64, 'vocab_size': 300,
          'embd_dropout': 0.1, 'attn_dropout': 0.1, 'resid_dropout': 0.1, 'dtype': 'float32'}
 TUNED = {'kind': 'finetune', 'model': MODEL, 'fingerprint': {}, 'seed': 0, 'task': 'cola', 'results': None,
-         'data': {'dir': 'glue/CoLA', 'n_ctx': None}, 'classifier_dropout': 0.1, 'lengths': [16, 32],
-         'batch': {'eval_size': 8}}
+         'data': {'dir': 'glue/CoLA', 'n_ctx': None, 'train_rows': None, 'eval_rows': None, 'skip_bad': False},
+         'classifier_dropout': 0.1, 'lengths': [16, 32], 'batch': {'eval_size': 8}}
 
 
 def complaint(function, directory, content):
