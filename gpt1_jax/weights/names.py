@@ -56,21 +56,15 @@ def to_tree(fields: dict, read: Callable[[str], np.ndarray]) -> Any:
 
     fields: a run's 'model'. read: name -> float32 array of the shape that `shapes` gives it, called once for each.
     """
-    wanted = shapes(fields)
-    abstract_params = _abstract_params(fields)
-    tree = {'embed': {ours: read(name) for name, ours in EMBEDDINGS.items()}, 'blocks': {}}
-    for name, ours in BLOCK.items():
-        *parents, leaf = ours.split('/')
-        stacked = np.empty((fields['n_layer'], *wanted[f'h.0.{name}']), np.float32)
-        for n in range(fields['n_layer']):
-            stacked[n] = read(f'h.{n}.{name}')
-        branch = tree['blocks']
-        shape = abstract_params['blocks']
-        for parent in parents:
-            branch = branch.setdefault(parent, {})
-            shape = shape[parent]
-        branch[leaf] = stacked.reshape(shape[leaf].shape)
-    return tree
+    model = backbone(fields)
+    abstract = jax.eval_shape(lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32)))['params']
+    names = {ours: name for name, ours in BLOCK.items()}
+
+    def stacked(path, leaf):
+        layers = [read(f'h.{n}.{names[_place(path)]}') for n in range(fields['n_layer'])]
+        return np.stack(layers).reshape(leaf.shape)
+    return {'embed': {ours: read(name) for name, ours in EMBEDDINGS.items()},
+            'blocks': jax.tree_util.tree_map_with_path(stacked, abstract['blocks'])}
 
 
 def from_tree(fields: dict, params: Any) -> dict[str, np.ndarray]:
@@ -81,17 +75,14 @@ def from_tree(fields: dict, params: Any) -> dict[str, np.ndarray]:
     embed = params['embed']
     rows = np.concatenate([embed[name] for name in ('tokens', 'specials') if name in embed])
     wanted = shapes(fields | {'vocab_size': len(rows)})
+    leaves = {_place(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(params['blocks'])}
     found = {POSITIONS: embed['positions'], TOKENS: rows}
     for n in range(fields['n_layer']):
         for name, ours in BLOCK.items():
-            leaf = params['blocks']
-            for part in ours.split('/'):
-                leaf = leaf[part]
-            found[f'h.{n}.{name}'] = np.ascontiguousarray(leaf[n]).reshape(wanted[f'h.{n}.{name}'])
+            found[f'h.{n}.{name}'] = np.ascontiguousarray(leaves[ours][n]).reshape(wanted[f'h.{n}.{name}'])
     return found
 
 
-def _abstract_params(fields):
-    """Our parameters as ShapeDtypeStructs."""
-    model = backbone(fields)
-    return jax.eval_shape(lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32)))['params']
+def _place(path):
+    """'attn/qkv/kernel' of jax's path to a leaf."""
+    return jax.tree_util.keystr(path, simple=True, separator='/')
