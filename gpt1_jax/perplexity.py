@@ -39,8 +39,8 @@ NOTE = ("note: the paper's 18.4 is per token of the published vocabulary on Book
 class Text(NamedTuple):
     """What is scored, and what its row of results.jsonl says about it.
 
-    ids: int[n]. counts: {'documents', 'words', 'bytes'}, the last two None where they are not known. files: {name:
-    hash} of the files, or the fingerprint of prepared tokens.
+    ids: int[n]. counts: {'documents', 'words', 'bytes'}. files: {name: hash} of the files, or the fingerprint of
+    prepared tokens.
     """
     ids: np.ndarray
     counts: dict
@@ -62,9 +62,8 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
     join:     which rows of the text form a document (data/joining.py).
     report:   called with the row before it is appended: it is not lost where nothing can be written.
     The row has the perplexity per token as 'value'; 'per_word', where white space separates words; and 'bits_per_byte'
-    of the documents' UTF-8. Both are over all words and bytes of the text, and None for prepared tokens whose manifest
-    does not count them, as older ones. The vocabulary drops letter case and the kind of white space, so they do not
-    count.
+    of the documents' UTF-8. Both are over all words and bytes of the text. The vocabulary drops letter case and the
+    kind of white space, so they do not count.
     UserError for a mistake in any of these.
     """
     given = [bool(text), bool(tokens), sentence is not None]
@@ -108,30 +107,9 @@ def _measures(logs: np.ndarray, counts: dict) -> dict:
     """{'n', 'metric', 'value', 'per_word', 'bits_per_byte'} of the log-probabilities, in nats, of a text's tokens."""
     nats = -float(logs.sum())
     n = len(logs)
-    measures = {'n': n, 'metric': 'perplexity', 'value': language_modelling.perplexity(nats / n), 'per_word': None,
-                'bits_per_byte': None}
-    if counts['words'] is not None:
-        measures['per_word'] = language_modelling.perplexity(nats / counts['words'])
-    if counts['bytes'] is not None:
-        measures['bits_per_byte'] = language_modelling.bits_per_byte(nats, counts['bytes'])
-    return measures
-
-
-def stream(tokenizer: Tokenizer, spec: str | Sequence[str], text_field: str = 'text',
-           join: Join = Join()) -> tuple[np.ndarray, dict]:
-    """(int32[n] ids, {'documents', 'words', 'bytes'}) of a corpus spec: the documents joined as in pretraining.
-
-    UserError if the text has fewer than two tokens.
-    """
-    found = []
-    counts = collections.Counter()
-    for document in corpus.documents(spec, text_field, join):
-        ids = tokenizer.encode(document.text)
-        counts.update(_counts(document.text))
-        if ids:  # no line break follows a blank document
-            found.append(np.array([*ids, tokenizer.newline_id], np.int32))
-    _check_length(sum(map(len, found)) - len(found))
-    return np.concatenate(found), dict(counts)
+    return {'n': n, 'metric': 'perplexity', 'value': language_modelling.perplexity(nats / n),
+            'per_word': language_modelling.perplexity(nats / counts['words']),
+            'bits_per_byte': language_modelling.bits_per_byte(nats, counts['bytes'])}
 
 
 def token_rows(tokenizer: Tokenizer, ids: np.ndarray, logs: np.ndarray) -> list[dict]:
@@ -152,9 +130,17 @@ def _sentence(tokenizer, sentence) -> Text:
 
 
 def _files(tokenizer, spec, text_field, join) -> Text:
-    ids, counts = stream(tokenizer, spec, text_field, join)
+    """The documents of a corpus spec, joined as in pretraining."""
+    found = []
+    counts = collections.Counter()
+    for document in corpus.documents(spec, text_field, join):
+        ids = tokenizer.encode(document.text)
+        counts.update(_counts(document.text))
+        if ids:  # no line break follows a blank document
+            found.append(np.array([*ids, tokenizer.newline_id], np.int32))
+    _check_length(sum(map(len, found)) - len(found))
     files = [source for source in corpus.sources(spec) if corpus.is_file(source)]
-    return Text(ids, counts, provenance.file_hashes(files))
+    return Text(np.concatenate(found), dict(counts), provenance.file_hashes(files))
 
 
 def _prepared(tokenizer, directory, split) -> Text:
@@ -165,7 +151,7 @@ def _prepared(tokenizer, directory, split) -> Text:
     if found.n_tokens < 2:
         raise UserError(f'{directory} ({split}): {found.n_tokens} token(s), at least two are needed')
     entry = manifest['splits'][split]
-    counts = {'documents': entry['documents'], 'words': entry.get('words'), 'bytes': entry.get('bytes')}
+    counts = {name: entry[name] for name in ('documents', 'words', 'bytes')}
     return Text(np.concatenate(found.shards), counts, {'tokens': manifest['fingerprint']})
 
 
@@ -210,22 +196,14 @@ def main() -> None:
 
 
 def _print(row):
-    size = ''
-    if row['words'] is not None:
-        size = f', {row["words"]:,} words, {row["bytes"]:,} bytes of UTF-8'
     unknown = row['unknown'] / row['tokens']
-    print(f'{row["documents"]:,} document(s), {row["tokens"]:,} tokens ({unknown:.3%} unknown){size}')
+    print(f'{row["documents"]:,} document(s), {row["tokens"]:,} tokens ({unknown:.3%} unknown), '
+          f'{row["words"]:,} words, {row["bytes"]:,} bytes of UTF-8')
     print(f'step {row["step"]:,}, windows of {row["n_ctx"]:,} tokens at stride {row["stride"]:,}: '
           f'{row["n"]:,} tokens scored')
     print(f'perplexity per token {row["value"]:.3f}')
-    if row['words'] is None:
-        print('perplexity per word: n/a, the words of this text were not counted when it was prepared')
-    else:
-        print(f'perplexity per word {row["per_word"]:.3f} (words are separated by white space)')
-    if row['bytes'] is None:
-        print('bits per byte: n/a, the bytes of this text were not counted when it was prepared')
-    else:
-        print(f'bits per byte {row["bits_per_byte"]:.4f}')
+    print(f'perplexity per word {row["per_word"]:.3f} (words are separated by white space)')
+    print(f'bits per byte {row["bits_per_byte"]:.4f}')
     print(NOTE)
 
 

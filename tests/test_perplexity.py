@@ -1,6 +1,5 @@
 """Perplexity over windows, against a softmax by hand, and the figures made of it."""
 import functools
-import json
 import math
 import shutil
 import types
@@ -129,19 +128,6 @@ def test_prepared_tokens_give_the_validation_perplexity_of_pretraining(pretraine
     assert (row['words'], row['bytes']) == (sum(len(text.split()) for text in held_out), sum(map(len, held_out)))
     assert row['bits_per_byte'] == pytest.approx(math.log2(row['value']) * row['n'] / row['bytes'])
     assert row['per_word'] == pytest.approx(row['value'] ** (row['n'] / row['words']))
-
-
-def test_tokens_prepared_before_text_was_counted_have_figures_per_token_alone(pretrained, tmp_path, capsys):
-    shutil.copytree(pretrained / 'tokens', tmp_path / 'tokens')
-    manifest = json.loads((tmp_path / 'tokens' / 'manifest.json').read_text())
-    for entry in manifest['splits'].values():
-        del entry['bytes'], entry['words']
-    manifest['digest'] = tokens.digest(manifest)
-    (tmp_path / 'tokens' / 'manifest.json').write_text(json.dumps(manifest))
-    row = perplexity.evaluate(pretrained, tokens=tmp_path / 'tokens', report=perplexity._print)
-    assert row['bits_per_byte'] is row['bytes'] is row['per_word'] is row['words'] is None
-    said = capsys.readouterr().out
-    assert 'bits per byte: n/a' in said and 'perplexity per word: n/a' in said
 
 
 def test_the_text_of_a_split_gives_the_figure_of_its_tokens(pretrained, tmp_path):
