@@ -5,7 +5,6 @@ was kept for its million words (config.checkpoint.keep_words). Each is one commi
 or replaces an export's files and leaves others alone. What is there already is not sent again.
 """
 import pathlib
-import re
 import tempfile
 from collections.abc import Callable
 
@@ -32,13 +31,21 @@ def push(path: str | pathlib.Path, name: str, step: int | None = None, license: 
     run = workdir.load(path)
     best = run.step(step)
     library = hub.client(name)
+    api = library.HfApi()
     with hub.one_line_errors(name):
-        library.HfApi().create_repo(repository, private=private or None, exist_ok=True)
+        api.create_repo(repository, private=private or None, exist_ok=True)
     branches = {branch(each, run.config): each for each in run.steps()} if every_step else {}
     for place, each in (branches | {MAIN: best}).items():
         with tempfile.TemporaryDirectory() as directory:
             names = export(path, directory, each, license, dtype)
-            url = push_directory(directory, repository, place, f'Step {each:,} of a run of gpt1_jax')
+            root = pathlib.Path(directory)
+            added = [library.CommitOperationAdd(file.relative_to(root).as_posix(), file)
+                     for file in sorted(root.rglob('*')) if file.is_file()]
+            with hub.one_line_errors(name):
+                if place != MAIN:
+                    api.create_branch(repository, branch=place, exist_ok=True)
+                message = f'Step {each:,} of a run of gpt1_jax'
+                url = api.create_commit(repository, added, commit_message=message, revision=place).commit_url
         report(f'{url}: step {each:,}, {", ".join(names)}')
 
 
@@ -46,21 +53,3 @@ def branch(step: int, config: dict) -> str:
     """The name of a step's branch. config: the run's."""
     read = (config.get('checkpoint') or {}).get('words_at', {}).get(str(step))
     return f'step-{step}' if read is None else f'chck_{words.label(read)}'
-
-
-def push_directory(directory: str | pathlib.Path, name: str, revision: str = MAIN, message: str = 'Upload') -> str:
-    """Push an export's files to a branch of an existing repository, in one commit; returns the commit's address.
-
-    revision: the branch, made if it does not exist. UserError where the Hub refuses.
-    """
-    if not re.fullmatch(r'[\w.-]+', revision):
-        raise UserError(f'{revision}: no name of a branch')
-    library = hub.client(name)
-    api = library.HfApi()
-    root = pathlib.Path(directory)
-    added = [library.CommitOperationAdd(file.relative_to(root).as_posix(), file)
-             for file in sorted(root.rglob('*')) if file.is_file()]
-    with hub.one_line_errors(name):
-        if revision != MAIN:
-            api.create_branch(name, branch=revision, exist_ok=True)
-        return str(api.create_commit(name, added, commit_message=message, revision=revision).commit_url)
