@@ -1,8 +1,9 @@
-"""Weights by name, imported once: the package's own (packaged.py), and those of the Hugging Face Hub, such as
-hf:openai-community/openai-gpt.
+"""Weights by name, imported once: those of the Hugging Face Hub, such as hf:openai-community/openai-gpt, and the model
+that comes with this package, 'novels', a small GPT that has read public-domain novels.
 
-The import is a run like any other, in the cache (GPT1_JAX_CACHE), one for each commit. See import_hugging_face.py for
-what is accepted: model.safetensors and no pickle, of an OpenAIGPT.
+The package's directory novels/ is an export like any other (hugging_face.py), in bfloat16. The import is a run like any
+other, in the cache (GPT1_JAX_CACHE), one for each commit. See import_hugging_face.py for what is accepted:
+model.safetensors and no pickle, of an OpenAIGPT.
 """
 import os
 import pathlib
@@ -14,9 +15,9 @@ from gpt1_jax import storage
 from gpt1_jax.data import hub
 from gpt1_jax.errors import UserError, about
 from gpt1_jax.parallel import processes
-from gpt1_jax.runs import workdir
-from gpt1_jax.weights import names, packaged
+from gpt1_jax.weights import names
 
+PACKAGED = ('novels',)
 FILES = (names.WEIGHTS, names.CONFIG, 'tokenizer.json', 'vocab.json', 'merges.txt', f'{names.TOKENIZER}/*')
 
 
@@ -26,8 +27,8 @@ def local_run(path: Any) -> Any:
 
     UserError as in `files`, and where the files are no GPT-1.
     """
-    if packaged.is_name(path):
-        directory = packaged.directory(path)
+    if path in PACKAGED and not pathlib.Path(path).exists():
+        directory = pathlib.Path(__file__).with_name(path)
         weights = storage.sha256(directory / names.WEIGHTS)
         return _imported(path, directory, storage.cache('packaged') / f'{path}-{weights[:12]}', f'gpt1_jax: {path}')
     if not hub.is_name(path):
@@ -43,7 +44,7 @@ def _imported(path, source, out, origin):
     # Imported only where it is used: training from a run needs no library of tokenizers.
     from gpt1_jax.weights import import_hugging_face
     with about(out):
-        if _complete(out):
+        if out.exists():
             return str(out)
         if processes.joined():
             raise UserError(f'{path}: several processes need a run that each can read: '
@@ -52,8 +53,7 @@ def _imported(path, source, out, origin):
         partial = out.with_name(f'{out.name}.{os.getpid()}.partial')
         try:
             import_hugging_face.convert(source, partial, origin=origin)
-            if not _complete(out):
-                shutil.rmtree(out, ignore_errors=True)
+            if not out.exists():
                 os.rename(partial, out)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
@@ -82,8 +82,3 @@ def load_or_name(path: Any) -> Any:
         if here.exists() or here.parent.exists():
             return path
     return hub.PREFIX + path
-
-
-def _complete(out):
-    from gpt1_jax.weights import import_run
-    return (out / 'config.json').is_file() and import_run.STEP in workdir.load(out).steps()

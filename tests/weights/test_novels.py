@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import gpt1_jax
-from gpt1_jax.weights import packaged
 from tiny import ROOT
+
+NOVELS = ROOT / 'gpt1_jax' / 'weights' / 'novels'
 
 PARAGRAPH = ('The old man closed the door behind him and walked slowly down to the river. It was raining, and '
              'there was nobody in the street. He thought of his daughter, who had left the house that morning '
@@ -40,9 +41,8 @@ def novels(tmp_path_factory):
 
 
 def test_it_is_small_and_comes_with_its_card_and_licence():
-    directory = packaged.directory('novels')
-    assert sum(file.stat().st_size for file in directory.rglob('*') if file.is_file()) < 30e6
-    card = (directory / 'README.md').read_text()
+    assert sum(file.stat().st_size for file in NOVELS.rglob('*') if file.is_file()) < 30e6
+    card = (NOVELS / 'README.md').read_text()
     assert 'license: "cc0-1.0"' in card and '/root' not in card
 
 
@@ -64,7 +64,7 @@ def test_it_prefers_sentences_without_a_mistake(novels):
 def test_transformers_goes_on_alike(novels):
     torch = pytest.importorskip('torch')
     transformers = pytest.importorskip('transformers')
-    model = transformers.OpenAIGPTLMHeadModel.from_pretrained(packaged.directory('novels'), dtype=torch.float32)
+    model = transformers.OpenAIGPTLMHeadModel.from_pretrained(NOVELS, dtype=torch.float32)
     ids = novels.encode(PARAGRAPH)
     with torch.no_grad():
         logits = model(torch.tensor([ids])).logits[0].log_softmax(-1)
