@@ -132,10 +132,9 @@ WEIGHTS = {
     'transposed': (changed('h.0.mlp.c_fc.weight', np.transpose), r'weight has shape \(96, 24\), must be \(24, 96\)'),
     'rank': (changed('tokens_embed.weight', lambda x: x[None]), r'tokens_embed.weight has shape .*must have 2 dim'),
     'float64': (changed(LN, lambda x: x.astype(np.float64)), rf'{LN} is F64, must be one of F32, F16, BF16'),
-    'both names': (rewritten(lambda a: a.update({LN: a[f'transformer.{LN}']})), f'{LN} with and without transformer.'),
     'not finite': (changed(LN, lambda x: x * np.inf), f'{LN} holds values that are not finite'),
     'untied': (rewritten(untied), "lm_head.weight is another matrix .*GPT-1's output layer is tied"),
-    'vocabulary': (changed('tokens_embed.weight', lambda x: x[:-1]), 'arrays say that vocab_size is 71'),
+    'vocabulary': (changed('tokens_embed.weight', lambda x: x[:-1]), 'vocab_size is 71, config.json says 72'),
 }
 
 
@@ -170,8 +169,8 @@ def test_another_file_is_refused_with_what_to_do(tmp_path, name, message):
     ({'tie_word_embeddings': False}, 'tie_word_embeddings is False, must be True'),
     ({'n_head': '4'}, "n_head is '4', must be a whole number"),
     ({'n_head': 5}, 'model.n_embd = 24 is not a multiple of model.n_head = 5'),
-    ({'n_layer': 2}, 'the arrays say that n_layer is 3, config.json says 2'),
-    ({'n_positions': 512}, 'the arrays say that n_positions is 64, config.json says 512'),
+    ({'n_layer': 2}, 'n_layer is 3, config.json says 2'),
+    ({'n_positions': 512}, 'n_positions is 64, config.json says 512'),
     ({'attn_pdrop': 'much'}, "model.attn_dropout is 'much'"), ({'attn_pdrop': 1.0}, 'model.attn_dropout is 1.0'),
 ], ids=range(12))
 def test_a_config_that_is_wrong_or_does_not_fit_is_named(theirs, tmp_path, change, message):
