@@ -66,7 +66,7 @@ def _config(run):
     kind = run.config['model']['kind']
     if kind != 'gpt':
         raise UserError(f'{run.path}: model.kind is {kind!r}, transformers has no such model: only a GPT can be '
-                        'be exported')
+                        'exported')
     model = vars(backbone(run.config['model']).config)
     if model['n_inner'] != 4 * model['n_embd']:
         raise UserError(f'{run.path}: model.n_inner is {model["n_inner"]}, but OpenAIGPT always has 4 x '
@@ -81,10 +81,8 @@ def _write(out, files, tokenizer):
     """Write the files, and the tokenizer as this library reads it. UserError where `out` holds others."""
     known = {*files, names.TOKENIZER.split('/')[0]}
     with about(out):
-        if out.exists():
-            present = {p.name.removesuffix('.partial') for p in out.iterdir()} if out.is_dir() else {out.name}
-            if not out.is_dir() or not present <= known:
-                raise UserError(f'{out}: holds other files: give a new directory')
+        if out.exists() and not {file.name.removesuffix('.partial') for file in out.iterdir()} <= known:
+            raise UserError(f'{out}: holds other files: give a new directory')
         storage.mkdir(out)
         for name, content in files.items():
             storage.write(out / name, content)
