@@ -58,10 +58,7 @@ def card(run: workdir.Run, step: int, tokenizer: Tokenizer, parameters: int, lic
     head = {'license': license, 'language': 'en', 'library_name': 'transformers',
             'pipeline_tag': 'text-classification' if tuned else 'text-generation', 'tags': ['openai-gpt', 'gpt1_jax']}
     title = f'GPT-1 fine-tuned on {run.config["task"]}' if tuned else 'GPT-1, pretrained'
-    try:
-        training = _finetuning(run) if tuned else _pretraining(run, step)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{run.path / 'config.json'}: not a run's config ({type(error).__name__}: {error})") from None
+    training = _finetuning(run) if tuned else _pretraining(run, step)
     facts = {'parameters': f'{parameters:,}', 'checkpoint': f'step {step:,}, digest `{digest}`', **training,
              'vocabulary': f'{tokenizer.vocab_size:,} rows, '
                            f'{"trained by gpt1_jax" if tokenizer.has_bytes else "as published"}, '

@@ -4,7 +4,6 @@ import pathlib
 import pytest
 
 from exports import TOKENS, digest, edited
-from gpt1_jax.errors import UserError
 from gpt1_jax.runs import workdir
 from gpt1_jax.weights import hugging_face, model_card
 from tiny import load_config, override
@@ -75,9 +74,3 @@ def test_the_card_of_imported_weights_carries_the_notice_of_their_vocabulary(the
     card = (theirs / 'README.md').read_text()
     assert 'Copyright (c) 2018 OpenAI' in card and 'openai/finetune-transformer-lm' in card
     assert 'corpus and tokens seen: not recorded with the weights' in card and 'BooksCorpus, which' not in card
-
-
-def test_a_config_that_the_card_cannot_be_made_of_is_named(pretrained, tmp_path):
-    run = edited(pretrained, tmp_path / 'run', lambda c: c.pop('batch'))
-    with pytest.raises(UserError, match="config.json: not a run's config .KeyError: 'batch'"):
-        hugging_face.export(run, tmp_path / 'out')
