@@ -26,17 +26,11 @@ def score(model: Any, params: Any, mesh: Mesh, sequences: Sequence[tuple[Sequenc
           tokens_per_batch: int = 4096) -> tuple[np.ndarray, np.ndarray]:
     """The log-probabilities of the last tokens of each sequence, given everything before them.
 
-    sequences: list of (ids, n): the last n tokens of ids are scored, 1 <= n < len(ids). Ids that exceed the context are
-    cut from the left. The softmax is over the vocabulary alone, without special tokens and positions.
+    sequences: list of (ids, n) that `check` accepts: the last n tokens of ids are scored. Ids that exceed the context
+    are cut from the left. The softmax is over the vocabulary alone, without special tokens and positions.
     Returns (sums, counts), float64[N] and int[N]: the sum in nats, and the number of scored tokens.
     """
-    n_ctx = model.config.n_ctx
-    for i, (ids, n) in enumerate(sequences):
-        try:
-            check(ids, n, n_ctx)
-        except UserError as error:
-            raise UserError(f'sequence {i}: {error}') from None
-    within_context = [(ids[-n_ctx:], n) for ids, n in sequences]
+    within_context = [(ids[-model.config.n_ctx:], n) for ids, n in sequences]
     sums, _ = last_tokens(model, params, mesh, within_context, tokens_per_batch)
     return sums, np.array([n for _, n in sequences])
 

@@ -53,10 +53,8 @@ def surprise(pieces: Sequence[str], log_probabilities: Sequence[float]) -> str:
     pieces, log_probabilities: as of api.Trained.score, n and n - 1 of them; the first token is never predicted. A
     token's tooltip gives its surprisal in bits, -log2 of its probability.
     """
-    if len(pieces) != len(log_probabilities) + 1:
-        raise ValueError(f'{len(pieces)} pieces need {len(pieces) - 1} log-probabilities, got {len(log_probabilities)}')
     predicted = [-float(log) / math.log(2) for log in log_probabilities]
-    tokens = [_token(piece, bits) for piece, bits in zip(pieces, [None, *predicted])]
+    tokens = [_token(piece, bits) for piece, bits in zip(pieces, [None, *predicted], strict=True)]
     legend = [_span(name, bits, '') for bits, name in (
         (0, 'certain'), (1, '1 in 2'), (4, '1 in 16'), (8, '1 in 256'), (MOST_BITS, '1 in 4,096 or less'))]
     mean = sum(predicted) / max(1, len(predicted))

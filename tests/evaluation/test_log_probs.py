@@ -117,9 +117,8 @@ def test_context_beyond_the_model_is_cut_from_the_left():
     assert sums[0] == pytest.approx(by_hand([int(i) for i in ids[-24:]], 3), rel=1e-4)
 
 
-@pytest.mark.parametrize('sequence, message', [
-    (([1], 1), 'sequence 0: 1 of 1 tokens'), (([1, 2], 0), 'sequence 0: 0 of 2'),
-    (([1] * 30, 24), '24 tokens to score do not fit the context of 24')])
-def test_what_cannot_be_scored_is_an_error(sequence, message):
+@pytest.mark.parametrize('ids, n, message', [
+    ([1], 1, '1 of 1 tokens to score'), ([1, 2], 0, '0 of 2'), ([1] * 30, 24, '24 tokens to score do not fit')])
+def test_what_cannot_be_scored_is_an_error(ids, n, message):
     with pytest.raises(UserError, match=message):
-        log_probs.score(MODEL, PARAMS, MESH, [sequence])
+        log_probs.check(ids, n, 24)

@@ -66,8 +66,3 @@ def test_surprise_is_in_bits_and_the_darker_the_rarer():
     assert 'mean 13.75 bits a token, perplexity 13,777.2' in found
     text = re.sub('<[^>]*>', '', found.partition('<div style="font')[0].replace('<br>', '\n'))
     assert text == 'the cat &lt;b&gt; ↵\n'
-
-
-def test_as_many_probabilities_as_there_are_tokens_to_predict():
-    with pytest.raises(ValueError, match='5 pieces need 4 log-probabilities, got 5'):
-        pictures.surprise(PIECES, [0.0] * 5)
