@@ -136,8 +136,9 @@ class Trained:
         >>> gpt1_jax.load('runs/gpt1').generate('The cat', samples=2, stop=['mat'], top_k=1)
         ['sat on a', 'sat on a']
         """
-        found = text_generation.generate(self._pretrained().model, self.params, self.mesh, self.tokenizer, [prompt],
-                                         tokens, Sampling(**how), samples, stop)
+        ids = self._pretrained().encode(prompt)
+        found = text_generation.generate(self.model, self.params, self.mesh, self.tokenizer, [ids], tokens,
+                                         Sampling(**how), samples, stop)
         return [one.text for one in found[0]]
 
     def classify(self, rows: Sequence) -> list[dict]:

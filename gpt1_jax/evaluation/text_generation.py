@@ -117,9 +117,6 @@ def stream(ids: Sequence[int], sample: int) -> int:
 
 def encode(tokenizer: Tokenizer, prompts: Sequence[str | list[int]]) -> list[list[int]]:
     """The ids of each prompt. UserError for a prompt without a token."""
-    for prompt in prompts:
-        if not isinstance(prompt, (str, list)):
-            raise UserError(f'a prompt is {shown(prompt)}, must be a text')
     encoded = [tokenizer.encode(prompt) if isinstance(prompt, str) else prompt for prompt in prompts]
     for number, ids in enumerate(encoded, 1):
         if not ids:
@@ -136,8 +133,6 @@ def stop_forms(tokenizer: Tokenizer, stop: str | Sequence[str] | None) -> list[s
         stop = []
     elif isinstance(stop, str):
         stop = [stop]
-    if not isinstance(stop, (list, tuple)) or not all(isinstance(text, str) for text in stop):
-        raise UserError(f'stop is {shown(stop)}, must be a text or a list of texts')
     if '' in stop:
         raise UserError('a stop string is empty')
 
