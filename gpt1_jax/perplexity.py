@@ -13,7 +13,7 @@ printed; --per_token=FILE writes them, of any text, as JSON lines.
 """
 import collections
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import jax
@@ -50,17 +50,15 @@ class Text(NamedTuple):
 def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: str | None = None, split: str = 'valid',
              step: int | None = None, stride: int | None = None, tokens_per_batch: int = 4096,
              text_field: str = 'text', path: str | None = None, sentence: str | None = None,
-             each: Callable[[list[dict]], None] | None = None,
-             report: Callable[[dict], None] | None = None, join: Join = Join()) -> dict:
-    """The perplexity of a pretrained run on text or on prepared tokens; appends a row to results.jsonl and returns it.
+             per_token: str | None = None, join: Join = Join()) -> dict:
+    """The perplexity of a pretrained run on text or on prepared tokens: printed, appended to results.jsonl, returned.
 
     text:     one or several specs, see data/corpus.py. tokens: a prepared directory, of the run's vocabulary, and its
               split. sentence: a text itself. Exactly one of the three.
     step:     a saved step; default the latest. stride: from 1 to n_ctx, the default.
     path:     of results.jsonl; default the run's, and for a sentence none: its row is only returned.
-    each:     called with `token_rows`: every token's log-probability.
+    per_token: a file to write, JSON lines: `token_rows`, every token's log-probability.
     join:     which rows of the text form a document (data/joining.py).
-    report:   called with the row before it is appended: it is not lost where nothing can be written.
     The row has the perplexity per token as 'value'; 'per_word', where white space separates words; and 'bits_per_byte'
     of the documents' UTF-8. Both are over all words and bytes of the text. The vocabulary drops letter case and the
     kind of white space, so they do not count.
@@ -70,6 +68,7 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
     if sum(given) != 1:
         raise UserError('give either --text=FILES or --tokens=DIR or --sentence=TEXT')
     results.check(path)
+    results.check(per_token)
     run = load.open_pretrained(from_hub.local_run(init_from))
     started = time.perf_counter()
     step = run.step(step)
@@ -87,8 +86,10 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
     mesh = sharding.make_mesh()
     model, params = load.pretrained(run, step, mesh)
     logs = log_probs.by_token(model, params, mesh, found.ids, stride, tokens_per_batch)
-    if each is not None:
-        each(token_rows(tokenizer, found.ids, logs))
+    if sentence is not None:
+        _print_tokens(token_rows(tokenizer, found.ids, logs))
+    if per_token:
+        results.write(per_token, token_rows(tokenizer, found.ids, logs))
     row = {
         'kind': 'perplexity', 'task': 'perplexity', 'split': split if tokens else None, **_measures(logs, found.counts),
         'n_ctx': n_ctx, 'stride': stride, **found.counts, 'tokens': len(found.ids),
@@ -96,8 +97,7 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
         'digest': checkpoint.params_digest(checkpoint.read_meta(run.checkpoints, step)), 'files': found.files,
         'text': sentence or text or str(tokens), 'seconds': round(time.perf_counter() - started, 1),
         'device': jax.devices()[0].device_kind, **provenance.versions()}
-    if report is not None:
-        report(row)
+    _print(row)  # before it is appended: then it is not lost where nothing can be written
     if path or sentence is None:
         results.append_new(path or run.results, [row])
     return row
@@ -112,15 +112,13 @@ def _measures(logs: np.ndarray, counts: dict) -> dict:
             'bits_per_byte': language_modelling.bits_per_byte(nats, counts['bytes'])}
 
 
-def token_rows(tokenizer: Tokenizer, ids: np.ndarray, logs: np.ndarray) -> list[dict]:
-    """[{"place", "id", "token", "log_probability"}], for the first token None. A token that ends a word ends in ' '.
+def token_rows(tokenizer: Tokenizer, ids: np.ndarray, logs: np.ndarray) -> Iterator[dict]:
+    """Yield {"place", "id", "token", "log_probability"} of each token. A token that ends a word ends in ' '.
 
-    ids: int[n]. logs: float[n - 1], nats.
+    ids: int[n]. logs: float[n - 1], nats; the first token has None.
     """
-    rows = []
     for place, (token, log) in enumerate(zip(ids.tolist(), [None, *logs.tolist()], strict=True)):
-        rows.append({'place': place, 'id': token, 'token': tokenizer.piece(token), 'log_probability': log})
-    return rows
+        yield {'place': place, 'id': token, 'token': tokenizer.piece(token), 'log_probability': log}
 
 
 def _sentence(tokenizer, sentence) -> Text:
@@ -180,19 +178,15 @@ def _define_flags():
 
 def main() -> None:
     f = flags.FLAGS
-    results.check(f.per_token)
-
-    def each(rows):
-        if f.sentence is not None:
-            for row in rows:
-                log = row['log_probability']
-                value = '' if log is None else f'{log:9.4f}'
-                print(f'{row["token"]!r:20} {value}'.rstrip())
-        if f.per_token:
-            results.write(f.per_token, rows)
-
     evaluate(f.init_from, f.text, f.tokens, f.split, f.step, f.stride, f.tokens_per_batch, f.text_field,
-             sentence=f.sentence, each=each, report=_print, join=cli.join())
+             sentence=f.sentence, per_token=f.per_token, join=cli.join())
+
+
+def _print_tokens(rows):
+    for row in rows:
+        log = row['log_probability']
+        value = '' if log is None else f'{log:9.4f}'
+        print(f'{row["token"]!r:20} {value}'.rstrip())
 
 
 def _print(row):

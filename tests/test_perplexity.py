@@ -56,21 +56,6 @@ def test_every_token_after_the_first_is_scored_once_in_its_window(stride, length
         assert -logs.sum() == pytest.approx(expected, rel=1e-4)
 
 
-def test_at_stride_one_each_token_has_the_longest_context_and_at_the_full_stride_windows_do_not_overlap():
-    assert [context_of(t, 8, 1) for t in (1, 8, 9, 20)] == [0, 0, 1, 12]
-    assert [context_of(t, 8, 8) for t in (1, 8, 9, 16, 17)] == [0, 0, 8, 8, 16]
-
-
-def test_a_text_within_the_context_is_one_forward_pass():
-    ids = np.arange(8, dtype=np.int32)
-    hidden, table = MODEL.apply({'params': PARAMS}, jnp.array([ids[:-1]]))
-    logs = jax.nn.log_softmax(hidden[0] @ table.tokens.T)
-    expected = -float(sum(logs[t, ids[t + 1]] for t in range(7)))
-    for stride in (1, 8):
-        logs = log_probs.by_token(MODEL, PARAMS, MESH, ids, stride)
-        assert -logs.sum() == pytest.approx(expected, rel=1e-5)
-
-
 def test_a_model_without_an_opinion_has_the_size_of_its_vocabulary():
     class Uniform:
         config = types.SimpleNamespace(n_ctx=8, dtype='float32', precision='default')
@@ -153,10 +138,21 @@ def test_a_mistake_is_named(pretrained, tmp_path, text, more, message):
         perplexity.evaluate(pretrained, **more)
 
 
+def test_a_text_has_rows_of_its_tokens_only_where_they_are_asked_for(pretrained, monkeypatch):
+    given = dict.fromkeys(('text', 'step', 'stride', 'sentence', 'per_token')) | {
+        'init_from': pretrained, 'tokens': pretrained / 'tokens', 'split': 'valid', 'tokens_per_batch': 4096,
+        'text_field': 'text'}
+    monkeypatch.setattr(perplexity.flags, 'FLAGS', types.SimpleNamespace(**given))
+    monkeypatch.setattr(perplexity.cli, 'join', lambda: None)
+    monkeypatch.setattr(perplexity, 'token_rows', None)  # a dict a token: more memory than a long text leaves
+    perplexity.main()
+
+
 def test_a_sentence_is_scored_token_by_token_as_it_is(pretrained, tmp_path):
     text = 'The CAT sat on a mat, while red dogs ran over green hills.'
-    found = []
-    row = perplexity.evaluate(pretrained, sentence=text, path=tmp_path / 'results.jsonl', each=found.extend, stride=4)
+    row = perplexity.evaluate(pretrained, sentence=text, path=tmp_path / 'results.jsonl', stride=4,
+                              per_token=tmp_path / 'tokens.jsonl')
+    found = results.read(tmp_path / 'tokens.jsonl')
     run = workdir.load(pretrained)
     ids = run.tokenizer().encode(text)
     model, params = load.pretrained(run, 4, sharding.make_mesh())
