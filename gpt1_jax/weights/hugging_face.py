@@ -50,21 +50,17 @@ def main() -> None:
     if not (f.out or f.push):
         raise UserError('give --out=DIR, the directory to make')
     if f.source:
-        _import(f)
+        source, origin = f.source, 'Hugging Face'
+        if hub.is_name(source):
+            source = from_hub.files(f.source)
+            origin = from_hub.origin(f.source, source)
+        print(import_run.report(convert(source, f.out, f.tokenizer, f.n_head, origin)))
         return
     if f.out:
         files = export(f.export, f.out, f.step, f.license, f.dtype)
         print(f'{f.out}: {", ".join(files)}')
     if f.push:
         push(f.export, f.push, f.step, f.license, f.private, f.push_steps, f.dtype)
-
-
-def _import(f):
-    source, origin = f.source, 'Hugging Face'
-    if hub.is_name(source):
-        source = from_hub.files(f.source)
-        origin = from_hub.origin(f.source, source)
-    print(import_run.report(convert(source, f.out, f.tokenizer, f.n_head, origin)))
 
 
 if __name__ == '__main__':

@@ -1,7 +1,6 @@
 """Weights of Hugging Face's OpenAIGPT, model.safetensors and config.json, as a pretrained run. See hugging_face.py."""
 import pathlib
 import re
-from typing import NamedTuple
 
 import numpy as np
 import safetensors
@@ -19,14 +18,6 @@ OTHERS = {'pytorch_model.bin': 'is a pickle, which is never read',
           'pytorch_model.bin.index.json': 'names pickles, which are never read',
           'model.safetensors.index.json': 'the weights are in several files'}
 AGAIN = "load it by transformers and save it by save_pretrained(DIR, max_shard_size='10GB')"
-
-
-class Found(NamedTuple):
-    """What the header of a .safetensors file holds. stored: name in names.shapes -> name in the file. model: a run's
-    'model'. left_out: arrays that are not imported."""
-    stored: dict[str, str]
-    model: dict
-    left_out: list[str]
 
 
 def convert(source: str | pathlib.Path, out: str | pathlib.Path, tokenizer: str | pathlib.Path | None = None,
@@ -103,9 +94,10 @@ def read_config(file: pathlib.Path) -> dict:
 
 
 def _check(file, where, stated, n_head):
-    """Found, of an open file of which only the header is read. stated: config.json.
+    """({name in names.shapes: name in the file}, a run's 'model', names of arrays that are not imported).
 
-    UserError naming the array that is missing, unknown, or of another shape or dtype.
+    file: open; only its header is read. stated: config.json. UserError naming the array that is missing, unknown,
+    or of another shape or dtype.
     """
     if names.SHIFTED in stated or names.SHIFTED in (file.metadata() or {}):
         raise UserError(f'{where}: a classifier that gpt1_jax exported, whose bias is in its last LayerNorm: import '
@@ -136,7 +128,7 @@ def _check(file, where, stated, n_head):
         output, tokens = (file.get_tensor(stored[name]) for name in (TIED, names.TOKENS))
         if not np.array_equal(output, tokens):
             raise UserError(f"{where}: {TIED} is another matrix than {names.TOKENS}: GPT-1's output layer is tied")
-    return Found({name: stored[name] for name in wanted}, model, left_out)
+    return {name: stored[name] for name in wanted}, model, left_out
 
 
 def _model(shapes, where, stated, n_head):
