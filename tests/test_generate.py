@@ -48,8 +48,8 @@ def scripted(monkeypatch, tokenizer):
 def test_a_continuation_is_its_tokens_and_their_text(scripted, tokenizer):
     n = len(tokenizer.encode(TEXT))
     found, pieces = scripted(n)
-    assert found == (tokenizer.encode(TEXT), tokenizer.decode(tokenizer.encode(TEXT)), 'length')
-    assert found.text == f'{WHOLE}\nold birds sang'
+    assert (found.ids, found.reason) == (tokenizer.encode(TEXT), 'length')
+    assert found.text == tokenizer.decode(found.ids) == f'{WHOLE}\nold birds sang'
     found, _ = scripted(4)
     assert found.ids == tokenizer.encode(TEXT)[:4] and found.text == tokenizer.decode(found.ids)
 

@@ -2,10 +2,11 @@
 
 decoding.py generates the tokens. Their text is that of data/tokenizer.py: lower-case, punctuation set off by spaces.
 """
+import dataclasses
 import sys
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jax.sharding import Mesh
@@ -16,25 +17,18 @@ from gpt1_jax.evaluation import decoding
 from gpt1_jax.evaluation.decoding import Sampling
 
 
-class Continuation(NamedTuple):
+@dataclasses.dataclass
+class Continuation:
     """What the model generates after a prompt.
 
-    ids: its tokens. text: their text, up to the stop string. reason: 'stop' at a stop string, or 'length'.
+    ids: its tokens. text: their text, up to the stop string. reason: 'stop' at a stop string, or 'length'; None while
+    it is generated. new_text: what became final with the last token.
     """
-    ids: list[int]
-    text: str
-    reason: str
-
-
-class _Sample:
-    """One continuation while it is generated. new_text: what became final with the last token."""
-
-    def __init__(self) -> None:
-        self.ids = []
-        self.text = ''
-        self.reason = None
-        self.new_text = ''
-        self._shown = 0  # characters of the text that were in a new_text
+    ids: list[int] = dataclasses.field(default_factory=list)
+    text: str = ''
+    reason: str | None = None
+    new_text: str = ''
+    _shown: int = 0  # characters of the text that were in a new_text
 
     def append(self, tokenizer: Tokenizer, token: int, stops: Sequence[str], last: bool) -> None:
         """Add a token; last: whether it is the last one that was asked for. Ignored once a stop string was met."""
@@ -76,21 +70,18 @@ def generate(model: Any, params: Any, mesh: Mesh, tokenizer: Tokenizer, prompts:
             raise UserError(f'{name} is {shown(value)}, must be a whole number of at least 1')
     stops = stop_forms(tokenizer, stop)
     _print_notices(model.config, encoded, tokens)
-    if not encoded:
-        return []
     repeated = [ids for ids in encoded for _ in range(samples)]
     streams = [stream(ids, sample) for ids in encoded for sample in range(samples)]
     source = decoding.tokens(model, params, mesh, repeated, how, streams)
-    found = [_Sample() for _ in repeated]
+    found = [Continuation() for _ in repeated]
     for place in range(tokens):
         for i, token in enumerate(next(source).tolist()):
             found[i].append(tokenizer, token, stops, last=place == tokens - 1)
             if show is not None and found[i].new_text:
                 show(i // samples, i % samples, found[i].new_text)
-        if all(sample.reason for sample in found):
+        if all(one.reason for one in found):
             break
-    continuations = [Continuation(sample.ids, sample.text, sample.reason) for sample in found]
-    return [continuations[first:first + samples] for first in range(0, len(found), samples)]
+    return [found[first:first + samples] for first in range(0, len(found), samples)]
 
 
 def _print_notices(config, encoded, tokens):
@@ -100,7 +91,7 @@ def _print_notices(config, encoded, tokens):
         if len(ids) > n_ctx:
             print(f'notice: {_name(number, encoded)} has {len(ids):,} tokens, the context holds {n_ctx:,}: the first '
                   f'{len(ids) - n_ctx:,} are left out', file=sys.stderr)
-    longest = min(n_ctx, max(map(len, encoded), default=0))
+    longest = min(n_ctx, max(map(len, encoded)))
     if config.n_positions and longest + tokens - 1 > n_ctx:  # the last token is generated, but not read
         print(f'notice: the context holds {n_ctx:,} tokens: whenever it is full, the text goes on from the last '
               f'{max(1, n_ctx // 2):,}', file=sys.stderr, flush=True)
