@@ -60,8 +60,8 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
     per_token: a file to write, JSON lines: `token_rows`, every token's log-probability.
     join:     which rows of the text form a document (data/joining.py).
     The row has the perplexity per token as 'value'; 'per_word', where white space separates words; and 'bits_per_byte'
-    of the documents' UTF-8. Both are over all words and bytes of the text. The vocabulary drops letter case and the
-    kind of white space, so they do not count.
+    of the documents' UTF-8. Both are over all words and bytes of the text. The vocabulary has no letter case and one
+    kind of white space, so no figure says how well the model would predict these.
     UserError for a mistake in any of these.
     """
     given = [bool(text), bool(tokens), sentence is not None]

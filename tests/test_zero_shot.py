@@ -112,14 +112,6 @@ def test_bad_rows_are_left_out_where_that_is_asked_for(pretrained, tmp_path, cap
     assert 'cola: 2 bad row(s) left out, the first: ' in capsys.readouterr().out
 
 
-def test_a_text_of_one_token_names_its_row(pretrained, tmp_path):
-    data = cola(tmp_path / 'cola')
-    with open(data / 'dev.tsv', 'a') as file:
-        file.write('gj04\t1\t\tthe\n')
-    with pytest.raises(UserError, match='cola dev: row 1[34]: 0 of 1 tokens to score'):
-        zero_shot.run(config('cola', pretrained, data))
-
-
 @pytest.mark.parametrize('task, write', [('cola', cola), ('race', lambda directory: race(directory))])
 def test_the_estimate_of_tokens_is_what_scoring_reads_with_its_padding(pretrained, tmp_path, monkeypatch, task, write):
     wanted, read = config(task, pretrained, write(tmp_path / task), step=4), []
@@ -138,7 +130,8 @@ def test_the_estimate_of_tokens_is_what_scoring_reads_with_its_padding(pretraine
     ({'init_from': 'nowhere'}, 'nowhere: not a run directory'), ({'task': 'rte'}, "no zero-shot evaluator for 'rte'"),
     ({'data__dir': 'nowhere'}, 'nowhere/.*tsv: '), ({'data__dir': ''}, 'give --config.data.dir'),
     ({'data__split': 'best'}, "cola has no split 'best'"), ({'data__split': 'test'}, 'cola'),
-    ({'data__rows': 0}, 'config.data.rows is 0, must be')])
+    ({'data__rows': 0}, 'config.data.rows is 0, must be'),
+    ({'data__filter': 'filter.json'}, 'config.data.filter is for blimp, not for cola')])
 def test_a_mistake_is_named(pretrained, tmp_path, overrides, message):
     with pytest.raises(UserError, match=message):
         zero_shot.run(override(config('cola', pretrained, cola(tmp_path / 'cola')), overrides))

@@ -15,7 +15,7 @@ from gpt1_jax.models import build
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import results, workdir
 from shared import DATA, needs_data
-from tiny import cola, command, corpus, load_config, override, pretrain_config
+from tiny import command, corpus, load_config, override, pretrain_config
 
 pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
 OVERALL = ['accuracy', 'accuracy_ties_wrong', 'accuracy_ties_right', 'accuracy_phenomena', 'accuracy_first_unscored']
@@ -115,13 +115,6 @@ def test_a_filter_of_other_pairs_is_refused_before_anything_is_scored(pretrained
     monkeypatch.setattr(log_probs, 'score', None)
     with pytest.raises(UserError, match='config.data.filter: its file has none of these pairs'):
         zero_shot.run(config(pretrained, data, step=20, data__filter=str(tmp_path / 'filter.json')))
-
-
-def test_a_filter_is_for_blimp_alone(pretrained, tmp_path):
-    wanted = override(load_config('zero_shot', 'cola'), {
-        'init_from': str(pretrained), 'data__dir': str(cola(tmp_path / 'cola')), 'data__filter': 'filter.json'})
-    with pytest.raises(UserError, match='config.data.filter is for blimp, not for cola'):
-        zero_shot.run(wanted)
 
 
 def test_the_lstm_is_scored_alike(text, data, pretrained):

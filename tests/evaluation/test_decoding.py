@@ -120,16 +120,6 @@ def test_the_tokens_left_are_those_that_transformers_leaves(top_k, top_p):
     assert np.isfinite(found).any(axis=1).all()
 
 
-def test_top_k_and_top_p_by_hand():
-    logits = np.log(np.array([[0.1, 0.5, 0.15, 0.25]], np.float32))
-
-    def left(top_k, top_p):
-        return np.flatnonzero(np.isfinite(RESTRICTED(logits, top_k, top_p)[0])).tolist()
-    assert left(0, 1.0) == [0, 1, 2, 3] and left(2, 1.0) == [1, 3] and left(9, 1.0) == [0, 1, 2, 3]
-    assert left(0, 0.4) == [1] and left(0, 0.6) == [1, 3] and left(0, 0.8) == [1, 2, 3]
-    assert left(3, 0.8) == [1, 3]  # of the three 5 / 9 and 2.5 / 9 are enough
-
-
 @pytest.mark.parametrize('temperature', [0.5, 1.0, 2.0])
 def test_tokens_are_drawn_as_often_as_the_softmax_says(temperature):
     logits = np.array([1.0, 0.0, 2.0, -1.0], np.float32)

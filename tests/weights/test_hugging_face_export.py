@@ -31,24 +31,19 @@ def test_transformers_loads_an_export_and_gives_its_logits(pretrained, exported,
     np.testing.assert_allclose(logits(pretrained, ids), expected, rtol=1e-5, atol=1e-5)
 
 
-def same_greedy_continuation(run, directory, transformers):
+def test_the_greedy_continuation_is_the_same(pretrained, exported, transformers):
     import torch
-    vocabulary = transformers.AutoTokenizer.from_pretrained(directory)
-    theirs = transformers.AutoModelForCausalLM.from_pretrained(directory).eval()
+    vocabulary = transformers.AutoTokenizer.from_pretrained(exported)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(exported).eval()
     prompt = 'The cat sat on a mat, while red'
-    given, expected = vocabulary(prompt, return_tensors='pt'), run.tokenizer().encode(prompt)
+    given, expected = vocabulary(prompt, return_tensors='pt'), pretrained.tokenizer().encode(prompt)
     assert given.input_ids[0].tolist() == expected
     with torch.no_grad():
         found = theirs.generate(**given, max_new_tokens=20, do_sample=False, pad_token_id=0)[0].tolist()
     for _ in range(20):
         ids = np.array([expected + [0] * (48 - len(expected))], np.int32)
-        expected.append(int(logits(run, ids)[0, len(expected) - 1].argmax()))
+        expected.append(int(logits(pretrained, ids)[0, len(expected) - 1].argmax()))
     assert found == expected
-    return True
-
-
-def test_the_greedy_continuation_is_the_same(pretrained, exported, transformers):
-    assert same_greedy_continuation(pretrained, exported, transformers)
 
 
 def test_a_classifier_gives_its_logits_in_transformers(tuned, classifier, transformers):
