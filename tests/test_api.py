@@ -69,7 +69,7 @@ def base(tmp_path_factory):
 def test_the_examples_are_true(example, base, monkeypatch):
     monkeypatch.chdir(base)
     told = []
-    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example, out=told.append)
+    doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS).run(example, out=told.append)
     assert not told, ''.join(told)
 
 
