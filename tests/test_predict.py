@@ -201,8 +201,6 @@ def test_a_bad_row_is_named_or_left_out(tmp_path):
     file.write_text(''.join(json.dumps(row) + '\n' for row in rows))
     with pytest.raises(UserError, match=r'new.jsonl: race: row 1: \d+ tokens that are never cut'):
         predict.run(path, file, tmp_path / 'out.jsonl')
-    with pytest.raises(UserError, match='race: row x has 5 choices, the task has at most 4'):
-        fine_tuned.predict(load.fine_tuned(workdir.load(path)), [Example('x', ('a', 'b'), tuple('abcde'))])
 
 
 def test_what_is_no_fine_tuned_run_is_named(tmp_path):

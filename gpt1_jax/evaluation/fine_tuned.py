@@ -107,10 +107,6 @@ def predict(tuned: FineTuned, examples: Sequence[Example], on_bad: Callable[[str
     on_bad: takes the messages of rows that cannot be encoded, see Task.read; by default the first one is a UserError.
     """
     task = tuned.task
-    for example in examples:
-        if len(example.choices) > tuned.sizes.sequences:
-            raise UserError(f'{task.name}: row {example.id} has {len(example.choices)} choices, the task has at most '
-                            f'{tuned.sizes.sequences}')
     examples = [dataclasses.replace(example, label=None) for example in examples]
     encoded = inputs.encode_all(examples, task, tuned.tokenizer, tuned.n_ctx, on_bad)
     size = next((n for n in tuned.batch_sizes if n >= len(encoded)), tuned.batch_sizes[-1])
