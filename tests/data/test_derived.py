@@ -183,15 +183,13 @@ GOOD = {'id': '0', 'texts': ['a'], 'choices': ['b', 'c'], 'label': 1}
 
 
 @pytest.mark.parametrize('change, cause', [
-    ({'label': 2}, r'label 2 is out of range 0\.\.1'),
-    ({'label': '1'}, "label '1' is not a whole number"), ({'choices': ['b']}, '1 choices, expected 2'),
-    ({'texts': []}, '0 texts, expected 1'), ({'texts': 'a'}, 'texts is not a list'),
-    ({'texts': ['']}, 'texts is not a list'),
-    ({'id': 'first'}, "id 'first' stands twice"), ({'id': 7}, 'id 7 is not a string')])
+    ({'label': 2}, 'label 2 is not a whole number from 0 to 1'), ({'label': '1'}, "label '1' is not a whole number"),
+    ({'label': None}, 'label None is not'), ({'choices': ['b']}, '1 choices, expected 2'),
+    ({'id': 'first'}, "id 'first' stands twice")])
 def test_a_bad_row_names_file_line_and_cause(tmp_path, change, cause):
     path = tmp_path / 'cloze_dev.jsonl'
     path.write_text('\n'.join(json.dumps(row) for row in ({**GOOD, 'id': 'first'}, {**GOOD, **change})))
-    with pytest.raises(UserError, match=rf'cloze_dev\.jsonl: line 2: {cause}'):
+    with pytest.raises(UserError, match=rf'cloze_dev\.jsonl: row 2: {cause}'):
         quickstart.CLOZE.read(str(tmp_path), 'dev')
 
 

@@ -250,14 +250,3 @@ def test_too_few_stories_cannot_be_split(tmp_path):
 def test_text_may_hold_what_other_programs_take_for_line_ends(tmp_path):
     (tmp_path / 'dev.tsv').write_bytes('sentence\tlabel\r\nA\u2028B\x85C.\t1\r\nD "E.\t0\r\n'.encode())
     assert [e.texts for e in read('sst2', tmp_path, 'dev')] == [('A\u2028B\x85C.',), ('D "E.',)]
-
-
-def test_derived_sets_leave_bad_lines_out_too(tmp_path):
-    good = {'id': 'a', 'texts': ['A.'], 'choices': ['B.', 'C.'], 'label': 1}
-    lines = [json.dumps(good), '{"id"', json.dumps(good), json.dumps(good | {'id': 'b', 'label': 2})]
-    path = tmp_path / 'cloze_dev.jsonl'
-    path.write_text('\n'.join(lines) + '\n')
-    assert complaint('cloze', tmp_path).startswith(f'{path}: line 2: not JSON (')
-    skipped = []
-    assert read('cloze', tmp_path, 'dev', skipped.append) == [Example('a', ('A.',), ('B.', 'C.'), 1)]
-    assert skipped[1:] == [f"{path}: line 3: id 'a' stands twice", f'{path}: line 4: label 2 is out of range 0..1']

@@ -79,8 +79,7 @@ def check_label(task, split, example):
         assert type(label) is float and math.isfinite(label) and low <= label <= high
     else:
         n = len(example.choices) or len(task.labels)
-        assert (label is None and task.name in ('cloze', 'source', 'acceptability')) or (
-            type(label) is int and 0 <= label < n)
+        assert type(label) is int and 0 <= label < n
 
 
 def set_target(task, split, n_texts, write, vocabulary):

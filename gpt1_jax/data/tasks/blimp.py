@@ -30,9 +30,7 @@ IDENTICAL = frozenset(
 
 def files(directory: str, split: str) -> list[str]:
     """The paths of the sets, by name. UserError where there is none."""
-    reading.only_own_files(directory, 'blimp')
-    if split != 'test':
-        raise UserError(f'blimp has no split {split!r} (there is test)')
+    reading.check_own_split(directory, 'blimp', split, ('test',))
     with about(directory):  # the name may be too long for the file system
         for folder in (pathlib.Path(directory), pathlib.Path(directory) / 'data'):
             found = sorted(map(str, folder.glob('*.jsonl')))

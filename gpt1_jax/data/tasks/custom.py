@@ -30,9 +30,7 @@ def _task(spec):
     unlabelled = ('unlabelled',) if spec.file('unlabelled') else ()
 
     def files(directory, split):
-        reading.only_own_files(directory, spec.name)
-        if split not in (*splits, *unlabelled):
-            raise UserError(f'{spec.name} has no split {split!r} (there are {", ".join((*splits, *unlabelled))})')
+        reading.check_own_split(directory, spec.name, split, splits + unlabelled)
         # dev may be a part of train
         return [str(pathlib.Path(directory) / (spec.file(split) or spec.file('train')))]
 

@@ -3,6 +3,6 @@ from gpt1_jax.data.tasks import json_lines
 
 LIBRARIES = ('python', 'numpy', 'jax')  # the labels of `source`: first parts of document names
 
-CLOZE = json_lines.task('cloze', 'choice', ('1', '2'), ('train', 'dev', 'test'), n_texts=1, n_choices=2)
-SOURCE = json_lines.task('source', 'classify', LIBRARIES, ('train', 'dev', 'test'), n_texts=1, n_choices=0)
-ACCEPTABILITY = json_lines.task('acceptability', 'choice', ('1', '2'), ('dev', 'test'), n_texts=0, n_choices=2)
+CLOZE = json_lines.task('cloze', 'choice', ('1', '2'), ('train', 'dev', 'test'), n_texts=1)
+SOURCE = json_lines.task('source', 'classify', LIBRARIES, ('train', 'dev', 'test'), n_texts=1)
+ACCEPTABILITY = json_lines.task('acceptability', 'choice', ('1', '2'), ('dev', 'test'), n_texts=0)

@@ -160,12 +160,14 @@ def _in_parquet(directory, split):
     return split.parquet or split.tfds
 
 
-def only_own_files(directory: str | pathlib.Path, name: str) -> None:
-    """UserError where a set that has only files of its own is to be read from TFDS or from Parquet files."""
+def check_own_split(directory: str | pathlib.Path, name: str, split: str, splits: tuple[str, ...]) -> None:
+    """UserError where a set that has only files of its own is to be read from elsewhere, or has no such split."""
     if tfds_source.is_tfds(directory):
         raise UserError(f'{directory}: TFDS has no set {name}')
     if parquet_source.is_parquet(directory):
         raise UserError(f'{directory}: {name} is not read from Parquet files')
+    if split not in splits:
+        raise UserError(f'{name} has no split {split!r} (there are {", ".join(splits)})')
 
 
 def collect(rows: Iterable[Row], make: Callable[[str, dict], Example | None], what: str,

@@ -11,14 +11,14 @@ from gpt1_jax.errors import UserError, fail, shown
 def read(task: Task, path: str | pathlib.Path, on_bad: Callable[[str], None] = fail) -> list[Example]:
     """The unlabelled examples of a file, in its order.
 
-    A JSON file whose first record has "texts" holds {"id", "texts", "choices"} records, see json_lines.read_file. Any
+    A JSON file whose first record has "texts" holds {"id", "texts", "choices"} records, see json_lines.from_rows. Any
     other file has the layout of the task's own files. It needs the columns of the texts only; labels are not read. Ids
     are those in the file, else row numbers from 0.
     on_bad: called with the message of a bad row, see Task.read; by default a UserError naming file, row and cause.
     """
     path = str(path)
     if json_records.is_json(path) and _has_texts(path):
-        return json_lines.read_file(path, task, on_bad)
+        return json_lines.from_rows(json_records.read(path), task, path, on_bad)
     if task.read_file is None:
         raise UserError(f'{path}: rows of {task.name} are JSON lines (.jsonl) with "texts"')
     return task.read_file(path, on_bad)
