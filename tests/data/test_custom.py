@@ -129,7 +129,7 @@ def test_numbers_and_truths_in_json_are_read_as_json_writes_them(tmp_path):
 
 
 @pytest.mark.parametrize('answer, cell, label', [
-    ('index0', '0', 0), ('index0', '3', 3), ('index1', '1', 0), ('index1', '04', 3), ('letter', 'A', 0),
+    ('index0', '0', 0), ('index0', '3', 3), ('index1', '1', 0), ('index1', '4', 3), ('letter', 'A', 0),
     ('letter', 'd', 3), ('text', ' birds ', 2)])
 def test_the_right_choice_is_given_as_declared(tmp_path, answer, cell, label):
     rows = f'id,passage,question,a,b,c,d,e,answer\nq,P,Q,cats,dogs,birds,fish,,{cell}\n'
@@ -155,9 +155,9 @@ RECORD = {'id': 'q', 'passage': 'P', 'question': 'Q', 'a': ['x', 'y'], 'answer':
 @pytest.mark.parametrize('fields, content, cause', [
     (RATING, 'text,score\nA,1\n ,2\n', 'row 3: text is empty'),
     (RATING, 'text,score\nA,\n', 'row 2: score is empty'),
-    (RATING, 'text,score\nA,good\n', "row 2: score: 'good' is not a number"),
-    (RATING, 'text,score\nA,nan\n', 'row 2: score: nan is out of range 1 to 7'),
-    (PREMISES, 'p1\tp2\th\tlabel\nA\tB\tC\tNo\n', "row 2: label: 'No' is none of no, maybe, yes"),
+    (RATING, 'text,score\nA,good\n', "row 2: score 'good' is not a number"),
+    (RATING, 'text,score\nA,nan\n', 'row 2: score nan is out of range 1 to 7'),
+    (PREMISES, 'p1\tp2\th\tlabel\nA\tB\tC\tNo\n', "row 2: label 'No' is none of no, maybe, yes"),
     (FIVE, HEADER + 'q,P,Q,x,,y,,,A\n', 'row 2: b is empty, and a choice after it is not'),
     (FIVE, HEADER + 'q,P,Q,x,,,,,A\n', 'row 2: b is empty, so the row has 1 choices, must be 2 or more'),
     (FIVE, HEADER + 'q,P,Q,x,y,,,,A\nq,P,Q,x,y,,,,A\n', "row 3: id 'q' stands twice"),
@@ -197,7 +197,7 @@ def test_bad_rows_are_left_out_and_told_where_a_list_is_given(tmp_path):
     found = read(RATING, tmp_path, 'text,score\nA,1\n,2\nB,9\nC,3,4\nD,5\n', on_bad=skipped.append)
     assert found == [Example('0', ('A',), (), 1.0), Example('4', ('D',), (), 5.0)]
     assert [line.split(': ', 1)[1] for line in skipped] == [
-        'row 3: text is empty', 'row 4: score: 9 is out of range 1 to 7',
+        'row 3: text is empty', 'row 4: score 9 is out of range 1 to 7',
         'row 5: 3 columns, expected 2 (text, score)']
     with pytest.raises(UserError, match='the first: .*row 2: score is empty'):
         read(RATING, tmp_path, 'text,score\nA,\n', on_bad=[].append)

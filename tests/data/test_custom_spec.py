@@ -73,8 +73,6 @@ SCORE = {'name': 'score', 'files': {'train': 't.csv', 'dev': 'd.csv'}, 'segments
     (SCORE, {'score': ['0', 5]}, "score is ['0', 5], must be two numbers"),
     (CHOICE, {'choices': ['list']}, 'max_choices is missing: the most choices that a JSON list may hold, at least 2'),
     (CHOICE, {'max_choices': 4}, 'max_choices is 4, but there are 3 columns of choices'),
-    (CHOICE, {'choices': ['list'], 'max_choices': 27, 'answer': 'letter'},
-     "answer is 'letter', of which there are 26, fewer than choices"),
     (CHOICE, {'choices': ['c1', 'q']}, "segments and choices: 'q' stands twice"),
     (CHOICE, {'answer': None}, "answer is '', must be one of index0, index1, letter, text"),
     (CHOICE, {'answer': 'indx1'}, "answer is 'indx1', must be one of index0, index1, letter, text, "

@@ -2,7 +2,6 @@
 import functools
 import json
 import pathlib
-import re
 
 from gpt1_jax import storage
 from gpt1_jax.data.tasks import custom_spec, custom_text, json_records, reading, tables
@@ -48,11 +47,7 @@ def _task(spec):
 
 def _read(spec, path, split, on_bad):
     """The examples of a split, in file order. `on_bad` and errors as in Task.read."""
-    labelled = split != 'unlabelled'
-    needed = (*spec.text_columns, *spec.choices, *filter(None, (spec.id, spec.label if labelled else '')))
-    columns = tuple(column for column in spec.columns if labelled or column != spec.label)
-    rows = _rows(spec, path, needed, columns)
-    found = reading.collect(rows, lambda row_id, row: _example(spec, row_id, row, labelled), path, on_bad=on_bad)
+    found = _examples(spec, path, split != 'unlabelled', on_bad)
     if not spec.dev_fraction or split not in ('train', 'dev'):
         return found
     train, dev = divide(found, spec.dev_fraction, spec.dev_seed, together=bool(spec.questions))
@@ -66,22 +61,20 @@ def _read_file(spec, path, on_bad=fail):
     """The examples of a file with the set's columns, without labels: see Task.read_file."""
     if spec.is_json and not json_records.is_json(path):
         raise UserError(f'{path}: the files of {spec.name} are JSON, must end in .jsonl or .json')
-    needed = (*spec.text_columns, *spec.choices, *filter(None, (spec.id,)))
-    layouts = [spec.columns, tuple(column for column in spec.columns if column != spec.label)]
-    if spec.is_json:
-        columns = json_records.layout(path, layouts)
-    else:
-        columns = tables.layout(path, needed, layouts, spec.quoting, spec.delimiter)
-    rows = _rows(spec, path, needed, columns)
-    return reading.collect(rows, lambda row_id, row: _example(spec, row_id, row, False), str(path), on_bad=on_bad)
+    return _examples(spec, path, False, on_bad)
 
 
-def _rows(spec, path, needed, columns):
-    """The rows of a file, one for each question if its records hold several."""
+def _examples(spec, path, labelled, on_bad):
+    """The examples of a file, one for each question if its records hold several."""
+    needed = (*spec.text_columns, *spec.choices, *filter(None, (spec.id, spec.label if labelled else '')))
+    columns = spec.columns
+    if not labelled:
+        without_label = tuple(column for column in columns if column != spec.label)
+        columns = tables.layout(path, needed, [columns, without_label], spec.quoting, spec.delimiter)
     rows = tables.read(path, needed, columns, spec.quoting, spec.delimiter)
     if spec.questions:
-        return _questions(spec, rows)
-    return rows
+        rows = _questions(spec, rows)
+    return reading.collect(rows, lambda row_id, row: _example(spec, row_id, row, labelled), str(path), on_bad=on_bad)
 
 
 def _questions(spec, rows):
@@ -212,17 +205,9 @@ def _listed(row, column, most):
 def _label(spec, value, choices):
     """The index of the label or of the right choice, or the score."""
     if spec.labels:
-        if value not in spec.labels:
-            raise RowFault(f'{spec.label}: {value!r} is none of {", ".join(spec.labels)}')
-        return spec.labels.index(value)
+        return reading.label(value, spec.labels, spec.label)
     if spec.score:
-        try:
-            score = float(value)
-        except ValueError:
-            raise RowFault(f'{spec.label}: {value!r} is not a number') from None
-        if not spec.score[0] <= score <= spec.score[1]:
-            raise RowFault(f'{spec.label}: {value} is out of range {spec.score[0]} to {spec.score[1]}')
-        return score
+        return reading.score(value, spec.score, spec.label)
     if spec.answer == 'text':
         if choices.count(value) != 1:
             many = 'more than one' if value in choices else 'none'
@@ -231,8 +216,6 @@ def _label(spec, value, choices):
     names = _positions(spec)[:len(choices)]
     if spec.answer == 'letter':
         value = value.upper()
-    elif re.fullmatch('[0-9]+', value):
-        value = value.lstrip('0') or '0'  # '01' is 1
     if value not in names:
         raise RowFault(f"{spec.label}: {value!r} is none of the row's {len(choices)} choices, "
                        f'{names[0]} to {names[-1]}')

@@ -173,8 +173,6 @@ def _about_target(spec):
         yield 'max_choices is missing: the most choices that a JSON list may hold, at least 2'
     if spec.max_choices and len(spec.choices) != 1 and spec.max_choices != len(spec.choices):
         yield f'max_choices is {spec.max_choices}, but there are {len(spec.choices)} columns of choices'
-    if spec.answer == 'letter' and max(spec.max_choices, len(spec.choices)) > len(LETTERS):
-        yield f"answer is 'letter', of which there are {len(LETTERS)}, fewer than choices"
     if spec.choices and spec.answer not in ANSWERS:
         yield f'answer is {spec.answer!r}, must be one of {", ".join(ANSWERS)}' + did_you_mean(spec.answer, ANSWERS)
     if spec.answer and not spec.choices:

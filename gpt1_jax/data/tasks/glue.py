@@ -12,10 +12,9 @@ def splits(config: str, train: int, dev: int, test: int, columns: tuple[str, ...
     """
     return {'train': Split(('train.tsv',), train, (f'glue/{config}:train',), columns),
             'dev': Split(('dev.tsv',), dev, (f'glue/{config}:validation',), columns),
-            TEST: test_split('test.tsv', test, f'glue/{config}:test', id_column)}
+            TEST: test_split(('test.tsv',), test, f'glue/{config}:test', id_column)}
 
 
-def test_split(file: str | tuple[str, ...], rows: int, tfds: str, id_column: str = 'index') -> Split:
-    """An unlabelled split. file: its name, or several, of which the first that exists is read."""
-    names = (file,) if isinstance(file, str) else file
-    return Split(names, rows, (tfds,), labelled=False, id_column=id_column)
+def test_split(files: tuple[str, ...], rows: int, tfds: str, id_column: str = 'index') -> Split:
+    """An unlabelled split. files: names, of which the first that exists is read."""
+    return Split(files, rows, (tfds,), labelled=False, id_column=id_column)

@@ -1,6 +1,6 @@
 """Records of a JSON file: one a line (JSON lines), or the items of one array. The contents decide, not the name."""
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpt1_jax.data.tasks import reading
 from gpt1_jax.data.tasks.reading import Row, RowFault
@@ -25,11 +25,11 @@ def read(path: str | pathlib.Path, columns: tuple[str, ...] = ()) -> Iterator[Ro
         yield Row(where, str(position), fields)
 
 
-def layout(path: str | pathlib.Path, layouts: list[tuple[str, ...]]) -> tuple[str, ...]:
+def layout(path: str | pathlib.Path, layouts: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """The first of the layouts with as many columns as the first record has items; () if that record is not a list."""
     _, record = next(_records(path), ('', None))
     n = len(record) if isinstance(record, list) else 0
-    return next((columns for columns in layouts if columns and len(columns) == n), ())
+    return next((tuple(columns) for columns in layouts if columns and len(columns) == n), ())
 
 
 def _records(path):

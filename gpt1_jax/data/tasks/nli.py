@@ -32,8 +32,8 @@ MNLI = table_task(
     {'train': Split(('train.tsv',), 392702, ('glue/mnli:train',)),
      'dev': Split(('dev_matched.tsv',), 9815, ('glue/mnli:validation_matched',)),
      'dev_mismatched': Split(('dev_mismatched.tsv',), 9832, ('glue/mnli:validation_mismatched',)),
-     glue.TEST: glue.test_split('test_matched.tsv', 9796, 'glue/mnli:test_matched'),
-     f'{glue.TEST}_mismatched': glue.test_split('test_mismatched.tsv', 9847, 'glue/mnli:test_mismatched'),
+     glue.TEST: glue.test_split(('test_matched.tsv',), 9796, 'glue/mnli:test_matched'),
+     f'{glue.TEST}_mismatched': glue.test_split(('test_mismatched.tsv',), 9847, 'glue/mnli:test_mismatched'),
      'ax': glue.test_split(tuple(f'{folder}{name}.tsv' for folder in ('', '../AX/', '../diagnostic/', '../ax/')
                                  for name in ('AX', 'diagnostic')), 1104, 'glue/ax:test')},
     Table(PAIR, 'gold_label', THREE,

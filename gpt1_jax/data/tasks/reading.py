@@ -5,7 +5,6 @@ error that names it, or is skipped and reported.
 """
 import dataclasses
 import functools
-import glob
 import json
 import pathlib
 import warnings
@@ -65,19 +64,12 @@ def find(directory: str | pathlib.Path, split: Split) -> list[str]:
     """The one file of a split. UserError if none of its names exists, or a pattern matches several files."""
     for name in split.files:
         path = pathlib.Path(directory) / name
-        with about(path):  # the name may be too long for the file system
-            if not glob.has_magic(name):
-                if path.exists():
-                    return [str(path)]
-                continue
-            found = sorted(pathlib.Path(directory).glob(name))
+        found = [path] if path.exists() else sorted(pathlib.Path(directory).glob(name))
         if len(found) > 1:
             raise UserError(f'{directory}: {len(found)} files match {name}, expected one')
         if found:
             return [str(found[0])]
     first, *others = split.files
-    if glob.has_magic(first):
-        raise UserError(f'{directory}: 0 files match {first}, expected one')
     also = f' (nor {", ".join(others)})' if others else ''
     raise UserError(f'{pathlib.Path(directory) / first}: no such file{also}')
 
@@ -121,10 +113,12 @@ def several_sources(name: str, head: str, labels: tuple[str, ...], metrics: tupl
         return split, paths, lambda: official(paths, split)
 
     def files(directory, split_name):
-        return opened(directory, split_name)[1]
+        with about(directory):
+            return opened(directory, split_name)[1]
 
     def read(directory, split_name, on_bad=fail):
-        split, paths, rows_of = opened(directory, split_name)
+        with about(directory):
+            split, paths, rows_of = opened(directory, split_name)
         rows = rows_of()
         if split.part:
             rows = split.part(list(rows))
@@ -240,11 +234,23 @@ def row_id(fields: dict, column: str | None, default: str) -> str:
     return field(fields, column)
 
 
-def label(value: str, labels: tuple[str, ...]) -> int:
-    """The index of a label's name. RowFault for any other name."""
+def label(value: str, labels: tuple[str, ...], column: str = 'label') -> int:
+    """The index of a label's name. RowFault, naming the column, for any other name."""
     if value not in labels:
-        raise RowFault(f'label {value!r} is none of {", ".join(labels)}')
+        raise RowFault(f'{column} {value!r} is none of {", ".join(labels)}')
     return labels.index(value)
+
+
+def score(value: str, limits: tuple[float, float], column: str) -> float:
+    """A score as a float. RowFault, naming the column, unless it is a number within the limits."""
+    try:
+        number = float(value)
+    except ValueError:
+        raise RowFault(f'{column} {value!r} is not a number') from None
+    low, high = limits
+    if not low <= number <= high:
+        raise RowFault(f'{column} {value} is out of range {low:g} to {high:g}')
+    return number
 
 
 def json_value(text: str) -> Any:

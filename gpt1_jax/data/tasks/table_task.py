@@ -7,7 +7,7 @@ from typing import Any
 
 from gpt1_jax.data.tasks import parquet_source, reading, tables, tfds_source
 from gpt1_jax.data.tasks.example import Example, Task
-from gpt1_jax.data.tasks.reading import LeftOut, Row, RowFault, ShortRow, Split
+from gpt1_jax.data.tasks.reading import LeftOut, Row, ShortRow, Split
 from gpt1_jax.errors import UserError, fail
 
 NO_LABEL = '-1'  # of TFDS and the Hub
@@ -61,7 +61,7 @@ def _example(table, split, row_id, fields):
         return Example(reading.field(fields, split.id_column), texts)
     value = reading.field(fields, table.label)
     if table.score:
-        return Example(row_id, texts, label=_score(value, table.score))
+        return Example(row_id, texts, label=round(reading.score(value, table.score, table.label), DECIMALS))
     return Example(row_id, texts, label=reading.label(value, table.labels))
 
 
@@ -150,15 +150,3 @@ def _label(value, labels, classes):
     if isinstance(value, numbers.Integral) and 0 <= value < len(labels):
         return labels[value]
     return value if value is None else str(value)
-
-
-def _score(text, limits):
-    """A score as a float, the same from both sources. RowFault unless it is a number within the limits."""
-    try:
-        value = float(text)
-    except ValueError:
-        raise RowFault(f'score {text!r} is not a number') from None
-    low, high = limits
-    if not low <= value <= high:
-        raise RowFault(f'score {text} is outside {low:g}..{high:g}')
-    return round(value, DECIMALS)

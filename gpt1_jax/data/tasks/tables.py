@@ -24,11 +24,7 @@ def read(path: str | pathlib.Path, needed: Sequence[str] = (), columns: Sequence
     if json_records.is_json(path):
         yield from json_records.read(path, columns)
         return
-    lines = reading.decoded_lines(path)
-    if quoted:
-        rows = _quoted(path, lines, delimiter)
-    else:
-        rows = ((number, line.split(delimiter)) for number, line in enumerate(lines, 1))
+    rows = _rows(path, quoted, delimiter)
     if not columns:
         columns = [name.strip() for name in next(rows, (0, ()))[1]]
         if not any(columns):
@@ -59,18 +55,20 @@ def layout(path: str | pathlib.Path, needed: Sequence[str], layouts: Sequence[Se
     () if the first row names all needed columns, else the first of the layouts with as many columns as that row.
     """
     if json_records.is_json(path):
-        return ()
-    lines = reading.decoded_lines(path)
-    if quoted:
-        _, first = next(_quoted(path, lines, delimiter), (0, ()))
-    else:
-        first = next(lines).split(delimiter)
+        return json_records.layout(path, layouts)
+    _, first = next(_rows(path, quoted, delimiter), (0, ()))
     if {*needed} <= {name.strip() for name in first}:
         return ()
     return next((tuple(columns) for columns in layouts if columns and len(columns) == len(first)), ())
 
 
-def _quoted(path, lines, delimiter):
+def _rows(path, quoted, delimiter):
+    """(number of its last line, cells) of each row."""
+    lines = reading.decoded_lines(path)
+    if not quoted:
+        for number, line in enumerate(lines, 1):
+            yield number, line.split(delimiter)
+        return
     reader = csv.reader((line + '\n' for line in lines), delimiter=delimiter, strict=True)
     try:
         for row in reader:
