@@ -46,7 +46,7 @@ def test_sets_of_s_selection_count_under_argument_structure(tmp_path):
 
 
 @pytest.mark.parametrize('changed, cause', [
-    ({'UID': 'b'}, "UID 'b' in the file of 'a'"), ({'UID': None}, 'no UID'),
+    ({'UID': None}, 'no UID'),
     ({'linguistics_term': 'bindings'}, "'bindings' is no phenomenon of BLiMP, did you mean 'binding'"),
     ({'sentence_bad': ' '}, 'sentence_bad is empty'), ({'sentence_good': 3}, 'sentence_good is int, must be text'),
     ({'pairID': '1'}, "id 'binding/a/1' stands twice")])

@@ -3,14 +3,15 @@
 The official files, NAME.jsonl, one a set, in the directory itself or in its folder data/. A pair becomes an Example
 with the good sentence first, label 0, and the id PHENOMENON/SET/PAIR, such as binding/principle_A_case_2/105.
 """
+import itertools
 import os
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from gpt1_jax import storage
 from gpt1_jax.data.tasks import json_records, reading
 from gpt1_jax.data.tasks.example import Example, Task
-from gpt1_jax.data.tasks.reading import Row, RowFault
+from gpt1_jax.data.tasks.reading import RowFault
 from gpt1_jax.errors import UserError, about, did_you_mean, fail, shown
 
 PHENOMENA = {
@@ -41,7 +42,8 @@ def files(directory: str, split: str) -> list[str]:
 
 def read(directory: str, split: str, on_bad: Callable[[str], None] = fail) -> list[Example]:
     """The pairs of all sets, set by set. Arguments and errors as of Task.read."""
-    return reading.collect(_rows(files(directory, split)), _pair, f'{directory} (blimp)', (PAIRS,), on_bad)
+    rows = itertools.chain.from_iterable(map(json_records.read, files(directory, split)))
+    return reading.collect(rows, _pair, f'{directory} (blimp)', (PAIRS,), on_bad)
 
 
 def read_filter(path: str | os.PathLike) -> frozenset[str]:
@@ -60,22 +62,12 @@ def read_filter(path: str | os.PathLike) -> frozenset[str]:
     return frozenset(found)
 
 
-def _rows(paths) -> Iterator[Row]:
-    for path in paths:
-        for row in json_records.read(path):
-            yield row._replace(id=f'{pathlib.Path(path).stem}/{row.id}')
-
-
 def _pair(row_id, fields):
-    name, position = row_id.split('/')
-    uid = reading.field(fields, 'UID')
-    if uid != name:
-        raise RowFault(f'UID {uid!r} in the file of {name!r}')
     term = reading.field(fields, 'linguistics_term')
     phenomenon = COUNTED_UNDER.get(term, term)
     if phenomenon not in PHENOMENA:
         raise RowFault(f'linguistics_term {term!r} is no phenomenon of BLiMP{did_you_mean(term, PHENOMENA)}')
-    pair = reading.row_id(fields, 'pairID', position)
+    name, pair = reading.field(fields, 'UID'), reading.row_id(fields, 'pairID', row_id)
     sentences = (reading.field(fields, 'sentence_good'), reading.field(fields, 'sentence_bad'))
     return Example(f'{phenomenon}/{name}/{pair}', (), sentences, 0)
 

@@ -19,8 +19,7 @@ LETTERS = ('A', 'B', 'C', 'D')
 def files(directory: str | pathlib.Path, split: Split) -> list[str]:
     """The passages of a split: {train,dev,test}/{middle,high}/*.txt in the folder RACE, given it or its parent."""
     roots = [pathlib.Path(directory) / inner / split.files[0] for inner in ('', 'RACE')]
-    with about(roots[0]):  # the name may be too long for the file system
-        root = next((root for root in roots if root.is_dir()), None)
+    root = next((root for root in roots if root.is_dir()), None)
     if root is None:
         raise UserError(f'{roots[0]}: no such directory')
     found = [path for level in LEVELS
@@ -113,16 +112,11 @@ def _parquet(directory, split, sources):
             continue
         for where, record in parquet_source.records(
                 directory, source, ('example_id', 'article', 'question', 'options', 'answer')):
-            level = next((level for level in LEVELS if str(record['example_id']).startswith(level)), None)
-            if level is None:
-                yield Row(where, where, RowFault(f'example_id {record["example_id"]!r} is of neither {LEVELS[0]} nor '
-                                                 f'{LEVELS[1]} school'))
-                continue
-            passages.setdefault((LEVELS.index(level), record['example_id'], record['article']), []).append(
-                (where, record))
-    for level, name, article in sorted(passages, key=lambda passage: (passage[0], by_number(passage[1]))):
+            level = LEVELS[0] if record['example_id'].startswith(LEVELS[0]) else LEVELS[1]
+            passages.setdefault((level, record['example_id'], record['article']), []).append((where, record))
+    for level, name, article in sorted(passages, key=lambda passage: (LEVELS.index(passage[0]), by_number(passage[1]))):
         for number, (where, record) in enumerate(passages[level, name, article]):
-            yield Row(where, f'{LEVELS[level]}/{name}/{number}', record)
+            yield Row(where, f'{level}/{name}/{number}', record)
 
 
 def _problems(directory, source):

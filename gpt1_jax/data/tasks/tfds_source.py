@@ -10,7 +10,7 @@ import os
 import pathlib
 import re
 
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, shown
 
 PREFIX = 'tfds:'
 BATCH = 1024  # records fetched at a time
@@ -46,7 +46,7 @@ def records(directory: str | pathlib.Path, source: str, features: tuple[str, ...
             # By index, because iterating over a source that lacks records ends early without an error.
             found += data.__getitems__(list(range(start, min(start + BATCH, len(data)))))
     except Exception as error:  # TFDS raises many classes; the cause is these files or their format
-        raise UserError(f'{path}: TFDS cannot read {split} after {len(found)} records ({_one_line(error)})') from None
+        raise UserError(f'{path}: TFDS cannot read {split} after {len(found)} records ({shown(error)})') from None
     result = []
     for number, record in enumerate(found):
         where = f'{path}: {split} record {number}'
@@ -72,7 +72,7 @@ def _open(directory, name, split):
         builder = tfds.builder_from_directory(path)
         splits = builder.info.splits
     except Exception as error:
-        raise UserError(f'{path}: TFDS cannot open it ({_one_line(error)})') from None
+        raise UserError(f'{path}: TFDS cannot open it ({shown(error)})') from None
     if split not in splits:
         raise UserError(f'{path}: no split {split!r} (there are {", ".join(splits) or "none"})')
     return builder, path
@@ -95,14 +95,7 @@ def _plain(value):
     if value is None:
         raise ValueError('a value is missing, as in a truncated file: prepare the set again')
     if isinstance(value, bytes):
-        try:
-            return value.decode('utf-8')
-        except UnicodeDecodeError as error:
-            raise ValueError(f'not UTF-8 at byte {error.start} of a text') from None
+        return value.decode('utf-8')
     if hasattr(value, '__iter__') and not isinstance(value, str):
         return [_plain(item) for item in value]
     return value
-
-
-def _one_line(error) -> str:
-    return ' '.join(f'{type(error).__name__}: {error}'.split())[:300]
