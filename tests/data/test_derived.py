@@ -167,7 +167,7 @@ def test_too_few_documents_are_named():
 
 
 def test_an_odd_count_cannot_be_balanced(small):
-    with pytest.raises(ValueError, match='half'):
+    with pytest.raises(UserError, match='^81 cloze items cannot be half .*: give an even number$'):
         derived.derive(small[0], n_train=81, n_dev=20, n_test=40)
 
 

@@ -7,6 +7,7 @@ from gpt1_jax.data.quickstart import word_overlap
 from gpt1_jax.data.quickstart.material import Material, check_enough, fresh, key, last_sentences
 from gpt1_jax.data.quickstart.overlap import words
 from gpt1_jax.data.tasks.example import Example
+from gpt1_jax.errors import UserError
 
 CONTEXT = 4          # sentences before the ending
 STRIDE = 3           # sentences from one item's ending to the next, so that each sentence ends one item at most
@@ -159,5 +160,5 @@ def balanced(n: int) -> tuple[int, int, int, int]:
     """How many of n items are (same document, label 0), (same, 1), (other, 0), (other, 1): n / 2 of each label. n is
     even."""
     if n % 2:
-        raise ValueError(f'{n} items cannot be half of one label and half of the other')
+        raise UserError(f'{n} cloze items cannot be half of one label and half of the other: give an even number')
     return (n + 2) // 4, n // 4, n // 2 - (n + 2) // 4, n // 2 - n // 4
