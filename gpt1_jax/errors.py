@@ -64,11 +64,7 @@ def about(path: Any) -> Iterator[None]:
 
 def shown(value: Any) -> str:
     """The repr of a value for a message, shortened if it is long."""
-    try:
-        text = repr(value)
-    except ValueError:  # an integer in it has more digits than Python writes (sys.get_int_max_str_digits)
-        text = f'<{type(value).__name__}, too many digits to show>'
-    return one_line(text, MAX_VALUE)
+    return one_line(repr(value), MAX_VALUE)
 
 
 def did_you_mean(name: Any, known: Iterable[Any]) -> str:

@@ -7,6 +7,7 @@ import errno
 import functools
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Callable
 
@@ -90,7 +91,7 @@ def _exit_if_bad(function, *arguments):
     except (flags.Error, OSError) as error:
         _fail(_folded(error), 2)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        if 'ml_collections' not in _raised_in(error):
+        if 'ml_collections' not in traceback.extract_tb(error.__traceback__)[-1].filename:
             raise
         _fail(_folded(error), 2)  # ml_collections raises these for an unknown field or a value of the wrong type
 
@@ -115,14 +116,6 @@ def _folded(error):
     """The error's text on one line; KeyError and AttributeError may hold another error's text, quoted."""
     text = error.args[0] if error.args else error
     return ' '.join(str(text.args[0] if isinstance(text, Exception) and text.args else text).split())
-
-
-def _raised_in(error):
-    """The file whose line raised the error."""
-    trace = error.__traceback__
-    while trace.tb_next:
-        trace = trace.tb_next
-    return trace.tb_frame.f_code.co_filename
 
 
 def define_process_flags() -> None:

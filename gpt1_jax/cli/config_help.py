@@ -130,13 +130,10 @@ class _Source:
 
     def _field(self, node, places):
         """'batch.size' of the expression config.batch.size; '' of config itself; None of anything else."""
-        parts = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if not isinstance(node, ast.Name) or node.id not in places:
+        name, _, field = ast.unparse(node).partition('.')
+        if not isinstance(node, (ast.Attribute, ast.Name)) or name not in places:
             return None
-        return (places[node.id] + '.'.join(reversed(parts))).rstrip('.')
+        return (places[name] + field).rstrip('.')
 
     def _called(self, node):
         """The comments of the function that a value comes from: `fields()` here, or `pretrain.get_config()`."""

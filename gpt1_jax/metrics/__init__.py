@@ -207,7 +207,6 @@ def read_predictions(path: str | os.PathLike) -> tuple[list[str], list[int] | li
     UserError naming file, line and cause.
     """
     ids, gold, scores = [], [], []
-    width = None  # scores of the line before
     try:
         with open(path, encoding='utf-8') as file:
             lines = list(file)  # not splitlines: an id may contain other line separators
@@ -221,11 +220,8 @@ def read_predictions(path: str | os.PathLike) -> tuple[list[str], list[int] | li
         except ValueError as error:
             raise UserError(f'{path}: line {number}: not JSON ({error})') from None
         cause = wrong_with(row)
-        if cause is None and width and (len(row['scores']) == 1) != (width == 1):
-            cause = f'{len(row["scores"])} score(s), the line before has {width}'
         if cause:
             raise UserError(f'{path}: line {number}: {cause}')
-        width = len(row['scores'])
         if row['gold'] is not None:
             ids.append(row['id'])
             gold.append(row['gold'])

@@ -64,12 +64,6 @@ def test_another_seed_holds_out_other_documents():
     assert overlap.hold_out(many, 0.1, 0) == overlap.hold_out(many, 0.1, 0) != overlap.hold_out(many, 0.1, 1)
 
 
-@pytest.mark.parametrize('fraction', [-0.1, 1, 2])
-def test_a_fraction_outside_zero_to_one_is_refused(fraction):
-    with pytest.raises(ValueError, match='fraction'):
-        overlap.hold_out(documents(LONG), fraction, 0)
-
-
 def test_a_copied_sentence_is_seen_whatever_its_case_and_marks():
     seen = overlap.Seen(['Before it. ' + OTHER + ' After it.'])
     assert seen('alpha, BETA gamma delta -- epsilon zeta "eta" theta iota')

@@ -77,10 +77,8 @@ def hold_out(documents: Iterable, fraction: float, seed: int, common: int = COMM
     """Split documents into (train, held) by whole groups, with at most `fraction` of the characters in `held`.
 
     Groups are taken in a seeded random order; a group that would exceed the fraction stays in training. Both lists keep
-    the order of the documents. ValueError if the fraction is not in [0, 1).
+    the order of the documents.
     """
-    if not 0 <= fraction < 1:
-        raise ValueError(f'fraction {fraction} of documents to hold out is not in [0, 1)')
     documents = list(documents)
     room = fraction * sum(len(document.text) for document in documents)
     order = groups(documents, common)
