@@ -142,9 +142,11 @@ class _Source:
         if isinstance(node.func, ast.Name):
             return self.of_function(node.func.id)
         if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
-            file = self._file.with_name(f'{node.func.value.id}.py')
-            if file.exists() and file != self._file:
-                return comments(str(file), node.func.attr)
+            module = node.func.value.id
+            beside = self._file.with_name(f'{module}.py')
+            file = str(beside) if beside.exists() else config_file.packaged().get(module)
+            if file and file != str(self._file):
+                return comments(file, node.func.attr)
         return {}
 
     def _comment(self, node):

@@ -51,6 +51,14 @@ def test_comments_follow_the_names_of_the_fields(tmp_path, monkeypatch):
         f'{"  size: int = 3":44}of the whole, and of its parts']
 
 
+def test_a_config_of_one_s_own_has_the_comments_of_the_packaged_one_that_it_begins_with(tmp_path):
+    (tmp_path / 'mine.py').write_text('from gpt1_jax.configs import pretrain\n\n\ndef get_config():\n'
+                                      '    config = pretrain.get_config()\n    config.model.n_layer = 6\n'
+                                      '    return config\n')
+    packaged = config_help.comments(config_file.path_of('pretrain'))
+    assert packaged and config_help.comments(str(tmp_path / 'mine.py')) == packaged
+
+
 @pytest.mark.parametrize('given', ['pretrain', 'finetune:rte', 'zero_shot:cola', 'custom:rating', 'overnight_cpu:lstm'])
 def test_every_field_of_a_program_s_config_has_a_comment(given):
     path = config_file.path_of(given)
