@@ -67,6 +67,10 @@ def test_a_set_of_your_own_by_its_columns(tmp_path):
                                       'q2,Dogs ran.,Who ran?,cats,dogs,\n')
     task = custom.task(FIVE)
     assert unlabelled.read(task, tmp_path / 'new.csv') == FIVE_EXAMPLES
+    rating = {'name': 'r', 'files': {'train': 't.csv', 'dev': 'd.csv'}, 'segments': [['text']], 'score': [1, 7]}
+    (tmp_path / 'blank.csv').write_text('text\nGood.\n\nBad.\n\n')
+    found = unlabelled.read(custom.task(rating | {'label': 'score'}), tmp_path / 'blank.csv')
+    assert [(e.id, e.texts) for e in found] == [('0', ('Good.',)), ('1', ('Bad.',))]
     # The label's column may be there; a file without a header has the columns that config.custom.columns names.
     names = ['id', 'passage', 'question', 'a', 'b', 'c', 'answer']
     task = custom.task(FIVE | {'columns': names, 'format': '|', 'quoting': False})

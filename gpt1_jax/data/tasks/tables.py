@@ -35,7 +35,7 @@ def read(path: str | pathlib.Path, needed: Sequence[str] = (), columns: Sequence
     least = 1 + max((columns.index(name) for name in needed), default=len(columns) - 1)
     position = 0
     for number, row in rows:
-        if row in ([], ['']) and len(columns) > 1:
+        if row == [] or row == [''] and len(columns) > 1:
             continue
         fault = f'{len(row)} columns, expected {len(columns)} ({", ".join(columns)})'
         if len(row) < least:
