@@ -103,7 +103,7 @@ def several_sources(name: str, head: str, labels: tuple[str, ...], metrics: tupl
                 raise UserError(f'{directory}: TFDS has no {lacking} of {name} {split_name}')
             paths = [path for source in split.tfds for path in tfds_source.files(directory, source)]
             return split, paths, lambda: prepared(directory, split)
-        if _wants_parquet(directory, split, find if parquet else None):
+        if _wants_parquet(directory, split, find):
             if parquet is None:
                 raise UserError(f'{directory}: the Hub has no Parquet files of {name}: give the official files')
             sources = _in_parquet(directory, split)
@@ -136,12 +136,10 @@ def _wants_parquet(directory, split, find):
     """Whether a directory means Parquet files: it says so, or has such files and, by `find`, no official ones."""
     if parquet_source.is_parquet(directory):
         return True
-    if find is None or not parquet_source.holds(directory):
-        return False
     try:
         find(directory, split)
     except UserError:
-        return True
+        return parquet_source.holds(directory)
     return False
 
 
@@ -215,9 +213,9 @@ def _say(line):
 def field(fields: dict, name: str, may_be_empty: bool = False) -> str:
     """The text of a field, stripped. RowFault if it is missing, not text, or empty without `may_be_empty`."""
     value = fields.get(name)
+    if value is None:
+        raise RowFault(f'no {name}')
     if not isinstance(value, str):
-        if value is None:
-            raise RowFault(f'no {name}')
         raise RowFault(f'{name} is {type(value).__name__}, must be text')
     value = value.strip()
     if not value and not may_be_empty:
