@@ -51,6 +51,7 @@ def run(config: ConfigDict, directory: str | os.PathLike, allow_change: bool = F
     UserError for a mistake in the config, the data or the directory, and where another process works in it.
     """
     setting = _setting(config)
+    config = fine_tuning.with_sort_window_of(directory, config)
     results.check(config.results)
     with workdir.hold(directory) as check_lock:
         mesh = sharding.make_mesh(**config.mesh)

@@ -149,6 +149,8 @@ def _prepared(tokenizer, directory, split) -> Text:
     if found.n_tokens < 2:
         raise UserError(f'{directory} ({split}): {found.n_tokens} token(s), at least two are needed')
     entry = manifest['splits'][split]
+    if 'bytes' not in entry:  # 0.1.0 did not count them
+        raise UserError(f'{directory}: its words and bytes were not counted: prepare the text again')
     counts = {name: entry[name] for name in ('documents', 'words', 'bytes')}
     return Text(np.concatenate(found.shards), counts, {'tokens': manifest['fingerprint']})
 

@@ -67,6 +67,8 @@ def prepare(out_dir: str | os.PathLike, corpus: sources.Source, valid: sources.S
     if finished and prepared.is_sound(target, finished, splits, shard_tokens, verify):
         return finished
     with lock.hold(target):
+        for directory in {target, out}:  # another process may have begun and ended meanwhile
+            prepared.check_inputs(directory, inputs)
         surveys = sources.survey(splits, named)
         at_most = {split: _processes(processes, survey.characters) for split, survey in surveys.items()}
 

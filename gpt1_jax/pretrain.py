@@ -244,10 +244,14 @@ def _evaluation(config, model, mesh, text, current):
         step = int(state.step)
         loss = mean_loss(state.params)
         perplexity = language_modelling.perplexity(loss)
-        bits = language_modelling.bits_per_byte(loss, held_out['bytes'] / held_out['tokens'])
-        current.append(step, {'valid_loss': loss, 'valid_perplexity': perplexity, 'valid_bits_per_byte': bits})
-        print(f'step {step:,}  validation loss {loss:.4f}  perplexity {perplexity:.2f}  {bits:.3f} bits a byte',
-              flush=True)
+        found = {'valid_loss': loss, 'valid_perplexity': perplexity}
+        line = f'step {step:,}  validation loss {loss:.4f}  perplexity {perplexity:.2f}'
+        if 'bytes' in held_out:  # 0.1.0 did not count them
+            bits = language_modelling.bits_per_byte(loss, held_out['bytes'] / held_out['tokens'])
+            found['valid_bits_per_byte'] = bits
+            line += f'  {bits:.3f} bits a byte'
+        current.append(step, found)
+        print(line, flush=True)
         if sample:
             print(f'  {sample(state.params)}', flush=True)
         return -loss

@@ -1,13 +1,15 @@
 """What a fine-tuning config comes to: its task, its pretrained weights, its files; and the key of its results."""
 import dataclasses
+import os
 from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
 
+from gpt1_jax import storage
 from gpt1_jax.data import inputs, splits, tasks
 from gpt1_jax.data.token_cache import load_tokenizer_of
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError, fail, shown
+from gpt1_jax.errors import UserError, about, fail, shown
 from gpt1_jax.models import build
 from gpt1_jax.runs import checkpoint, provenance, workdir
 from gpt1_jax.training import transfer
@@ -70,6 +72,18 @@ def run_key(config: ConfigDict, setting: Setting, code: str | None = None) -> st
         origin = setting.origin.digest
     return provenance.digest([settings, sizes, setting.n_transfer, origin, setting.tokenizer.fingerprint,
                               setting.hashes, code or provenance.code_digest()])
+
+
+def with_sort_window_of(directory: str | os.PathLike, config: ConfigDict) -> ConfigDict:
+    """The config with batch.sort_window of the run in a directory, unless the config names one: a run that was started
+    when the default was another goes on with the batches it started with."""
+    file = storage.path(directory) / 'config.json'
+    with about(file):  # a name that can be none
+        if config.batch.sort_window is not None or not file.exists():
+            return config
+    config = config.copy_and_resolve_references()
+    config.batch.sort_window = workdir.flatten(workdir.load(directory).config).get('batch.sort_window')
+    return config
 
 
 def training_examples(config: ConfigDict, setting: Setting) -> list:
