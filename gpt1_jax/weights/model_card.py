@@ -118,6 +118,7 @@ def _pretraining(run, step):
     corpus = config['data']['corpus'] or 'prepared tokens'
     facts = {'corpus': f'`{corpus}`, hash of its tokens `{config["fingerprint"]["tokens"]}`',
              'tokens seen': f'{step * batch * n_ctx:,} ({step:,} steps of {batch} x {n_ctx})'}
+    facts |= _before(config)
     try:
         manifest = tokens.read_manifest(config['data']['tokens'] or run.path / 'tokens')
     except UserError:  # the tokens were not kept
@@ -129,6 +130,18 @@ def _pretraining(run, step):
             read = step * words.per_step(manifest, batch * n_ctx)
             facts['words read'] = f'{read:,.0f}, of the {split["words"]:,} of the corpus'
     return facts
+
+
+def _before(config):
+    """What is known of the weights that a pretraining run started from: {} of random ones."""
+    if not config.get('init_from'):
+        return {}
+    try:
+        other = workdir.load(config['init_from'])
+        facts = _pretraining(other, other.step(config['init_step']))
+    except UserError:  # that run was moved or deleted
+        return {'before this run': 'weights of another run, with the tokens that it had seen'}
+    return {f'before this run, {name}': value for name, value in facts.items()}
 
 
 def _finetuning(run):

@@ -52,6 +52,16 @@ def test_the_model_card_of_a_pretrained_run(exported):
     assert 'valid_perplexity 90' not in card  # of another step
 
 
+@pytest.mark.parametrize('place, line', [
+    ('', '* before this run, tokens seen: 1,536 (4 steps of 8 x 48)'),
+    ('gone', '* before this run: weights of another run, with the tokens that it had seen')])
+def test_the_card_of_a_run_that_began_with_other_weights_tells_what_they_had_seen(pretrained, tmp_path, place, line):
+    config = {'init_from': str(pretrained.path / place), 'init_step': None}
+    other = edited(pretrained, tmp_path / 'run', lambda c: c.update(config))
+    hugging_face.export(other, tmp_path / 'out')
+    assert line in (tmp_path / 'out' / 'README.md').read_text()
+
+
 def test_the_model_card_of_a_classifier(pretrained, released_run, tuned, classifier, tmp_path):
     card = (classifier / 'README.md').read_text()
     files = 'imported from openai/finetune-transformer-lm, SHA-256 of its files params_shapes.json `'
