@@ -87,7 +87,7 @@ def _read_published(encoder_file, merges_file):
         lines = records.decoded(storage.read(merges_file), merges_file, 0).split('\n')
     if not lines[0].startswith('#version'):
         raise UserError(f'{merges_file}: line 1 is not "#version: ..."')
-    merges = {f'line {number}': line.split() for number, line in enumerate(lines[1:], 2) if line}
+    merges = {f'line {number}': line.split() for number, line in enumerate(lines[1:], 2) if line.strip()}
     return _checked(encoder, merges, encoder_file, merges_file)
 
 

@@ -254,6 +254,13 @@ def test_published_files_that_are_wrong_are_named(tmp_path, files, message):
     assert '\n' not in str(caught.value)
 
 
+def test_published_merges_may_have_windows_line_ends(tmp_path):
+    encoder, bpe = write_published(tmp_path)
+    expected = from_published(encoder, bpe)
+    bpe.write_bytes(bpe.read_bytes().replace(b'\n', b'\r\n') + b'\r\n')
+    assert from_published(encoder, bpe) == expected
+
+
 def test_missing_published_files_are_named(tmp_path):
     with pytest.raises(UserError, match='absent.json: cannot be read .No such file'):
         from_published(tmp_path / 'absent.json', tmp_path / 'absent.bpe')
