@@ -51,7 +51,7 @@ def lines(config: ConfigDict, path: str) -> list[str]:
     notes = comments(path)
     found = []
     for name, value in fields(config):
-        what = f'  {name}: {_type(config, name)} = {_default(value)}'
+        what = f'  {name}: {_type(config, name)} = {"{}" if isinstance(value, ConfigDict) else repr(value)}'
         note = notes.get(name, '')
         wrapped = textwrap.wrap(note, WIDTH - COLUMN)
         if wrapped and len(what) < COLUMN:
@@ -167,7 +167,3 @@ def _type(config, name):
     kind = config.get_type(last)
     kind = 'group' if issubclass(kind, ConfigDict) else kind.__name__
     return f'{kind} or None' if config[last] is None else kind
-
-
-def _default(value):
-    return repr(value) if not isinstance(value, ConfigDict) else '{}'

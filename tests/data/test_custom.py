@@ -186,12 +186,6 @@ def test_a_bad_file_is_named_with_its_cause(tmp_path, fields, content, cause):
     assert complaint(fields, tmp_path, content) == cause
 
 
-def test_a_missing_file_is_named(tmp_path):
-    for fields in (RATING, RATING_LINES):
-        with pytest.raises(UserError, match='train.*: no such file'):
-            custom.task(fields).read(tmp_path, 'train')
-
-
 def test_bad_rows_are_left_out_and_told_where_a_list_is_given(tmp_path):
     skipped = []
     found = read(RATING, tmp_path, 'text,score\nA,1\n,2\nB,9\nC,3,4\nD,5\n', on_bad=skipped.append)

@@ -103,7 +103,7 @@ def snli_rows():
 
 
 @pytest.mark.parametrize('ending', ['txt', 'jsonl'])
-def test_pairs_without_agreement_are_no_part_of_snli(tmp_path, ending):
+def test_pairs_without_agreement_are_no_part_of_snli(tmp_path, capsys, ending):
     if ending == 'txt':
         official.tsv(tmp_path / 'snli_1.0_test.txt', snli_rows(), SNLI_HEADER)
     else:
@@ -113,6 +113,7 @@ def test_pairs_without_agreement_are_no_part_of_snli(tmp_path, ending):
     assert named('snli', read('snli', tmp_path, 'test', skipped.append)) == [
         (str(i), *pair[:3]) for i, pair in enumerate(PAIRS) if i not in (2, 5)]
     assert skipped == []
+    assert '(snli test): 2 row(s) left out, the first: ' in capsys.readouterr().out
     with pytest.warns(UserWarning, match='snli_1.0_test.* .snli test.: 19 rows, the published set has 9,824'):
         read('snli', tmp_path, 'test')
 

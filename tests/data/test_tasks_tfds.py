@@ -263,7 +263,3 @@ def test_data_prepared_in_another_format_is_named(tmp_path):
     (tmp_path / 'glue' / 'rte' / '2.0.0').mkdir(parents=True)
     made.info.write_to_directory(tmp_path / 'glue' / 'rte' / '2.0.0')
     assert complaint(f'tfds:{tmp_path}').startswith(f'{tmp_path}/glue/rte/2.0.0: ')
-
-
-def test_a_derived_set_is_not_in_tfds():
-    assert complaint('tfds:', name='cloze') == 'tfds:: TFDS has no set cloze'

@@ -125,14 +125,6 @@ def test_a_bad_row_is_named_with_its_file(tmp_path, name, ending, text, message)
     assert str(caught.value).startswith(f'{path}: {message}')
 
 
-def test_bad_rows_may_be_left_out(tmp_path):
-    path = tmp_path / 'new.jsonl'
-    path.write_text('{"texts": ["A.", "B."]}\n{"texts": ["A."]}\n{"texts": ["C.", "D."]}\n')
-    skipped = []
-    assert [e.id for e in read('rte', path, skipped.append)] == ['0', '2']
-    assert skipped == [f'{path}: row 2: 1 texts, expected 2']
-
-
 def test_a_missing_file_is_named(tmp_path):
     for name, file in (('rte', 'a.tsv'), ('race', 'a.txt'), ('story_cloze', 'a.csv'), ('rte', 'a.jsonl')):
         with pytest.raises(UserError, match=f'{file}: no such file'):

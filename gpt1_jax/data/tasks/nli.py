@@ -23,7 +23,7 @@ SNLI = table_task(
     'snli', 'classify', ('accuracy',),
     {'train': _snli('train', 'train', 549367), 'dev': _snli('dev', 'validation', 9842),
      'test': _snli('test', 'test', 9824)},
-    Table(PAIR, 'gold_label', THREE, without_label='-', index=None,
+    Table(PAIR, 'gold_label', THREE, without_label=('-', '-1'), index=None,
           features={'sentence1': 'premise', 'sentence2': 'hypothesis', 'gold_label': 'label'}))
 
 # dev: matched, from the genres of the training set; ax: GLUE's diagnostic set, answered by the model of MNLI.

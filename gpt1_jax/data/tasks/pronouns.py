@@ -146,10 +146,8 @@ def _prepared_wsc(directory, split):
         'text', 'option1', 'option2', 'pronoun_start', 'pronoun_end', 'label', 'idx'))
     for where, record in sorted(records, key=lambda found: found[1]['idx']):
         text = record['text']
-        label = int(record['label'])
-        fields = {'before': text[:record['pronoun_start']], 'after': text[record['pronoun_end']:],
-                  'answers': [_clean(record['option1']), _clean(record['option2'])],
-                  'correctAnswer': 'AB'[label] if label in (0, 1) else str(label)}
+        fields = _wsc_fields(text[:record['pronoun_start']], text[record['pronoun_end']:],
+                             (record['option1'], record['option2']), record['label'])
         yield Row(where, str(record['idx']), fields)
 
 
@@ -159,20 +157,20 @@ def _parquet_wsc(directory, split, sources):
     for position, (where, record) in enumerate(parquet_source.records(
             directory, sources[0], wanted, {'label': ('0', '1')})):
         try:
-            fields = _wsc_fields(record)
+            text, pronoun = (reading.field(record, name) for name in ('text', 'pronoun'))
+            start = record['pronoun_loc']
+            if not isinstance(start, int) or text[start:start + len(pronoun)] != pronoun:
+                raise RowFault(f'the pronoun {pronoun!r} is not at {start}')
+            after = text[start + len(pronoun):]
+            if len(after.strip()) == 1:  # a full stop, as in `_schemas`
+                after = after.strip()
+            fields = _wsc_fields(text[:start], after, record['options'], record['label'])
         except RowFault as fault:
             fields = fault
         yield Row(where, str(position), fields)
 
 
-def _wsc_fields(record):
-    text, pronoun = (reading.field(record, name) for name in ('text', 'pronoun'))
-    start, options, label = (record[name] for name in ('pronoun_loc', 'options', 'label'))
-    if not isinstance(start, int) or text[start:start + len(pronoun)] != pronoun:
-        raise RowFault(f'the pronoun {pronoun!r} is not at {start}')
-    before, after = text[:start], text[start + len(pronoun):]
-    if len(after.strip()) == 1:  # a full stop, as in `_schemas`
-        after = after.strip()
+def _wsc_fields(before, after, options, label):
     return {'before': before.replace('recieved', 'received'), 'after': after.replace('recieved', 'received'),
             'answers': [_clean(option) for option in options or ()],
             'correctAnswer': 'AB'[label] if label in (0, 1) else str(label)}

@@ -70,19 +70,15 @@ def _official(paths, split):
         text = '\n'.join(reading.decoded_lines(path))
         try:
             passage = reading.json_value(text)
+            if not isinstance(passage, dict):
+                raise RowFault(f'{type(passage).__name__}, expected an object')
         except RowFault as fault:
             yield Row(path, name, fault)
-            continue
-        if not isinstance(passage, dict):
-            yield Row(path, name, RowFault(f'{type(passage).__name__}, expected an object'))
             continue
         if not split.labelled and isinstance(passage.get('questions'), list):
             passage['answers'] = [None] * len(passage['questions'])
         # The release names a file 12.txt and the passage in it middle12.txt, which is TFDS's name, too.
-        passage_id = passage.get('id')
-        if not isinstance(passage_id, str) or not passage_id:
-            passage_id = name
-        yield from questions(path, level, passage_id, passage)
+        yield from questions(path, level, passage.get('id') or name, passage)
 
 
 def _read_file(path, on_bad=fail):

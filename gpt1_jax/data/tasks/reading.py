@@ -79,15 +79,15 @@ def several_sources(name: str, head: str, labels: tuple[str, ...], metrics: tupl
                     official: Callable[[list[str], Split], Iterable[Row]],
                     prepared: Callable[[str, Split], Iterable[Row]],
                     parquet: Callable[[str, Split, tuple[str, ...]], Iterable[Row]] | None = None,
-                    make: Callable[[Split, str, dict], Example | None],
+                    make: Callable[[Split, str, dict], Example],
                     find: Callable[[str, Split], list[str]] = find, **options: Any) -> Task:
     """The Task of a set with official files, a TFDS builder, and Parquet files on the Hub.
 
     official: (paths of a split, its Split) -> rows of the official files.
     prepared: (directory 'tfds:...', Split) -> rows of TFDS.
     parquet:  (directory, Split, its 'builder/config:split's) -> rows of Parquet files; None if the Hub has none.
-    make:     (Split, id, fields) -> Example. It raises RowFault for a bad row and returns None for a row that does not
-              belong to the set.
+    make:     (Split, id, fields) -> Example. It raises RowFault for a bad row, LeftOut for one that does not belong to
+              the set.
     find:     (directory, Split) -> paths of the official files.
     options:  further fields of Task.
     """
@@ -162,13 +162,12 @@ def check_own_split(directory: str | pathlib.Path, name: str, split: str, splits
         raise UserError(f'{name} has no split {split!r} (there are {", ".join(splits)})')
 
 
-def collect(rows: Iterable[Row], make: Callable[[str, dict], Example | None], what: str,
+def collect(rows: Iterable[Row], make: Callable[[str, dict], Example], what: str,
             published: tuple[int, ...] = (), on_bad: Callable[[str], None] = fail) -> list[Example]:
     """The Examples of rows, in order.
 
     make:      (id, fields) -> Example. It raises RowFault for a bad row, LeftOut for one that is skipped and counted in
-               a printed line, and returns None for a row that does not belong to the set. An id used twice is a bad
-               row, too.
+               a printed line. An id used twice is a bad row, too.
     what:      the source, for messages.
     published: expected numbers of rows; any other gives a warning only, because part of a set is usable.
     on_bad:    called with the message of a bad row, naming file, row and cause; the row is skipped if it returns.
@@ -183,8 +182,6 @@ def collect(rows: Iterable[Row], make: Callable[[str, dict], Example | None], wh
             if isinstance(row.fields, RowFault):
                 raise row.fields
             example = make(row.id, row.fields)
-            if example is None:
-                continue
             if example.id in ids:
                 raise RowFault(f'id {example.id!r} stands twice')
         except LeftOut as fault:

@@ -10,7 +10,6 @@ from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.data.tasks.reading import LeftOut, Row, ShortRow, Split
 from gpt1_jax.errors import UserError, fail
 
-NO_LABEL = '-1'  # of TFDS and the Hub
 DECIMALS = 5  # of a score: TFDS stores 3.8 as float32, 3.79999995; STS-B's files have up to 14 digits
 
 
@@ -23,7 +22,7 @@ class Table:
     features:        {column: TFDS feature} where the names differ. TFDS numbers labels in the order of `labels`.
     index:           the TFDS feature with a row's position in the file; None if there is none.
     renumber:        that position counts rows of other splits, too, so ids are positions within the split instead.
-    without_label:   the label of rows that do not belong to the set (SNLI's '-').
+    without_label:   labels of rows that do not belong to the set: SNLI's '-', which is -1 in TFDS and on the Hub.
     leave_out_short: skip and count labelled rows that lack a needed column (QQP's broken rows); else they are bad rows.
     may_be_empty:    whether a text may be empty, and then has no tokens; else the row is bad.
     in_parquet:      {column: name in the Hub's Parquet files}; default `features`.
@@ -36,7 +35,7 @@ class Table:
     features: dict[str, str] = dataclasses.field(default_factory=dict)
     index: str | None = 'idx'
     renumber: bool = False
-    without_label: str | None = None
+    without_label: tuple[str, ...] = ()
     leave_out_short: bool = False
     may_be_empty: bool = False
     in_parquet: dict[str, str] | None = None
@@ -53,9 +52,9 @@ def table_task(name: str, head: str, metrics: tuple[str, ...], splits: dict[str,
 
 
 def _example(table, split, row_id, fields):
-    """The Example of a row; None for one without a label, where such rows do not belong to the set."""
-    if split.labelled and table.without_label is not None and fields.get(table.label) == table.without_label:
-        return None
+    """The Example of a row. LeftOut for one without a label, where such rows do not belong to the set."""
+    if split.labelled and fields.get(table.label) in table.without_label:
+        raise LeftOut(f'no label ({fields[table.label]})')
     texts = _texts(table, fields)
     if not split.labelled:
         return Example(reading.field(fields, split.id_column), texts)
@@ -127,8 +126,6 @@ def _rows(table: Table, split: Split, names: dict[str, str],
             fields[table.label] = str(fields[table.label])
         else:
             fields[table.label] = _label(fields[table.label], table.labels, classes)
-            if fields[table.label] == NO_LABEL and table.without_label:
-                fields = LeftOut(f'no label ({NO_LABEL})')
         yield Row(where, place, fields)
 
 
