@@ -58,15 +58,6 @@ def test_a_warning_about_data_is_one_line(tmp_path):
     assert done.stderr == f'warning: {data}/train.tsv (cola train): 40 rows, the published set has 8,551\n' * 2
 
 
-def test_a_missing_corpus_is_named(tmp_path):
-    assert 'no/such/book.txt' in pretrain_command(tmp_path, '--config.data.corpus=no/such/book.txt')
-
-
-def test_an_empty_corpus_is_an_error(tmp_path):
-    (tmp_path / 'empty').mkdir()
-    assert str(tmp_path / 'empty') in pretrain_command(tmp_path, f'--config.data.corpus={tmp_path / "empty"}')
-
-
 def test_no_corpus_at_all_says_what_to_give(tmp_path):
     assert 'config.data.corpus is empty' in pretrain_command(tmp_path)
 
