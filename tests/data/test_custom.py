@@ -96,6 +96,11 @@ def test_a_quoted_cell_holds_delimiters_quotes_and_line_breaks(tmp_path):
     assert [e.texts[0] for e in read(RATING, tmp_path, rows)] == ['A "good" one,\nif long.', 'Plain "as" it is.']
 
 
+def test_a_cell_may_hold_a_long_document(tmp_path):
+    (example,) = read(RATING, tmp_path, f'text,score\n"{"word " * 40_000}",6\n')
+    assert example.texts == (' '.join(['word'] * 40_000),)
+
+
 def test_without_quoting_quotes_are_text(tmp_path):
     (example,) = read(PREMISES, tmp_path, 'p1\tp2\th\tlabel\n"He said\t"x" y\tz"\tno\r\n')
     assert example.texts == ('"He said', '"x" y', 'z"') and example.label == 0

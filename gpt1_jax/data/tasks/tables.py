@@ -69,6 +69,7 @@ def _rows(path, quoted, delimiter):
         for number, line in enumerate(lines, 1):
             yield number, line.split(delimiter)
         return
+    csv.field_size_limit(2 ** 31 - 1)  # by default a cell has at most 131,072 characters
     reader = csv.reader((line + '\n' for line in lines), delimiter=delimiter, strict=True)
     try:
         for row in reader:
