@@ -89,14 +89,6 @@ def _make_dpr(split, row_id, fields):
 DPR_FEATURES = ('sentence', 'pronoun', 'candidates', 'label')
 
 
-def _prepared_dpr(directory, split):
-    return _dpr_rows(tfds_source.records(directory, split.tfds[0], DPR_FEATURES))
-
-
-def _parquet_dpr(directory, split, sources):
-    return _dpr_rows(parquet_source.records(directory, sources[0], DPR_FEATURES, {'label': ('0', '1')}))
-
-
 def _dpr_rows(records):
     for position, (where, record) in enumerate(records):
         candidates = record['candidates']
@@ -180,7 +172,10 @@ DPR = reading.several_sources(
     'dpr', 'choice', ('0', '1'), ('accuracy',),
     {name: Split((f'{name}.c.txt',), rows, (f'definite_pronoun_resolution:{name}',))
      for name, rows in (('train', 1322), ('test', 564))},
-    official=_blocks, prepared=_prepared_dpr, parquet=_parquet_dpr, make=_make_dpr)
+    official=_blocks, make=_make_dpr,
+    prepared=lambda directory, split: _dpr_rows(tfds_source.records(directory, split.tfds[0], DPR_FEATURES)),
+    parquet=lambda directory, split, sources: _dpr_rows(
+        parquet_source.records(directory, sources[0], DPR_FEATURES, {'label': ('0', '1')})))
 
 WSC273 = reading.several_sources(
     'wsc273', 'choice', ('0', '1'), ('accuracy',),
