@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gpt1_jax.models.build import backbone
+from gpt1_jax.parallel import sharding
 
 POSITIONS, TOKENS = 'positions_embed.weight', 'tokens_embed.weight'
 EMBEDDINGS = {POSITIONS: 'positions', TOKENS: 'tokens'}
@@ -61,7 +62,7 @@ def to_tree(fields: dict, read: Callable[[str], np.ndarray]) -> Any:
     names = {ours: name for name, ours in BLOCK.items()}
 
     def stacked(path, leaf):
-        layers = [read(f'h.{n}.{names[_place(path)]}') for n in range(fields['n_layer'])]
+        layers = [read(f'h.{n}.{names[sharding.leaf_name(path)]}') for n in range(fields['n_layer'])]
         return np.stack(layers).reshape(leaf.shape)
     return {'embed': {ours: read(name) for name, ours in EMBEDDINGS.items()},
             'blocks': jax.tree_util.tree_map_with_path(stacked, abstract['blocks'])}
@@ -75,14 +76,9 @@ def from_tree(fields: dict, params: Any) -> dict[str, np.ndarray]:
     embed = params['embed']
     rows = np.concatenate([embed[name] for name in ('tokens', 'specials') if name in embed])
     wanted = shapes(fields | {'vocab_size': len(rows)})
-    leaves = {_place(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(params['blocks'])}
+    leaves = {sharding.leaf_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(params['blocks'])}
     found = {POSITIONS: embed['positions'], TOKENS: rows}
     for n in range(fields['n_layer']):
         for name, ours in BLOCK.items():
             found[f'h.{n}.{name}'] = np.ascontiguousarray(leaves[ours][n]).reshape(wanted[f'h.{n}.{name}'])
     return found
-
-
-def _place(path):
-    """'attn/qkv/kernel' of jax's path to a leaf."""
-    return jax.tree_util.keystr(path, simple=True, separator='/')
