@@ -66,13 +66,19 @@ def sources(spec: Spec) -> list[str]:
 
 
 def left_out(spec: Spec) -> list[str]:
-    """One line for each directory that holds files with other extensions, which are not read. Hidden files are left
-    out without a line."""
+    """One line for each directory that holds files with other extensions, and one for each that holds linked
+    directories: neither are read. What is hidden is left out without a line."""
     lines = []
     for one in _as_list(spec):
         if not is_file(one) or storage.remote(one) or not os.path.isdir(one):
             continue
-        found = _visible_below(pathlib.Path(one))
+        directory = pathlib.Path(one)
+        links = [path for path in directory.rglob('*')
+                 if path.is_symlink() and path.is_dir() and not _hidden(path.relative_to(directory))]
+        if links:
+            lines.append(f'{one}: {len(links):,} links to directories are not followed (such as {links[0].name}): '
+                         'name these directories, too')
+        found = _visible_below(directory)
         read = [path for path in found if files.in_directories(path.name)]
         others = sorted(path.name for path in set(found) - set(read))
         if others:
