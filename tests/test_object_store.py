@@ -12,7 +12,7 @@ import gpt1_jax
 import many_processes
 import saved
 from event_files import points, points_of
-from gpt1_jax import finetune, perplexity, prepare, pretrain, storage, zero_shot
+from gpt1_jax import finetune, metrics, perplexity, prepare, pretrain, storage, zero_shot
 from gpt1_jax.data import corpus as corpus_lib
 from gpt1_jax.data import tokens
 from gpt1_jax.data.parts import Part
@@ -124,6 +124,12 @@ def test_fine_tuning_and_zero_shot_read_and_write_there(local, prepared, tmp_pat
         one, other = gpt1_jax.load(origin), gpt1_jax.load(str(copy))
         assert other.path == str(copy) and other.step == one.step
         assert all(map(np.array_equal, jax.tree.leaves(one.params), jax.tree.leaves(other.params)))
+
+
+def test_predictions_there_have_metrics():
+    place = f'{emulator.bucket()}/predictions_dev.jsonl'
+    storage.write(place, b'{"id": "a", "gold": 1, "scores": [0, 1]}\n')
+    assert metrics.read_predictions(place)[:2] == (['a'], [1])
 
 
 def test_text_is_prepared_there(local, prepared, cache):

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpt1_jax.errors import UserError, shown
+from gpt1_jax import storage
+from gpt1_jax.errors import UserError, about, shown
 from gpt1_jax.metrics.bootstrap import Final, percentiles, resampled
 
 ABSENT = -1e9  # the score of a choice that a row does not have
@@ -207,12 +208,13 @@ def read_predictions(path: str | os.PathLike) -> tuple[list[str], list[int] | li
     """
     ids, gold, scores = [], [], []
     try:
-        with open(path, encoding='utf-8') as file:
-            lines = list(file)  # not splitlines: an id may contain other line separators
-    except OSError as error:
-        raise UserError(f'{path}: {error.strerror}') from None
+        with about(path):
+            text = storage.read(path).decode('utf-8')
     except UnicodeDecodeError as error:
         raise UserError(f'{path}: not UTF-8 at byte {error.start}') from None
+    if not text:
+        raise UserError(f'{path}: empty')
+    lines = text.removesuffix('\n').split('\n')  # not splitlines: an id may contain other line separators
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
@@ -225,8 +227,6 @@ def read_predictions(path: str | os.PathLike) -> tuple[list[str], list[int] | li
             ids.append(row['id'])
             gold.append(row['gold'])
             scores.append(row['scores'])
-    if not lines:
-        raise UserError(f'{path}: empty')
     if not gold:
         raise UserError(f'{path}: no row of {len(lines)} has a gold label')
     if any(isinstance(value, float) for value in gold):
