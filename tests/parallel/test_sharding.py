@@ -178,7 +178,7 @@ def test_the_token_table_is_gathered_and_its_gradient_placed():
         hidden, table = model.apply({'params': params}, batch['tokens'][:, :-1], key)
         return jnp.mean(losses.pretraining_loss(hidden, table, batch['tokens'][:, 1:])), {}
     p = loop.make_program(init(model, None), loss, optimizer.adam(), optimizer.warmup_cosine, mesh_of((2, 4, 1)))
-    shapes = {'tokens': jax.ShapeDtypeStruct((8, 13), jnp.int32, sharding=p.batch)}
+    shapes = {'tokens': jax.ShapeDtypeStruct((8, 13), jnp.int32, sharding=sharding.batch_sharding(p.mesh))}
     hyper = {name: jax.ShapeDtypeStruct((), kind) for name, kind in (
         ('seed', jnp.uint32), ('peak', jnp.float32), ('warmup', jnp.float32), ('total', jnp.float32),
         ('skips', jnp.int32))}
