@@ -84,7 +84,9 @@ def deviations(run: workdir.Run) -> list[str]:
     config = workdir.flatten(run.config)
     recipe = RECIPE[run.config['kind']]
     found = [f'{name} is {config[name]}, in the paper {NOT_SET.get(name, value)}' for name, value in recipe.items()
-             if name in config and config[name] != value]
+             if name in config and name not in ('init_from', 'init_step') and config[name] != value]
+    if run.config['kind'] == 'pretrain' and config.get('init_from'):
+        found.append('training began with the weights above, in the paper with random ones')
     if run.config['model']['vocab_size'] != 40478:
         found.append(f'the vocabulary has {run.config["model"]["vocab_size"]:,} rows, in the paper 40,478')
     if 'imported' in run.config:

@@ -59,7 +59,9 @@ def test_the_card_of_a_run_that_began_with_other_weights_tells_what_they_had_see
     config = {'init_from': str(pretrained.path / place), 'init_step': None}
     other = edited(pretrained, tmp_path / 'run', lambda c: c.update(config))
     hugging_face.export(other, tmp_path / 'out')
-    assert line in (tmp_path / 'out' / 'README.md').read_text()
+    card = (tmp_path / 'out' / 'README.md').read_text()
+    assert line in card and '* training began with the weights above, in the paper with random ones' in card
+    assert str(pretrained.path) not in card  # a path tells nobody anything
 
 
 def test_the_model_card_of_a_classifier(pretrained, released_run, tuned, classifier, tmp_path):
