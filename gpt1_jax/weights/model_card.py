@@ -23,7 +23,7 @@ RECIPE = {
     'finetune': MODEL | OPTIMIZER | {
         'batch.size': 32, 'optimizer.peak_rate': 6.25e-5, 'optimizer.warmup': 0.002, 'train.epochs': 3,
         'train.skip_nonfinite': 0, 'lm_weight': 0.5, 'classifier_dropout': 0.1, 'data.train_rows': None}}
-NOT_SET = {'train.steps': '100 epochs', 'init_from': 'nothing', 'data.train_rows': 'all'}  # what None stands for
+NOT_SET = {'train.steps': '100 epochs', 'data.train_rows': 'all'}  # what None stands for
 NOTICE = '''The vocabulary (`vocab.json`, `merges.txt`) is the one published with openai/finetune-transformer-lm:
 
     MIT License
