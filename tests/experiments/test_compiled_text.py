@@ -156,6 +156,3 @@ def test_gathers_of_the_token_table_are_told_from_others_by_shape_and_counted_by
 def test_a_transfer_of_logits_is_told_from_one_of_the_table_its_gradient_or_their_parts(moved, logits):
     assert hlo.logit_transfers([moved], 101, 32) == (
         {f'{moved.kind} {moved.arrays[0][0]}': 1} if logits else {})
-
-
-# The step, compiled for this machine's devices
