@@ -9,6 +9,7 @@ There are no rows for start, delimiter and extract: fine-tuning draws them, as t
 """
 import math
 import pathlib
+import tokenize
 import warnings
 
 import numpy as np
@@ -93,7 +94,7 @@ def open_piece(file: pathlib.Path) -> np.ndarray:
         warnings.simplefilter('ignore')  # of a header that Python 2 wrote
         try:
             piece = np.load(file, mmap_mode='r', allow_pickle=False)
-        except (ValueError, EOFError) as error:
+        except (ValueError, EOFError, tokenize.TokenError) as error:  # the last of a header that numpy tries to mend
             cause = str(error).partition('\n')[0]
             raise UserError(f'{file}: not a complete .npy file without pickled objects ({cause})') from None
     if not isinstance(piece, np.ndarray) or piece.dtype != np.dtype('<f4') or piece.ndim != 1:

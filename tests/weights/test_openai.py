@@ -142,6 +142,7 @@ PIECES = {
     'empty': (lambda p: p.write_bytes(b''), 'not a complete .npy file'),
     'truncated': (cut, 'not a complete .npy file'),
     'header cut': (lambda p: p.write_bytes(p.read_bytes()[:40]), 'not a complete .npy file'),
+    'header damaged': (lambda p: p.write_bytes(p.read_bytes().replace(b'}', b'|', 1)), 'not a complete .npy file'),
     'pickled array': (pickled, 'not a complete .npy file without pickled objects'),
     'raw pickle': (lambda p: p.write_bytes(pickle.dumps(Harm())), 'not a complete .npy file without pickled objects'),
     'archive': (archive, 'must hold a vector of float32'),
