@@ -1,6 +1,7 @@
 """A prepared directory and `prepare` once more: what goes on, what is made again, what is refused."""
 import json
 import pathlib
+import re
 
 import pytest
 
@@ -50,13 +51,21 @@ def refused(out, books, message):
     return contents(out) == before
 
 
+def null(file):
+    file.write_bytes(b'null')
+
+
+def half_a_unit(file):
+    file.write_bytes(re.sub(rb'("units": )\d+', rb'\g<1>0.5', file.read_bytes()))
+
+
 def flip(file):
     file.write_bytes(file.read_bytes()[:-1] + bytes([file.read_bytes()[-1] ^ 1]))
 
 
 @pytest.mark.parametrize('name', ['train/00000.bin', 'train/00001.bin', 'valid/00000.bin', 'train/00000.json',
                                   'valid/00000.json', 'manifest.json'])
-@pytest.mark.parametrize('damage', [pathlib.Path.unlink, flip, lambda file: file.write_bytes(b'')])
+@pytest.mark.parametrize('damage', [pathlib.Path.unlink, flip, lambda file: file.write_bytes(b''), null])
 def test_what_is_damaged_in_a_finished_directory_is_made_again(books, tmp_path, monkeypatch, capsys, name, damage):
     arguments = dict(corpus=str(books), valid=0.3, merges=20, shard_tokens=100)
     monkeypatch.setattr(encode.units, '__defaults__', (40,))
@@ -67,6 +76,16 @@ def test_what_is_damaged_in_a_finished_directory_is_made_again(books, tmp_path, 
     assert contents(tmp_path / 'out') == before
     if name != 'manifest.json' or damage != pathlib.Path.unlink:
         assert 'again' in capsys.readouterr().err
+
+
+def test_a_record_whose_counts_are_no_numbers_is_made_again(books, tmp_path):
+    arguments = dict(corpus=str(books), valid=0.3, merges=20, shard_tokens=100)
+    manifest = prepare(tmp_path / 'out', **arguments)
+    before = contents(tmp_path / 'out')
+    half_a_unit(tmp_path / 'out' / 'train' / '00000.json')
+    assert contents(tmp_path / 'out') != before
+    (tmp_path / 'out' / 'manifest.json').unlink()
+    assert prepare(tmp_path / 'out', **arguments) == manifest and contents(tmp_path / 'out') == before
 
 
 def test_only_the_damaged_shard_is_encoded_again(books, tmp_path, monkeypatch):

@@ -17,6 +17,7 @@ from gpt1_jax.data.tokens import DTYPE
 from gpt1_jax.errors import UserError, about
 
 FIELDS = ('file', 'documents', 'tokens', 'unknown', 'sha256')  # of a record, those that are copied to the manifest
+COUNTS = ('documents', 'tokens', 'unknown', 'units')
 
 
 def name(number: int) -> str:
@@ -93,9 +94,11 @@ def _record(file, key):
     """The record of a shard; None if it is missing, damaged or has another key."""
     try:
         record = storage.read_json(file.with_suffix('.json'))
-        complete = {*FIELDS, 'units', 'made_from'} <= record.keys()
-        return record if complete and record['key'] == key and record['file'] == file.name else None
-    except (UserError, KeyError):
+        if (record['key'], record['file']) != (key, file.name):
+            return None
+        counted = all(type(record[name]) is int and record[name] >= 0 for name in COUNTS)
+        return record if counted and {*FIELDS, 'made_from'} <= record.keys() else None
+    except (UserError, KeyError, TypeError):  # the last where it is no object
         return None
 
 
