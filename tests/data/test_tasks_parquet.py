@@ -161,6 +161,15 @@ def test_race_is_the_same_however_its_rows_are_divided(tmp_path, folders):
     equal('race', tmp_path / 'official', tmp_path / 'hub', ('dev',))
 
 
+@pytest.mark.parametrize('column', ['example_id', 'article'])
+def test_a_race_question_without_its_passage_is_named(tmp_path, column):
+    rows = hub.race_rows(official.PASSAGES)
+    without = list(hub.RACE).index(column)
+    rows[2] = (*rows[2][:without], None, *rows[2][without + 1:])
+    (path,) = hub.shards(tmp_path / 'all', 'validation', hub.RACE, rows)
+    assert complaint('race', tmp_path) == f'{path}: row 2: no {column}'
+
+
 def test_race_by_passage_has_the_same_questions(tmp_path):
     high = {'middle': [], 'high': official.PASSAGES['high']}
     official.race(tmp_path / 'official', 'test', high)

@@ -108,8 +108,13 @@ def _parquet(directory, split, sources):
             continue
         for where, record in parquet_source.records(
                 directory, source, ('example_id', 'article', 'question', 'options', 'answer')):
-            level = LEVELS[0] if record['example_id'].startswith(LEVELS[0]) else LEVELS[1]
-            passages.setdefault((level, record['example_id'], record['article']), []).append((where, record))
+            try:
+                name, article = (reading.field(record, column) for column in ('example_id', 'article'))
+            except RowFault as fault:
+                yield Row(where, where, fault)
+                continue
+            level = LEVELS[0] if name.startswith(LEVELS[0]) else LEVELS[1]
+            passages.setdefault((level, name, article), []).append((where, record))
     for level, name, article in sorted(passages, key=lambda passage: (LEVELS.index(passage[0]), by_number(passage[1]))):
         for number, (where, record) in enumerate(passages[level, name, article]):
             yield Row(where, f'{level}/{name}/{number}', record)
