@@ -73,11 +73,9 @@ def left_out(spec: Spec) -> list[str]:
         if not is_file(one) or storage.remote(one) or not os.path.isdir(one):
             continue
         directory = pathlib.Path(one)
-        links = [path for path in directory.rglob('*')
-                 if path.is_symlink() and path.is_dir() and not _hidden(path.relative_to(directory))]
+        links = _links_below(directory)
         if links:
-            lines.append(f'{one}: {len(links):,} links to directories are not followed (such as {links[0].name}): '
-                         'name these directories, too')
+            lines.append(f'{one}: {_not_followed(links)}')
         found = _visible_below(directory)
         read = [path for path in found if files.in_directories(path.name)]
         others = sorted(path.name for path in set(found) - set(read))
@@ -93,6 +91,17 @@ def _visible_below(directory):
     """The files of a directory at any depth, but for hidden ones (._book.txt of macOS) and those in hidden
     directories (.git)."""
     return [path for path in directory.rglob('*') if path.is_file() and not _hidden(path.relative_to(directory))]
+
+
+def _links_below(directory):
+    """Links to directories, but for hidden ones."""
+    return [path for path in directory.rglob('*')
+            if path.is_symlink() and path.is_dir() and not _hidden(path.relative_to(directory))]
+
+
+def _not_followed(links):
+    return (f'{len(links):,} links to directories are not followed (such as {links[0].name}): name these directories, '
+            'too')
 
 
 def _hidden(path):
@@ -116,7 +125,7 @@ def _expand(spec):
     with about(path):  # the name may be too long for the file system
         is_dir = path.is_dir()
     if is_dir:
-        return _text_files(path, map(str, sorted(_visible_below(path))))
+        return _text_files(path, map(str, sorted(_visible_below(path))), _links_below(path))
     if path.is_file():
         found = [spec]
     elif glob.has_magic(spec):
@@ -160,14 +169,17 @@ def _known(found):
     return found
 
 
-def _text_files(directory, names):
-    """Those of a directory's files that are read. UserError if there are none."""
+def _text_files(directory, names, links=()):
+    """Those of a directory's files that are read. links: to directories in it. UserError if there are none."""
     names = list(names)
     found = [name for name in names if files.in_directories(name)]
     if found:
         return found
     others = sorted({os.path.splitext(name)[1] or os.path.basename(name) for name in names})
-    instead = f'only {", ".join(others[:5])}' if others else 'it is empty'
+    if links:
+        instead = _not_followed(links)
+    else:
+        instead = f'only {", ".join(others[:5])}' if others else 'it is empty'
     raise UserError(f'{directory}: no text file in this directory, {instead}; these are read: {files.READ}; a .json '
                     'file only if it is named itself')
 

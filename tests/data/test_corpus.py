@@ -82,6 +82,7 @@ def test_what_cannot_be_read_is_named(here, name, data, message):
     ('books/*.text', r'books/\*.text: no file matches this pattern'),
     ('books/*', 'books/notes.md: unknown extension'),
     ('empty', 'empty: no text file in this directory, it is empty; these are read: .txt, '),
+    ('linked', r'linked: no text file in this directory, 1 links to directories are not followed \(such as far\)'),
     ('other', 'other: no text file in this directory, only .md; these are read: .txt, '),
     ([], 'corpus: no file, directory or other source given'),
     ('', 'corpus: an empty name'),
@@ -94,6 +95,8 @@ def test_a_spec_that_leads_nowhere_is_named(here, spec, message):
     (here / 'empty').mkdir()
     (here / 'other').mkdir()
     (here / 'other' / 'x.md').touch()
+    (here / 'linked').mkdir()
+    (here / 'linked' / 'far').symlink_to(here / 'books', target_is_directory=True)
     with pytest.raises(UserError, match=message):
         read(spec)
 
