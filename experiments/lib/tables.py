@@ -4,6 +4,7 @@ Where the labels of the paper's test split are public, the parameters are those 
 Elsewhere dev stands in: the parameters of the last step of the fixed schedule, and in a column of their own those that
 were best on dev, which is optimistic, as the same rows chose them.
 """
+import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
 from gpt1_jax.configs import finetune as finetune_config
@@ -14,6 +15,7 @@ from experiments.lib.bootstrap import Estimate
 from experiments.lib.paper import Score
 from experiments.lib.report import table
 from experiments.lib.runner import Outcome
+from gpt1_jax import storage
 from gpt1_jax.runs import workdir
 
 NA = 'n/a'
@@ -150,9 +152,15 @@ def settings(config: ConfigDict, outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def pretrained(config: ConfigDict) -> str:
-    """Which pretrained runs the results start from."""
-    lstm = f'; LSTM: {config.lstm}' if config.lstm else ''
-    return f'Pretrained: {config.pretrained}{lstm}.'
+    """Which pretrained runs the results start from. One that was imported under a name is called
+    'packaged/novels-DIGEST' or 'hub/USER--NAME/REVISION', wherever this machine has it."""
+    lstm = f'; LSTM: {_without_cache(config.lstm)}' if config.lstm else ''
+    return f'Pretrained: {_without_cache(config.pretrained)}{lstm}.'
+
+
+def _without_cache(directory):
+    path, cache = pathlib.Path(directory), storage.cache('')
+    return str(path.relative_to(cache) if path.is_relative_to(cache) else directory)
 
 
 def changed(nested: Mapping) -> str:

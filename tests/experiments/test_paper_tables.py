@@ -122,6 +122,14 @@ def config():
     return config
 
 
+def test_a_model_that_was_imported_by_its_name_is_named_without_this_machine_s_cache(config, monkeypatch, tmp_path):
+    monkeypatch.setenv('GPT1_JAX_CACHE', str(tmp_path))
+    config.pretrained = str(tmp_path / 'packaged' / 'novels-c824239fb9b9')
+    assert tables.pretrained(config) == 'Pretrained: packaged/novels-c824239fb9b9; LSTM: lstm.'
+    config.pretrained, config.lstm = 'runs/gpt1', None
+    assert tables.pretrained(config) == 'Pretrained: runs/gpt1.'
+
+
 @pytest.mark.parametrize('script, task, split, others, theirs', [
     (table2_nli, 'rte', 'dev', {'mnli', 'snli', 'qnli', 'scitail'}, (82.1, 81.4, 89.9, 88.3, 88.1, 56.0)),
     (table3_qa, 'story_cloze', 'test', {'race'}, (86.5, 62.9, 57.4, 59.0))])
