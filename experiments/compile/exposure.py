@@ -10,6 +10,10 @@ from experiments.compile import hlo
 from experiments.compile.hlo_module import Module, operands
 from experiments.compile.kernels import executed
 
+# The compiler for TPUs spreads an asynchronous collective over several fusions, all with its channel. The first and the
+# last are called so; channels alone do not tell, because the layers of an unrolled stack have the same ones.
+FIRST, LAST = 'async-collective-start', 'async-collective-done'
+
 
 def exposed(text: str, devices: int, seconds: Mapping[str, float], transfer: Callable[[float], float]) -> dict:
     """{'transfers': seconds of all collectives in a step, 'exposed': seconds that nothing is computed meanwhile,
@@ -19,30 +23,27 @@ def exposed(text: str, devices: int, seconds: Mapping[str, float], transfer: Cal
     each device sends -> seconds.
     """
     module = Module(text)
-    ends = _last_fusions(module)
     total = {'transfers': 0.0, 'exposed': 0.0, 'asynchronous': 0, 'synchronous': 0}
-    under_way = {}  # {what ends it: seconds left}
+    under_way = {}  # {the instruction or channel that ends it: seconds left}
     for computation, one, times in executed(module, module.entry, ends=True):
         if one.opcode.endswith('-done'):
             total['exposed'] += times * under_way.pop(operands(one)[0], 0.0)
             continue
         channels = _channels(module, one)
+        begins = one.opcode.endswith('-start') or one.name.startswith(FIRST)
         for channel, (where, inner) in channels.items():
-            each = hlo.collective(inner, where, devices)
-            if channel in under_way:
+            if channel in under_way and not begins:
                 continue
-            needed = transfer(each.sent)
+            needed = transfer(hlo.collective(inner, where, devices).sent)
             total['transfers'] += times * needed
-            is_async = one.opcode.endswith('-start') or ends.get(channel, one.name) != one.name
-            total['asynchronous' if is_async else 'synchronous'] += times
-            if is_async:
+            total['asynchronous' if begins else 'synchronous'] += times
+            if begins:
                 under_way[one.name if one.opcode.endswith('-start') else channel] = needed
             else:
                 total['exposed'] += times * needed
         _compute(under_way, 0.0 if one.opcode.endswith('-start') else seconds.get(one.name, 0.0))
-        for channel in channels:
-            if ends.get(channel) == one.name:
-                total['exposed'] += times * under_way.pop(channel, 0.0)
+        if one.name.startswith(LAST):
+            total['exposed'] += times * sum(under_way.pop(channel, 0.0) for channel in channels)
     return total
 
 
@@ -61,14 +62,4 @@ def _channels(module, one):
         if each.opcode.removesuffix('-start') in hlo.KINDS:
             channel = re.search(r'channel_id=(\d+)', each.attributes)
             found.setdefault(channel[1] if channel else each.name, (where, each))
-    return found
-
-
-def _last_fusions(module):
-    """{channel: the last fusion that has it}: TPUs spread an asynchronous collective over several."""
-    found = {}
-    for instructions in module.computations.values():
-        for one in instructions:
-            if one.opcode == 'fusion' and not one.name.startswith('fused'):
-                found.update((channel, one.name) for channel in _channels(module, one))
     return found
