@@ -169,7 +169,7 @@ def fit(program: Program, state: TrainState, hyper: dict, batches: Batches, sche
     UserError naming the step where a loss or gradient is not finite, after saving the state before it. Interrupted
     after SIGTERM, SIGINT or SIGHUP, once the state is saved.
     """
-    step = int(state.step)
+    step, signal = int(state.step), ''
     total = schedule.total
     window = Window(session.unlogged)
     before = None  # the metrics of the step before
@@ -197,9 +197,13 @@ def fit(program: Program, state: TrainState, hyper: dict, batches: Batches, sche
             quality = evaluate(state) if schedule.evaluates(step) else None
             if signal or schedule.saves(step):
                 session.save(state, step, quality)
-            if signal and step < total:
-                raise Interrupted(f'stopped by {signal} at step {step:,} of {total:,}; the state is saved: '
-                                  'run the same command again to go on')
+            if signal:
+                break
+        # Also one that came while the last state was evaluated or saved: what follows training may be long, too.
+        signal = signal or stopped_by(total + 1)
+    if signal:
+        raise Interrupted(f'stopped by {signal} at step {step:,} of {total:,}; the state is saved: '
+                          'run the same command again to go on')
     return state
 
 

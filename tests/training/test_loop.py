@@ -159,6 +159,14 @@ def test_a_signal_saves_after_the_step_and_says_how_to_go_on():
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
+@pytest.mark.parametrize('when', [{'show': send(signal.SIGTERM, 11)}, {'show': send(signal.SIGTERM, 12)},
+                                  {'log': send(signal.SIGTERM, 12)}])
+def test_a_signal_in_the_last_step_or_while_it_is_saved_ends_the_program_too(when):
+    calls = loop(program(), 12, **when)
+    assert isinstance(calls.error, Interrupted) and 'SIGTERM at step 12 of 12' in str(calls.error)
+    assert [step for step, *_ in calls.saved].count(12) == 1
+
+
 @pytest.mark.parametrize('ignored', [False, True])
 def test_a_hang_up_saves_and_later_ones_do_nothing_unless_it_is_ignored(ignored):
     p, before = program(), signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
