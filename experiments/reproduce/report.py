@@ -67,9 +67,9 @@ def write(config: ConfigDict, plan: dict, clock: budget.Clock, failures: dict[st
     lines = ["# The paper's experiments", '', *table(('', 'value'), facts(config, plan, clock, trained)),
              *(f'**{name} failed:** {error}\n' for name, error in failures.items()),
              '## What differs from the paper', '', *tables.bullets(differences(config, plan)),
-             '## Pretraining', '',
-             *(['![loss, rate, held-out perplexity, throughput](pretraining.png)', ''] if curves else []),
-             *throughput(plan, trained.get('GPT-1', ())), '## Does pretraining help?', '', *gains(config)]
+             *(['## Pretraining', '', '![loss, rate, held-out perplexity, throughput](pretraining.png)', '',
+                *throughput(plan, trained.get('GPT-1', ()))] if curves else []),
+             '## Does pretraining help?', '', *gains(config)]
     for name in sections:
         lines += included(out / name)
     if config.dollars_an_hour:
@@ -87,7 +87,8 @@ def facts(config: ConfigDict, plan: dict, clock: budget.Clock, trained: dict[str
              ['GPT-1', f'{model["n_layer"]} layers x {model["n_embd"]} wide, context {model["n_ctx"]}']]
     if config.lstm:
         rows.append(['LSTM', f'{workdir.load(config.lstm).config["model"]["n_units"]} units'])
-    pretraining = f'{plan["steps"]:,} updates, {plan["tokens"]:,} tokens'
+    pretraining = (f'{plan["steps"]:,} updates, {plan["tokens"]:,} tokens' if plan['steps'] else
+                   f'not here. {tables.pretrained(config)}')
     if inputs.has_text(config):
         epoch = tokens.read_manifest(inputs.tokens_of(config))['splits']['train']['tokens']
         rows.append(['training text', f'{epoch:,} tokens'])
@@ -134,12 +135,16 @@ def differences(config: ConfigDict, plan: dict) -> list[str]:
     if config.finetune.train.evaluate_every >= config.finetune.train.epochs:
         evaluated = 'Parameters "best" are those of the last update, too: there is one evaluation a run.'
     warmup = plan_lib.pretraining(config, plan).optimizer.warmup_steps
+    if plan['steps']:
+        found.append(f'Tokens seen: {plan["tokens"]:,}, {100 * plan["tokens"] / PAPER_TOKENS:.2g}% of the paper\'s 100 '
+                     f'billion; the warm-up is {warmup:,} updates rather than 2,000.')
+    else:
+        found.append('The weights were imported: their model card says what they were trained on, and for how long.')
+    dtypes = dict.fromkeys((config.pretrain.model.dtype, config.finetune.model.dtype))
     return [*found,
-            f'Tokens seen: {plan["tokens"]:,}, {100 * plan["tokens"] / PAPER_TOKENS:.2g}% of the paper\'s 100 billion; '
-            f'the warm-up is {warmup:,} updates rather than 2,000.',
             'Training rows: ' + (', '.join(partial) or 'those of the paper') + '.',
             f'Evaluated rows: {config.finetune.data.eval_rows or "all"} of a split at most.',
-            f'Products and activations are {config.pretrain.model.dtype}.',
+            f'Products and activations are {", in fine-tuning ".join(dtypes)}.',
             'Results are on dev where the test labels are not public; the paper\'s are on test.',
             evaluated,
             f'Seeds: {len(config.seeds_small)} on {", ".join(experiments.SMALL)}, {len(config.seeds)} elsewhere.']

@@ -16,6 +16,7 @@ from gpt1_jax.data import batches, splits, tasks
 from gpt1_jax.data.token_cache import load_tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import results
+from gpt1_jax.weights import from_hub
 from interruptions import Killed, power_cut, sigterm
 from tiny import cola, corpus, load_config, override
 
@@ -146,6 +147,19 @@ def test_models_that_are_pretrained_already_are_taken(small, given, straight, tm
     scored = {row['key'] for row in results.read(out / 'results.jsonl')}
     assert len(scored) == 4 and scored < {row['key'] for row in results.read(straight / 'results.jsonl')}
     assert not (out / 'pretrain').exists() and not (out / 'tokens').exists()
+
+
+def test_a_report_of_imported_weights_says_so_and_nothing_of_their_pretraining(small, given, tmp_path, monkeypatch):
+    monkeypatch.setenv('GPT1_JAX_CACHE', str(tmp_path / 'cache'))
+    monkeypatch.setattr(plan, 'measure', lambda config: MEASURED)
+    config = override(small.copy_and_resolve_references(), dict(
+        pretrained=from_hub.local_run('novels'), stages=('pretrain',)))
+    config.finetune.model.dtype = 'bfloat16'
+    reproduce.run(config, tmp_path / 'out', data=given['data'])
+    report = (tmp_path / 'out' / 'report.md').read_text()
+    assert '| pretraining | not here. Pretrained: packaged/novels-' in report and '## Pretraining' not in report
+    assert 'The weights were imported' in report and 'Tokens seen' not in report
+    assert 'activations are float32, in fine-tuning bfloat16.' in report
 
 
 def test_a_dry_run_of_a_table_estimates_tokens_and_writes_no_row(small, given, straight, tmp_path, capsys):
