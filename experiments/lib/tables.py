@@ -169,17 +169,11 @@ def changed(nested: Mapping) -> str:
 
 
 def state(outcomes: Sequence[Outcome]) -> list[str]:
-    """A line for each task whose runs lack data, and for each run that was left out or failed."""
-    missing = set()
-    failed = []
-    for outcome in outcomes:
-        if outcome.status == 'no data':
-            missing.add(f'n/a, no data: {outcome.spec.task} ({outcome.error})')
-        elif outcome.status == 'no budget':
-            missing.add(f'{NO_BUDGET}: {outcome.spec.name}')
-        elif outcome.status == 'failed':
-            failed.append(f'FAILED: {outcome.spec.name}: {outcome.error}')
-    return [*sorted(missing), *failed]
+    """A line for each task whose runs lack data, one with the runs that were left out, and one for each that failed."""
+    no_data = {f'n/a, no data: {each.spec.task} ({each.error})' for each in outcomes if each.status == 'no data'}
+    left_out = sorted({each.spec.name for each in outcomes if each.status == 'no budget'})
+    failed = [f'FAILED: {each.spec.name}: {each.error}' for each in outcomes if each.status == 'failed']
+    return [*([f'{NO_BUDGET}: {", ".join(left_out)}'] if left_out else []), *sorted(no_data), *failed]
 
 
 def difference(outcomes: Sequence[Outcome], scores: Sequence[Score], a: str, b: str) -> Estimate | None:
