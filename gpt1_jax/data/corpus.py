@@ -125,7 +125,7 @@ def _expand(spec):
     with about(path):  # the name may be too long for the file system
         is_dir = path.is_dir()
     if is_dir:
-        return _text_files(path, map(str, sorted(_visible_below(path))), _links_below(path))
+        return _text_files(path, map(str, sorted(_visible_below(path))), lambda: _links_below(path))
     if path.is_file():
         found = [spec]
     elif glob.has_magic(spec):
@@ -169,13 +169,15 @@ def _known(found):
     return found
 
 
-def _text_files(directory, names, links=()):
-    """Those of a directory's files that are read. links: to directories in it. UserError if there are none."""
+def _text_files(directory, names, find_links=list):
+    """Those of a directory's files that are read. find_links() -> links to directories in it, asked for where there is
+    no such file. UserError if there is none."""
     names = list(names)
     found = [name for name in names if files.in_directories(name)]
     if found:
         return found
     others = sorted({os.path.splitext(name)[1] or os.path.basename(name) for name in names})
+    links = find_links()
     if links:
         instead = _not_followed(links)
     else:

@@ -164,8 +164,7 @@ def test_race_is_the_same_however_its_rows_are_divided(tmp_path, folders):
 @pytest.mark.parametrize('column', ['example_id', 'article'])
 def test_a_race_question_without_its_passage_is_named(tmp_path, column):
     rows = hub.race_rows(official.PASSAGES)
-    without = list(hub.RACE).index(column)
-    rows[2] = (*rows[2][:without], None, *rows[2][without + 1:])
+    rows[2] = tuple(None if name == column else value for name, value in zip(hub.RACE, rows[2]))
     (path,) = hub.shards(tmp_path / 'all', 'validation', hub.RACE, rows)
     assert complaint('race', tmp_path) == f'{path}: row 2: no {column}'
 
