@@ -100,8 +100,7 @@ def _links_below(directory):
 
 
 def _not_followed(links):
-    return (f'{len(links):,} links to directories are not followed (such as {links[0].name}): name these directories, '
-            'too')
+    return f'directories behind links are not read ({len(links):,}, such as {links[0].name}): name them, too'
 
 
 def _hidden(path):

@@ -184,12 +184,12 @@ class Hidden(nn.Module):
 # Block
 
 class AddAndNorm(nn.Module):
-    """LayerNorm(x + dropout(a)) for a sublayer's output a. site: of the dropout, one of dropout's constants."""
+    """LayerNorm(x + dropout(a)) for a sublayer's output a, twice. site: of the dropout, one of dropout's constants."""
     config: GPTConfig
     site: int
 
     @nn.compact
-    def __call__(self, x: jax.Array, a: jax.Array, key: dropout.Key | None, layer: jax.Array) -> jax.Array:
+    def __call__(self, x: jax.Array, a: jax.Array, key: dropout.Key | None, layer: jax.Array) -> tuple[jax.Array, ...]:
         c = self.config
         scale = self.param('scale', nn.initializers.ones, (c.n_embd,))
         bias = self.param('bias', nn.initializers.zeros, (c.n_embd,))
@@ -201,20 +201,23 @@ class Block(nn.Module):
     config: GPTConfig
 
     @nn.compact
-    def __call__(self, carry: tuple[jax.Array, Any], layer: jax.Array, key: dropout.Key | None,
-                 positions: jax.Array | None = None) -> tuple[tuple[jax.Array, Any], None]:
+    def __call__(self, carry: tuple[jax.Array, jax.Array | None, Any], layer: jax.Array, key: dropout.Key | None,
+                 positions: jax.Array | None = None) -> tuple[tuple[jax.Array, jax.Array | None, Any], None]:
         """One step of the scan over layers: (carry, None).
 
-        carry: (x [B, L, D], memory as in Cache or None). The memory of all layers is carried, not scanned over, so that
-        it is updated in place. layer: uint32 scalar.
+        carry: (x [B, L, D], the residual stream, memory as in Cache or None). The stream is x again, see
+        `add_and_norm`; None with remat, which keeps a block's inputs. The memory of all layers is carried, not scanned
+        over, so that it is updated in place. layer: uint32 scalar.
         """
         c = self.config
-        x, memory = carry
+        x, stream, memory = carry
+        stream = x if stream is None else stream
         a, memory = Attention(c, name='attn')(x, key, layer, memory, positions)
-        x = AddAndNorm(c, dropout.ATTENTION_OUT, name='ln_1')(x, a, key, layer)
+        x, stream = AddAndNorm(c, dropout.ATTENTION_OUT, name='ln_1')(stream, a, key, layer)
         m = MLP(c, name='mlp')(x)
-        x = AddAndNorm(c, dropout.MLP_OUT, name='ln_2')(x, m, key, layer)
-        return (constrain(x, 'activations'), memory), None
+        x, stream = AddAndNorm(c, dropout.MLP_OUT, name='ln_2')(stream, m, key, layer)
+        stream = None if c.remat else constrain(stream, 'activations')
+        return (constrain(x, 'activations'), stream, memory), None
 
 
 # Model
@@ -268,7 +271,8 @@ class GPT(nn.Module):
         blocks = nn.scan(block, variable_axes={'params': 0, 'intermediates': 0}, split_rngs={'params': True},
                          in_axes=(0, nn.broadcast, nn.broadcast), length=c.n_layer, unroll=unroll)
         layers = jnp.arange(c.n_layer, dtype=jnp.uint32)
-        (x, memory), _ = blocks(c, name='blocks')((x, memory), layers, key, positions)
+        carry = x, None if c.remat else x, memory
+        (x, _, memory), _ = blocks(c, name='blocks')(carry, layers, key, positions)
 
         if cache is None:
             return x, embeddings

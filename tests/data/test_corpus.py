@@ -82,7 +82,7 @@ def test_what_cannot_be_read_is_named(here, name, data, message):
     ('books/*.text', r'books/\*.text: no file matches this pattern'),
     ('books/*', 'books/notes.md: unknown extension'),
     ('empty', 'empty: no text file in this directory, it is empty; these are read: .txt, '),
-    ('linked', r'linked: no text file in this directory, 1 links to directories are not followed \(such as far\)'),
+    ('linked', r'linked: no text file in this directory, directories behind links are not read \(1, such as far\)'),
     ('other', 'other: no text file in this directory, only .md; these are read: .txt, '),
     ([], 'corpus: no file, directory or other source given'),
     ('', 'corpus: an empty name'),

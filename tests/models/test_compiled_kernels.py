@@ -30,7 +30,7 @@ def norm(key, *values):
     return residual_norm.add_and_norm(*values, dropout.MLP_OUT, rate=0.1, key=key)
 
 
-# name: (function, its arguments (shape, dtype, how it lies on a mesh), the gradient of its result).
+# name: (function, its arguments (shape, dtype, how it lies on a mesh), the gradient of each of its results).
 KERNELS = {
     'attention': (attention, [((B, L, 3, H, E), 'bfloat16', P(ROWS, None, None, 'tensor'))],
                   ((B, L, H, E), 'bfloat16', P(ROWS, None, 'tensor'))),
@@ -46,7 +46,7 @@ def compiled(name, mesh, wrapped=True, **options):
 
     def both(step, dy, *values):
         y, gradient = jax.vjp(lambda *values: function(dropout.Key(jnp.uint32(7), step), *values), *values)
-        return y, gradient(dy)
+        return y, gradient(jax.tree.map(lambda _: dy, y))
     step = jax.ShapeDtypeStruct((), jnp.uint32, sharding=NamedSharding(mesh, P()))
     # Without a mesh in context the kernel is called as it is; an empty one tells jax 0.12 the device all the same.
     none = jax.sharding.AbstractMesh((), (), abstract_device=mesh.abstract_mesh.abstract_device)

@@ -235,9 +235,10 @@ def test_no_state_depends_on_a_later_position(params, key):
 @pytest.mark.parametrize('key', [None, KEY], ids=['without dropout', 'with dropout'])
 def test_scan_equals_a_loop_over_blocks(params, key):
     x, _ = Embedding(SMALL).apply({'params': params['embed']}, TOKENS, key)
+    stream = x
     for n in range(3):
         layer = jax.tree.map(lambda leaf: leaf[n], params['blocks'])
-        (x, _), _ = Block(SMALL).apply({'params': layer}, (x, None), jnp.uint32(n), key)
+        (x, stream, _), _ = Block(SMALL).apply({'params': layer}, (x, stream, None), jnp.uint32(n), key)
     np.testing.assert_allclose(hidden(SMALL, params, key=key), x, atol=1e-5)
 
 

@@ -18,15 +18,16 @@ SITE = dropout.MLP_OUT
 
 
 def inputs(B, L, D, dtype='float32'):
-    """x, a, scale, bias, and the gradient of the result."""
+    """x, a, scale, bias, and the gradients of the result and of its copy."""
     generator = np.random.default_rng(0)
-    x, a, dy = (jnp.asarray(generator.normal(size=(B, L, D)), dtype) for _ in range(3))
-    return x, a, *(jnp.asarray(generator.normal(size=D), jnp.float32) for _ in range(2)), dy
+    x, a, dy, d_again = (jnp.asarray(generator.normal(size=(B, L, D)), dtype) for _ in range(4))
+    return x, a, *(jnp.asarray(generator.normal(size=D), jnp.float32) for _ in range(2)), dy, d_again
 
 
-def formula(x, a, scale, bias, dy, rate):
+def formula(x, a, scale, bias, dy, d_again, rate):
     """The result and the gradients of x, a, scale and bias, in float64, with the mask in Python's ints."""
-    x, a, scale, bias, dy = (np.asarray(each, np.float64) for each in (x, a, scale, bias, dy))
+    x, a, scale, bias, dy, d_again = (np.asarray(each, np.float64) for each in (x, a, scale, bias, dy, d_again))
+    dy = dy + d_again
     mask = reference.keep((SEED, STEP, LAYER, SITE), x.shape, rate, (ROW,)) / (1 - rate) if rate else 1
     total = x + a * mask
     z = total - total.mean(-1, keepdims=True)
@@ -39,11 +40,11 @@ def formula(x, a, scale, bias, dy, rate):
 
 def run(choice, values, rate):
     """As `formula`, by add_and_norm, jitted."""
-    def both(x, a, scale, bias, dy):
+    def both(x, a, scale, bias, *gradients):
         def f(*leaves):
             return residual.add_and_norm(*leaves, SITE, rate=rate, key=KEY, layer=LAYER, choice=choice)
-        y, gradient = jax.vjp(f, x, a, scale, bias)
-        return y, *gradient(dy)
+        (y, _), gradient = jax.vjp(f, x, a, scale, bias)
+        return y, *gradient(gradients)
     return [np.asarray(each, np.float64) for each in jax.jit(both)(*values)]
 
 
@@ -84,13 +85,13 @@ def test_any_mesh_gives_what_one_device_gives(sizes, B):
 
 
 def test_without_a_key_there_is_no_dropout():
-    x, a, scale, bias, dy = inputs(1, 4, 16)
-    np.testing.assert_allclose(residual.add_and_norm(x, a, scale, bias, SITE, rate=0.1),
-                               formula(x, a, scale, bias, dy, 0)[0], atol=1e-5)
+    values = inputs(1, 4, 16)
+    for y in residual.add_and_norm(*values[:4], SITE, rate=0.1):
+        np.testing.assert_allclose(y, formula(*values, 0)[0], atol=1e-5)
 
 
 @pytest.mark.parametrize('D', [8, 17 * 16, 100])
 def test_a_width_that_the_kernel_cannot_hold_is_one_line_that_names_the_field(D):
-    x, a, scale, bias, _ = inputs(1, 2, D)
+    x, a, scale, bias, *_ = inputs(1, 2, D)
     with pytest.raises(UserError, match=rf"^model.kernels = 'triton' [^\n]* not {D}: [^\n]*$"):
         residual.add_and_norm(x, a, scale, bias, SITE, key=KEY, choice='triton')

@@ -22,11 +22,13 @@ FORWARD, BACKWARD = 4, 8   # warps (groups of 32 threads) of a program; not yet 
 
 
 def add_and_norm(x: jax.Array, a: jax.Array, scale: jax.Array, bias: jax.Array, site: int, *, rate: float = 0.0,
-                 key: dropout.Key | None = None, layer: jax.Array | int = 0, interpret: bool = False) -> jax.Array:
-    """Equals residual.add_and_norm up to rounding: x + dropout(a) is not rounded to x's dtype before the norm.
+                 key: dropout.Key | None = None, layer: jax.Array | int = 0,
+                 interpret: bool = False) -> tuple[jax.Array, jax.Array]:
+    """Equals residual.add_and_norm up to rounding: x + dropout(a) is not rounded to x's dtype before the norm, nor is
+    the sum of the two gradients.
 
-    x, a: [B, L, D], of one dtype. scale, bias: float32[D]. Returns [B, L, D] of x's dtype. site, rate, key, layer:
-    dropout of a. interpret: interpret the kernels, on any device.
+    x, a: [B, L, D], of one dtype. scale, bias: float32[D]. Returns the result, [B, L, D] of x's dtype, twice. site,
+    rate, key, layer: dropout of a. interpret: interpret the kernels, on any device.
     """
     words = jnp.zeros(3, jnp.uint32)
     if key is not None:
@@ -37,16 +39,16 @@ def add_and_norm(x: jax.Array, a: jax.Array, scale: jax.Array, bias: jax.Array, 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(5, 6))
 def _add_and_norm(x, a, scale, bias, words, rate, interpret):
-    return _forward(x, a, scale, bias, words, rate, interpret)[0]
+    return _saving(x, a, scale, bias, words, rate, interpret)[0]
 
 
 def _saving(x, a, scale, bias, words, rate, interpret):
     y, normed, inverse = _forward(x, a, scale, bias, words, rate, interpret)
-    return y, (normed, inverse, scale, words)
+    return (y, y), (normed, inverse, scale, words)
 
 
-def _gradient(rate, interpret, saved, dy):
-    dx, da, *partial = _backward(*saved, dy, rate, interpret)
+def _gradient(rate, interpret, saved, gradients):
+    dx, da, *partial = _backward(*saved, *gradients, rate, interpret)
     return dx, da, *(jnp.sum(part, (0, 1)) for part in partial), None
 
 
@@ -69,9 +71,11 @@ def _forward(x, a, scale, bias, words, rate, interpret):
     return per_device.on_each(kernel, (words, x, a, scale, bias), ('w', 'BLD', 'BLD', 'D', 'D'), ('BLD', 'BLD', 'BL'))
 
 
-def _backward(normed, inverse, scale, words, dy, rate, interpret):
-    """(dx, da, and the gradients of scale and bias as float32[B, S, D], to be added up over B and S)."""
-    def kernel(first_row, _head, words, normed, inverse, scale, dy):
+def _backward(normed, inverse, scale, words, dy, d_again, rate, interpret):
+    """(dx, da, and the gradients of scale and bias as float32[B, S, D], to be added up over B and S).
+
+    dy, d_again: of the result and of its second copy."""
+    def kernel(first_row, _head, words, normed, inverse, scale, dy, d_again):
         B, L, D = dy.shape
         S = math.gcd(L // math.gcd(ROWS, L), pl.next_power_of_2(pl.cdiv(PROGRAMS, B)))
         vectors = pl.BlockSpec((None, L // S, D), lambda s, b: (b, s, 0))
@@ -79,14 +83,14 @@ def _backward(normed, inverse, scale, words, dy, rate, interpret):
         sums = pl.BlockSpec((None, None, D), lambda s, b: (b, s, 0))
         return pl.pallas_call(
             functools.partial(_backward_kernel, rate=rate), grid=(S, B),
-            in_specs=[_whole(words), vectors, numbers, _whole(scale), vectors],
+            in_specs=[_whole(words), vectors, numbers, _whole(scale), vectors, vectors],
             out_specs=[vectors, vectors, sums, sums],
             out_shape=[jax.ShapeDtypeStruct(dy.shape, dy.dtype)] * 2
             + [jax.ShapeDtypeStruct((B, S, D), jnp.float32)] * 2,
             compiler_params=plgpu.CompilerParams(num_warps=BACKWARD), interpret=interpret)(
-                words.at[2].add(first_row), normed, inverse, scale, dy)
-    return per_device.on_each(kernel, (words, normed, inverse, scale, dy), ('w', 'BLD', 'BL', 'D', 'BLD'),
-                           ('BLD', 'BLD', 'BSD', 'BSD'))
+                words.at[2].add(first_row), normed, inverse, scale, dy, d_again)
+    return per_device.on_each(kernel, (words, normed, inverse, scale, dy, d_again),
+                              ('w', 'BLD', 'BL', 'D', 'BLD', 'BLD'), ('BLD', 'BLD', 'BSD', 'BSD'))
 
 
 def _forward_kernel(words, x, a, scale, bias, y, normed, inverse, *, rate):
@@ -108,7 +112,7 @@ def _forward_kernel(words, x, a, scale, bias, y, normed, inverse, *, rate):
         y[:, block] = (s * scale[block][None] + bias[block][None]).astype(y.dtype)
 
 
-def _backward_kernel(words, normed, inverse, scale, dy, dx, da, d_scale, d_bias, *, rate):
+def _backward_kernel(words, normed, inverse, scale, dy, d_again, dx, da, d_scale, d_bias, *, rate):
     """All the vectors of one part of one row of the batch, `n` at a time.
 
     With z the normalised vector and dz = dy * scale, LayerNorm's gradient is
@@ -124,7 +128,7 @@ def _backward_kernel(words, normed, inverse, scale, dy, dx, da, d_scale, d_bias,
     def step(j, totals):
         tile = pl.ds(j * n, n)
         positions = first + j * n + jnp.arange(n)
-        d = [dy[tile, block].astype(jnp.float32) for block in blocks]
+        d = [dy[tile, block].astype(jnp.float32) + d_again[tile, block].astype(jnp.float32) for block in blocks]
         z = [normed[tile, block].astype(jnp.float32) for block in blocks]
         totals = tuple((by_scale + (dp * zp).sum(axis=0), by_bias + dp.sum(axis=0))
                        for (by_scale, by_bias), dp, zp in zip(totals, d, z))

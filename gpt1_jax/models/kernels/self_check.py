@@ -159,20 +159,22 @@ def _attention(name, E, L, training, interpret):
 def _residual_norm(name, D, L, training, interpret):
     """Which result is wrong, or None. Where x is zero and `a` one, what was kept is above the mean of its vector; where
     the gradient of x is not zero, that of `a` is zero only where dropped."""
-    def run(name, x, a, scale, bias, d_out):
+    def run(name, x, a, scale, bias, d_out, d_again):
         def forward(*values):
-            return residual.add_and_norm_by(name, *values, dropout.MLP_OUT, rate=RATE, key=_key(training), layer=LAYER,
-                                            interpret=interpret)
-        return _with_gradients(forward, (x, a, scale, bias), d_out, training)
+            y, again = residual.add_and_norm_by(name, *values, dropout.MLP_OUT, rate=RATE, key=_key(training),
+                                                layer=LAYER, interpret=interpret)
+            # One result, of which one gradient gives those of both copies.
+            return jnp.stack((y, again))
+        return _with_gradients(forward, (x, a, scale, bias), jnp.stack((d_out, d_again)), training)
 
-    x, a, scale, bias, d_out = _random([(ROWS, L, D)] * 2 + [(D,)] * 2 + [(ROWS, L, D)])
-    values = x, a, scale.astype(jnp.float32), bias.astype(jnp.float32), d_out
+    x, a, d_out, d_again, scale, bias = _random([(ROWS, L, D)] * 4 + [(D,)] * 2)
+    values = x, a, scale.astype(jnp.float32), bias.astype(jnp.float32), d_out, d_again
     ours = jax.jit(functools.partial(run, name))
     reason = _too_far(ours, jax.jit(functools.partial(run, 'xla')), values)
     if reason or not training:
         return reason
     mask = np.asarray(_mask(dropout.MLP_OUT, (ROWS, L, D)))
-    y = np.asarray(ours(jnp.zeros_like(x), jnp.ones_like(x), jnp.ones(D), jnp.zeros(D), d_out)[0])
+    y = np.asarray(ours(jnp.zeros_like(x), jnp.ones_like(x), jnp.ones(D), jnp.zeros(D), d_out, d_again)[0][0])
     known = ~mask.all(axis=2)  # vectors of which something was dropped
     if not np.array_equal((y > 0)[known], mask[known]):
         return 'another dropout mask forward'
