@@ -4,12 +4,15 @@ import json
 import os
 import pathlib
 import platform
+import re
 import sys
 
 from absl import flags
 
 from gpt1_jax import storage
 from gpt1_jax.runs import provenance
+
+INSTRUCTIONS = ('avx2', 'avx512f', 'avx512_bf16', 'amx_bf16')  # which matrix products on a CPU are fast
 
 
 def define_flag() -> None:
@@ -24,8 +27,16 @@ def write(path: str | None, found: dict, device: str | None = None) -> None:
         return
     about = {'date': datetime.date.today().isoformat(),
              'command': ' '.join(['python', '-m', _module(), *sys.argv[1:]]),
-             'device': device or f'{os.cpu_count()} cores, {platform.machine()}', **provenance.versions()}
+             'device': device or f'{os.cpu_count()} cores, {platform.machine()}', 'processor': processor(),
+             **provenance.versions()}
     storage.write(path, (json.dumps(about | found, indent=1) + '\n').encode())
+
+
+def processor(told: pathlib.Path = pathlib.Path('/proc/cpuinfo')) -> str:
+    """'AMD EPYC avx2 avx512f': its name and which of INSTRUCTIONS it has, where Linux tells them in this file."""
+    fields = dict(re.findall(r'^(model name|flags)\s*: (.*)$', told.read_text(), re.MULTILINE)) if told.exists() else {}
+    has = fields.get('flags', '').split()
+    return ' '.join([fields.get('model name') or platform.machine(), *(name for name in INSTRUCTIONS if name in has)])
 
 
 def _module():

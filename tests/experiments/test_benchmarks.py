@@ -1,12 +1,13 @@
 """The benchmarks: what they count and divide, on numbers by hand; the timed steps themselves at a tiny size."""
 import math
+import platform
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.benchmarks import compare, finetune_batches, scoring, timing, tokenize, train_step
+from experiments.benchmarks import compare, finetune_batches, record, scoring, timing, tokenize, train_step
 from gpt1_jax.data import bpe_training, encode
 from gpt1_jax.data.document import Document
 from gpt1_jax.data.inputs import Encoded
@@ -94,6 +95,13 @@ def test_scoring_is_compared_with_a_padded_pass_of_each_candidate():
     assert found['sequences'] == 4 and found['scored'] == 10 and found['difference'] < 1e-4
     assert found['tokens'] == {'ours': 16 + 4 * 4, 'context': 4 * 32, 'length': 8 * 16 + 4 * 32}
     assert {way: len(seconds) for way, seconds in found['seconds'].items()} == {'ours': 2, 'context': 2, 'length': 2}
+
+
+def test_a_processor_is_named_with_the_instructions_that_matter(tmp_path):
+    told = tmp_path / 'cpuinfo'
+    told.write_text('processor\t: 0\nmodel name\t: Xeon 6\nflags\t\t: fpu avx2 avx512f_other amx_bf16 sse\n\n' * 2)
+    assert record.processor(told) == 'Xeon 6 avx2 amx_bf16'
+    assert record.processor(tmp_path / 'missing') == platform.machine()
 
 
 @pytest.mark.parametrize('name', ['ours', 'post-ln', 'nanogpt', 'hugging-face'])
