@@ -3,8 +3,9 @@
 python -m gpt1_jax.finetune --config=configs/custom.py:five_choice --workdir=runs/mine \\
     --config.init_from=runs/gpt1 --config.data.dir=my/data --config.custom.files.dev=valid.csv
 
-Examples: five_choice (multiple choice, up to five answers), rating (regression, scores from 1 to 7), two_premises
-(classification, three labels), copa (texts from templates), dream (several questions about one dialogue).
+Examples: sentiment (classification of a text), two_premises (of three texts), five_choice (multiple choice, up to five
+answers), rating (regression, scores from 1 to 7), copa (texts from templates), dream (several questions about one
+dialogue).
 --inspect shows examples as the model reads them, and trains nothing.
 On the command line write a list as "('a','b')", segments as "(('a','b'),('c',))"; an empty value unsets a field.
 
@@ -19,8 +20,8 @@ from ml_collections import ConfigDict, config_dict
 def get_config(example='five_choice'):
     config = finetune.get_config('custom')
     config.custom = fields()               # the files are in config.data.dir
-    fill = ConfigDict({'five_choice': five_choice, 'rating': rating, 'two_premises': two_premises, 'copa': copa,
-                       'dream': dream})
+    fill = ConfigDict({'sentiment': sentiment, 'two_premises': two_premises, 'five_choice': five_choice,
+                       'rating': rating, 'copa': copa, 'dream': dream})
     fill[example](config)                  # for an unknown name, ConfigDict suggests the most similar one
     return config
 
@@ -63,6 +64,19 @@ def fields():
     config.metrics = ()                    # accuracy f1 matthews, pearson spearman; the first selects the best epoch
     config.positive = config_dict.placeholder(str)    # the positive label of f1; default: the second of two labels
     return config
+
+
+def sentiment(config) -> None:
+    """Classification of one text, with two labels. A row:
+
+    text,label
+    "A good film, if long.",positive
+    """
+    custom = config.custom
+    custom.name = 'sentiment'
+    custom.files.dev = 'dev.csv'
+    custom.segments = (('text',),)
+    custom.labels = ('negative', 'positive')
 
 
 def five_choice(config) -> None:

@@ -1,4 +1,4 @@
-"""Ten hours of two CPU cores: a GPT of 7M parameters that reads novels, an LSTM of as many beside it, then the paper's
+"""A night of two CPU cores: a GPT of 7M parameters that reads novels, an LSTM of as many beside it, then the paper's
 tables and figures from both.
 
 python -m experiments.reproduce --config=configs/overnight_cpu.py --books=books --data=DATA --out=runs/overnight_cpu
@@ -59,7 +59,7 @@ def model(part):
     p.model.n_layer, p.model.n_embd, p.model.n_head, p.model.n_inner, p.model.n_ctx = 6, 256, 4, 1024, 256
     p.model.unroll = 6                     # faster on a CPU
     p.model.dtype = 'bfloat16'             # twice as fast where the processor has bfloat16 instructions (AMX)
-    # No dropout: the text is read 1.4 times, too little to overfit, and a CPU saves a fifth of each step.
+    # No dropout: the text is read 1.4 times, too little to overfit.
     p.model.embd_dropout = p.model.attn_dropout = p.model.resid_dropout = 0.0
     p.tokenizer.vocab_size = 8192          # rows of the SentencePiece vocabulary
     p.batch.size = 8                       # small batches: at this size updates count for more than their precision

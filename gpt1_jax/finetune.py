@@ -137,12 +137,15 @@ def _mean_tokens(rows):
 
 def _effective_config(config, setting, shapes):
     """What config.json holds."""
-    files = setting.hashes['train'] | setting.hashes['dev']
+    train, dev = setting.hashes['train'], setting.hashes['dev']
+    if any(train[name] != dev[name] for name in train.keys() & dev.keys()):  # train/data.csv and dev/data.csv
+        train, dev = ({f'{split}/{name}': digest for name, digest in of_split.items()}
+                      for split, of_split in (('train', train), ('dev', dev)))
     origin = None if setting.origin is None else setting.origin.digest
     return config.to_dict() | {
         'kind': 'finetune', 'model': setting.sizes, 'n_transfer': setting.n_transfer,
         'labels': list(setting.task.labels), 'lengths': list(shapes.lengths),
-        'fingerprint': {'tokenizer': setting.tokenizer.fingerprint, 'origin': origin, 'files': files}}
+        'fingerprint': {'tokenizer': setting.tokenizer.fingerprint, 'origin': origin, 'files': train | dev}}
 
 
 def make_program(config: ConfigDict, setting: fine_tuning.Setting, model: TaskModel, mesh: jax.sharding.Mesh,

@@ -80,7 +80,7 @@ def run(config: ConfigDict, directory: str | os.PathLike, allow_change: bool = F
         if dry_run:
             return pretraining_plan.estimate(config, program, hyper, batches, total)
 
-        this = session.open_run(directory, _effective_config(config, text), text.tokenizer, allow_change)
+        this = session.open_run(directory, _effective_config(config, text, origin), text.tokenizer, allow_change)
         transfer = None if origin is None else functools.partial(_weights_of, origin, config.init_step, program)
         state = session.initial_state(this, program, config.seed, fallback, transfer)
         warn = unigram.plateau_warning(unigram_loss, config.optimizer.warmup_steps)
@@ -125,6 +125,9 @@ def _prepared(config, directory):
                             'give the text to train on')
     elif jax.process_count() == 1:
         wanted = config.tokenizer
+        if config.init_from is not None and wanted.source == 'train' and not prepared:
+            raise UserError(f'config.init_from = {config.init_from}: its weights are of its own vocabulary, give '
+                            f'--config.tokenizer.source={config.init_from}/tokenizer')
         merges = wanted.merges if wanted.source == 'train' and wanted.vocab_size is None else None
         prepare(tokens_dir, corpus=_several(config.data.corpus), valid=_several(config.data.valid),
                 tokenizer=wanted.source, encoder=wanted.encoder, bpe=wanted.bpe, merges=merges,
@@ -178,9 +181,12 @@ def _model_fields(config, text):
     return own_fields(config.model.to_dict()) | {'vocab_size': text.tokenizer.vocab_size}
 
 
-def _effective_config(config, text):
+def _effective_config(config, text, origin):
     """What config.json holds."""
-    fingerprint = {'tokens': text.manifest['fingerprint'], 'tokenizer': text.tokenizer.fingerprint}
+    weights = None
+    if origin is not None:
+        weights = checkpoint.params_digest(checkpoint.read_meta(origin.checkpoints, origin.step(config.init_step)))
+    fingerprint = {'tokens': text.manifest['fingerprint'], 'tokenizer': text.tokenizer.fingerprint, 'origin': weights}
     return config.to_dict() | {'kind': 'pretrain', 'model': _model_fields(config, text), 'fingerprint': fingerprint}
 
 

@@ -8,6 +8,7 @@ from gpt1_jax import finetune
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned
 from gpt1_jax.runs import results, workdir
+from interruptions import power_cut
 from short_runs import pretrained_run
 from tiny import command, load_config, override
 
@@ -51,6 +52,13 @@ def squared(directory, _):
     return rating(directory, _) | {'custom__squared': True}
 
 
+def sentiment(directory, _):
+    for split, n in (('train', 24), ('dev', 9)):
+        rows = [f'"A {WORDS[i % 5]}, {i}.",{("negative", "positive")[i % 2]}\n' for i in range(n)]
+        (directory / f'{split}.csv').write_text('text,label\n' + ''.join(rows))
+    return {}
+
+
 def two_premises(directory, _):
     for split, n in (('train', 24), ('dev', 9)):
         labels = 'entailment', 'neutral', 'contradiction'
@@ -82,10 +90,26 @@ def config_of(example, directory, pretrained, **overrides):
     return override(load_config('custom', example), small | overrides)
 
 
+def test_a_changed_training_file_is_noticed_where_dev_has_a_file_of_that_name(pretrained, tmp_path):
+    sentiment(tmp_path, None)
+    for split in ('train', 'dev'):
+        (tmp_path / split).mkdir()
+        (tmp_path / f'{split}.csv').rename(tmp_path / split / 'data.csv')
+    config = config_of('sentiment', tmp_path, pretrained, custom__files__train='train/data.csv',
+                       custom__files__dev='dev/data.csv')
+    with power_cut(2):
+        finetune.run(config, tmp_path / 'run')
+    rows = (tmp_path / 'train' / 'data.csv').read_text()
+    (tmp_path / 'train' / 'data.csv').write_text(rows.replace('mat', 'hat'))
+    with pytest.raises(UserError, match='run holds another run .fingerprint.files.train/data.csv: '):
+        finetune.run(config, tmp_path / 'run')
+
+
 @pytest.mark.parametrize('example, make, form, n, metrics, width', [
     pytest.param('five_choice', five_choice, 'csv', 9, ['accuracy'], 5, marks=pytest.mark.slow),
     ('five_choice', five_choice, 'jsonl', 9, ['accuracy'], 5), ('rating', rating, None, 4, ['pearson', 'spearman'], 1),
     pytest.param('rating', squared, None, 4, ['pearson', 'spearman'], 1, marks=pytest.mark.slow),
+    ('sentiment', sentiment, None, 9, ['accuracy'], 2),
     ('two_premises', two_premises, None, 9, ['accuracy'], 3), ('copa', copa, None, 9, ['accuracy'], 2),
     ('dream', dream, None, 8, ['accuracy'], 3)])
 def test_each_example_trains_and_is_scored(pretrained, tmp_path, example, make, form, n, metrics, width):

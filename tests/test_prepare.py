@@ -129,7 +129,7 @@ def test_a_given_tokenizer_is_used(books, tmp_path):
     (dict(valid=' '), 'valid: name validation text, or a fraction'),
     (dict(valid='1.5'), 'valid is 1.5: as a fraction of the documents it must lie between 0 and 1'),
     (dict(valid=0), 'valid is 0: as a fraction'),
-    (dict(valid='1e-9'), "valid=1e-09 of the corpus' 20 documents holds out none: choose another"),
+    (dict(valid='1e-9'), "valid=1e-09 of the corpus' 20 documents holds out none .*name validation text"),
     (dict(valid=1 - 1e-9), "valid=0.999999999 of the corpus' 20 documents holds out all"),
     (dict(valid='absent.txt'), 'absent.txt: no such file or directory'),
     (dict(merges=1, vocab_size=300), 'merges=1 and vocab_size=300: give one of the two'),

@@ -1,4 +1,5 @@
 """Pretraining: exact after any interruption, and what it says on the way."""
+import json
 import math
 import random
 import shutil
@@ -13,6 +14,7 @@ from event_files import points, points_of
 from gpt1_jax import pretrain
 from gpt1_jax.data import bpe_training, tokens
 from gpt1_jax.errors import UserError
+from gpt1_jax.prepare import prepare
 from gpt1_jax.runs import checkpoint, results
 from interruptions import power_cut, sigterm
 from saved import flip
@@ -171,8 +173,32 @@ def test_init_from_takes_the_weights_and_a_fresh_schedule(text, straight, tmp_pa
 
 
 def test_init_from_with_another_tokenizer_is_refused(text, straight, tmp_path):
+    config = pretrain_config(text, init_from=str(straight.path))
+    with pytest.raises(UserError, match=f'give --config.tokenizer.source={straight.path}/tokenizer'):
+        pretrain.run(config, tmp_path / 'run')
+    assert not (tmp_path / 'run' / 'tokens').exists()  # nothing was tokenized for it
+    prepare(tmp_path / 'run' / 'tokens', str(text), 0.2, merges=50, processes=1)
     with pytest.raises(UserError, match='its tokenizer is another one'):
-        pretrain.run(pretrain_config(text, init_from=str(straight.path), tokenizer__merges=50), tmp_path / 'run')
+        pretrain.run(override(config, {'tokenizer__merges': 50}), tmp_path / 'run')
+
+
+def test_a_run_goes_on_from_the_weights_that_it_began_with_alone(straight, tmp_path):
+    def config(origin, **overrides):
+        return pretrain_config('', data__tokens=str(straight.path / 'tokens'), train__steps=1, init_from=origin,
+                               **overrides)
+    run = pretrain.run(config(str(straight.path)), tmp_path / 'run')
+    recorded = json.loads((run.path / 'config.json').read_text())
+    for changed, told in ((config(None), "'[0-9a-f]+' -> None"),
+                          (config(str(straight.path), init_step=straight.steps()[0]), "'[0-9a-f]+' -> '[0-9a-f]+'")):
+        with pytest.raises(UserError, match=f'holds another run .fingerprint.origin: {told}'):
+            pretrain.run(changed, run.path)
+    del recorded['fingerprint']['origin']  # an earlier version did not record it
+    (run.path / 'config.json').write_text(json.dumps(recorded))
+    pretrain.run(config(str(straight.path), train__steps=2), run.path, allow_change=True)
+    assert run.steps()[-1] == 2
+    scratch = pretrain.run(config(None), tmp_path / 'scratch')
+    with pytest.raises(UserError, match="holds another run .fingerprint.origin: None -> '[0-9a-f]+'"):
+        pretrain.run(config(str(straight.path)), scratch.path)
 
 
 def test_init_from_another_shape_names_the_array(text, straight, tmp_path):

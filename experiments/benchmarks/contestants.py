@@ -2,8 +2,8 @@
 
 'nanogpt': the architecture of nanoGPT's published configuration (pre-LN, tied, bias, exact GELU, flash attention);
 'post-ln': that in GPT-1's order with its tanh GELU, which is the same model as ours; 'hugging-face': transformers'
-OpenAIGPTLMHeadModel. All: dropout 0.1 at embedding, attention and both outputs, Adam with decoupled decay on matrices,
-clipping at 1, float32 weights and moments, products in bfloat16 where the config says so.
+OpenAIGPTLMHeadModel. All: the config's dropout at embedding, attention and both outputs, Adam with decoupled decay on
+matrices, clipping at 1, float32 weights and moments, products in bfloat16 where the config says so.
 """
 from collections.abc import Callable
 
@@ -14,8 +14,6 @@ from torch.nn import functional as F
 
 from gpt1_jax.models.gpt import GPTConfig
 
-RATE = 0.1
-
 
 class Block(nn.Module):
     def __init__(self, c, post) -> None:
@@ -24,12 +22,14 @@ class Block(nn.Module):
         self.qkv, self.out = nn.Linear(c.n_embd, 3 * c.n_embd), nn.Linear(c.n_embd, c.n_embd)
         self.fc, self.proj = nn.Linear(c.n_embd, c.n_inner), nn.Linear(c.n_inner, c.n_embd)
         self.ln_1, self.ln_2 = nn.LayerNorm(c.n_embd), nn.LayerNorm(c.n_embd)
-        self.gelu, self.drop = nn.GELU(approximate='tanh' if post else 'none'), nn.Dropout(RATE)
+        self.gelu, self.drop = nn.GELU(approximate='tanh' if post else 'none'), nn.Dropout(c.resid_dropout)
+        self.attn_dropout = c.attn_dropout
 
     def attention(self, x):
         B, L, D = x.shape
         q, k, v = (part.view(B, L, self.n_head, -1).transpose(1, 2) for part in self.qkv(x).split(D, dim=2))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=RATE if self.training else 0.0)
+        rate = self.attn_dropout if self.training else 0.0
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=rate)
         return self.drop(self.out(y.transpose(1, 2).reshape(B, L, D)))
 
     def mlp(self, x):
@@ -51,7 +51,7 @@ class Model(nn.Module):
         self.tokens, self.positions = nn.Embedding(vocab_size, c.n_embd), nn.Embedding(c.n_ctx, c.n_embd)
         self.blocks = nn.ModuleList(Block(c, post) for _ in range(c.n_layer))
         self.last = nn.Identity() if post else nn.LayerNorm(c.n_embd)
-        self.drop = nn.Dropout(RATE)
+        self.drop = nn.Dropout(c.embd_dropout)
         for module in self.modules():
             if isinstance(module, (nn.Linear, nn.Embedding)):
                 nn.init.normal_(module.weight, std=0.02)
@@ -75,7 +75,7 @@ class HuggingFace(nn.Module):
             raise ValueError("transformers' OpenAIGPT has a feed-forward network four times as wide as its states")
         self.model = OpenAIGPTLMHeadModel(OpenAIGPTConfig(
             vocab_size=vocab_size, n_positions=c.n_ctx, n_embd=c.n_embd, n_layer=c.n_layer, n_head=c.n_head,
-            embd_pdrop=RATE, attn_pdrop=RATE, resid_pdrop=RATE))
+            embd_pdrop=c.embd_dropout, attn_pdrop=c.attn_dropout, resid_pdrop=c.resid_dropout))
 
     def forward(self, tokens):
         logits = self.model(tokens[:, :-1]).logits

@@ -180,9 +180,10 @@ def difference(outcomes: Sequence[Outcome], scores: Sequence[Score], a: str, b: 
     """Condition a - condition b of a column (the mean of its scores), over what both have; None without any."""
     found = []
     for score in scores:
-        of_a = shown(outcomes, score, a)[0]
-        of_b = shown(outcomes, score, b)[0]
-        if of_a is not None and of_b is not None:
+        of_a, *where_a = shown(outcomes, score, a)
+        of_b, *where_b = shown(outcomes, score, b)
+        # A run that was stopped between two splits has its score on dev alone, another one that on test.
+        if of_a is not None and of_b is not None and where_a == where_b:
             found.append(bootstrap.minus(of_a, of_b))
     return bootstrap.mean(found) if found else None
 

@@ -17,7 +17,6 @@ of config.stages, or report. After it --dry_run prints the budget and stops; --t
 
 --config.pretrained=RUN and --config.lstm=RUN stand for models that are pretrained already.
 """
-import contextlib
 import math
 import pathlib
 import sys
@@ -32,8 +31,8 @@ from experiments.reproduce import plan as plan_lib
 from gpt1_jax import cli, pretrain
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.parallel import processes
+from gpt1_jax.runs import checkpoint, results, workdir
 from gpt1_jax.runs import config_rules as rules
-from gpt1_jax.runs import results, workdir
 from gpt1_jax.runs.console import duration
 
 RULES = run_list.RULES | {
@@ -63,8 +62,7 @@ def run(config: ConfigDict, out: str | pathlib.Path, stage: str | None = None, b
     if stage not in (None, 'prepare', 'report', *config.stages):
         raise UserError(f'--stage={stage}: there are prepare, {", ".join(config.stages)}, report')
     if stage in (None, 'prepare') and not dry_run:
-        specs = [spec for several in plan_lib.all_runs(config).values() for spec in several]
-        inputs.prepare(config, specs, books, data, again=stage == 'prepare')
+        inputs.prepare(config, plan_lib.every_run, books, data, again=stage == 'prepare')
     inputs.read(config)
     run_list.check(config, pretrained=False)
     if dry_run:
@@ -120,8 +118,7 @@ def checked(config: ConfigDict, out: str | pathlib.Path, data: str | None = None
     if config.lstm:
         _check_finished(config.lstm)
     elif (out / 'pretrain_lstm' / 'config.json').exists():
-        with contextlib.suppress(UserError):
-            _check_finished(out / 'pretrain_lstm')
+        if _finished(out / 'pretrain_lstm'):
             config.lstm = str(out / 'pretrain_lstm')
     return config
 
@@ -138,11 +135,21 @@ def _adopt(config):
 def _check_finished(directory):
     """UserError for a run that has not come to its end."""
     found = workdir.load(directory)
-    total = found.config.get('train', {}).get('steps')
-    steps = found.steps()
-    if not steps or total not in (None, *steps):
-        raise UserError(f'{directory}: pretraining is at step {max(steps, default=0):,} of {total or 0:,}: it must be '
+    last = max(found.steps(), default=0)
+    # A run whose length is in epochs has its steps in its checkpoints alone; imported weights have none.
+    total = checkpoint.read_meta(found.checkpoints, last).get('total') if last else found.config['train'].get('steps')
+    if not last or last < (total or last):
+        raise UserError(f'{directory}: pretraining is at step {last:,}{f" of {total:,}" if total else ""}: it must be '
                         'finished first')
+
+
+def _finished(directory):
+    """Whether a run has come to its end."""
+    try:
+        _check_finished(directory)
+    except UserError:
+        return False
+    return True
 
 
 def _finished_plan(config):
@@ -188,7 +195,8 @@ def pretrain_transformer(config: ConfigDict, clock: budget.Clock) -> None:
         plan = plan_lib.make(config, plan_lib.measure(config), clock.used)
         plan_lib.write(config, plan)
     print('\n'.join(plan_lib.lines(config, plan)), flush=True)
-    if not inputs.given(config):
+    # A finished run is not opened: with no minutes left it would be stopped before it says so, at every start.
+    if not inputs.given(config) and not _finished(config.pretrained):
         pretrain.run(plan_lib.pretraining(config, plan), config.pretrained)
 
 

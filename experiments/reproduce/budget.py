@@ -78,14 +78,21 @@ class Clock:
                 os.kill(os.getpid(), signal.SIGTERM)
 
 
+class _Stopped(BaseException):
+    """Not an Exception: a row, a checkpoint or a run that is under way must not take it for a failure of its own."""
+
+
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """SIGTERM raises Interrupted wherever the main thread is; training, which saves first, has a handler of its own."""
+    """SIGTERM ends what is inside with Interrupted, wherever the main thread is; training, which saves first, has a
+    handler of its own."""
     def stop(*_):
-        raise Interrupted('stopped by SIGTERM: run the same command again to go on')
+        raise _Stopped
     before = signal.signal(signal.SIGTERM, stop)
     try:
         yield
+    except _Stopped:
+        raise Interrupted('stopped by SIGTERM: run the same command again to go on') from None
     finally:
         signal.signal(signal.SIGTERM, before)
 

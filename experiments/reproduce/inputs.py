@@ -10,7 +10,7 @@ import glob
 import json
 import pathlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ml_collections import ConfigDict
 
@@ -22,7 +22,7 @@ from gpt1_jax.data import batches, tasks, token_cache
 from gpt1_jax.data import splits as splits_lib
 from gpt1_jax.data.token_cache import load_tokenizer
 from gpt1_jax.data.tokens import permutation
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, fail
 from gpt1_jax.evaluation import padding, zero_shot_heuristics
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import provenance
@@ -59,11 +59,13 @@ def _spaced(names, limit):
     return [names[i * len(names) // limit] for i in range(limit)]
 
 
-def prepare(config: ConfigDict, specs: Sequence[RunSpec], books: str | None, data: str | None, again: bool) -> None:
+def prepare(config: ConfigDict, specs_of: Callable[[ConfigDict], list[RunSpec]], books: str | None, data: str | None,
+            again: bool) -> None:
     """Write the shards of the books, with config.pack a copy of the sets, and the token counts of runs without any.
 
-    config: configs/reproduce.py's, with the paths of a job. specs: its runs. books, data: as the program's flags.
-    again: also where all is there. UserError where something is needed that was not given.
+    config: configs/reproduce.py's, with the paths of a job. specs_of: config -> its runs, which score the splits that
+    are in config.data. books, data: as the program's flags. again: also where all is there. UserError where something
+    is needed that was not given.
     """
     counts = read(config) if (pathlib.Path(config.out) / FILE).exists() and not again else None
     if config.pack and counts is None:
@@ -72,13 +74,14 @@ def prepare(config: ConfigDict, specs: Sequence[RunSpec], books: str | None, dat
         originals = config.copy_and_resolve_references()
         originals.data = str(data)
         run_list.check(originals, pretrained=False)
-        copy(originals, specs, pathlib.Path(config.data))
+        copy(originals, specs_of(originals), pathlib.Path(config.data))
     run_list.check(config, pretrained=False)
     pathlib.Path(config.out).mkdir(parents=True, exist_ok=True)
     if books:
         shard(config, books)
     elif not has_text(config) and not given(config):
         raise UserError('give --books=DIR')
+    specs = specs_of(config)
     if counts is None or any(spec.kind not in counts.get(spec.task, {}) and not lacks_data(spec) for spec in specs):
         count_tokens(config, specs)
 
@@ -112,7 +115,7 @@ def shard(config: ConfigDict, books: str) -> None:
     prepare_lib.prepare(
         tokens_of(config), train, valid, source, wanted.encoder or None, wanted.bpe or None,
         merges=wanted.merges if trained and wanted.vocab_size is None else None,
-        vocab_size=wanted.vocab_size if trained else None,
+        vocab_size=wanted.vocab_size if trained else None, characters=wanted.characters if trained else None,
         processes=config.pretrain.data.processes or None, text_field=config.pretrain.data.text_field)
 
 
@@ -122,7 +125,7 @@ def lacks_data(spec: RunSpec) -> bool:
 
 
 def copy(config: ConfigDict, specs: Sequence[RunSpec], target: pathlib.Path) -> None:
-    """Copy the files that runs read from config.data to `target`, laid out alike; a set that is there already stays.
+    """Copy the files that runs read from config.data to `target`, laid out alike; files that are there already stay.
 
     Runs whose files are not in config.data are passed over.
     """
@@ -138,14 +141,14 @@ def copy(config: ConfigDict, specs: Sequence[RunSpec], target: pathlib.Path) -> 
                 files.setdefault(spec.task, {}).update(dict.fromkeys(found, source))
     target.mkdir(parents=True, exist_ok=True)
     for task, found in files.items():
-        copied = target / config.directories[task]
-        if copied.exists():
-            continue
-        partial = copied.with_name(f'{copied.name}.partial')  # a set is complete or not there
         for file, source in found.items():
-            (partial / file.relative_to(source)).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, partial / file.relative_to(source))
-        partial.replace(copied)
+            copied = target / config.directories[task] / file.relative_to(source)
+            if copied.exists():
+                continue
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            partial = copied.with_name(f'{copied.name}.partial')  # a file is complete or not there
+            shutil.copyfile(file, partial)
+            partial.replace(copied)
 
 
 def count_tokens(config: ConfigDict, specs: Sequence[RunSpec]) -> dict:
@@ -237,10 +240,11 @@ def _count_zero_shot(spec, tokenizer, n_ctx):
     """{'rows', 'tokens', 'lengths', 'program'} of scoring one checkpoint, padding included."""
     config = spec.config
     heuristic = zero_shot_heuristics.get(spec.task)
+    on_bad = [].append if config.data.skip_bad else fail
     rows = []
     for split in splits_read(spec):
-        examples = splits_lib.choose(tasks.get(spec.task).read(config.data.dir, split), config.data.rows)
-        rows += zero_shot_heuristics.encode_all(heuristic, examples, tokenizer, n_ctx, f'{spec.task} {split}')
+        examples = splits_lib.choose(tasks.get(spec.task).read(config.data.dir, split, on_bad), config.data.rows)
+        rows += zero_shot_heuristics.encode_all(heuristic, examples, tokenizer, n_ctx, f'{spec.task} {split}', on_bad)
     sequences = [(ids[-n_ctx:], n) for row in rows for ids, n in row.sequences]
     groups = padding.grouped(sequences, n_ctx)
     tokens = 0

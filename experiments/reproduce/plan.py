@@ -59,6 +59,11 @@ def all_runs(config: ConfigDict, saved: Sequence[int] = (1,)) -> dict[str, list[
     return {stage: runs(config, stage, saved) for stage in config.stages}
 
 
+def every_run(config: ConfigDict) -> list[RunSpec]:
+    """The runs of all stages of a whole job."""
+    return [spec for several in all_runs(config).values() for spec in several]
+
+
 def measure(config: ConfigDict, lstm: bool = False) -> dict:
     """Time the step of pretraining: {'tokens_per_s', 'step_seconds', 'first_seconds', 'flops_per_token', 'device',
     'mfu'}."""

@@ -100,8 +100,9 @@ def facts(config: ConfigDict, plan: dict, clock: budget.Clock, trained: dict[str
             rows.append([f'{name}: validation perplexity',
                          f'{valid[-1]["valid_perplexity"]:.2f} a token after {valid[-1]["step"]:,} updates'])
     versions = provenance.versions()
+    # A run that was evaluated again by hand has rows without a key.
     finetuned = {row['key'] for row in results.read(runner.results_path(config)) if row['kind'] == 'finetune'
-                 and (config.any_version or row['code'] == versions['code'])}
+                 and 'key' in row and (config.any_version or row['code'] == versions['code'])}
     rows.append(['fine-tuning runs', f'{len(finetuned):,}'])
     rows += [[f'time: {stage}', duration(seconds)] for stage, seconds in clock.stages.items()]
     limit = f' of {config.minutes:g} minutes' if config.minutes else ''

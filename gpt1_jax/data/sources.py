@@ -76,8 +76,9 @@ def _held(documents, fraction, held, may_be_empty):
             yield document
         del document  # frees its text before the next document is read
     if not selected and not may_be_empty:
-        raise UserError(f"valid={fraction} of the corpus' {number} documents holds out "
-                        f'{"none" if held else "all"}: choose another fraction, or name validation text')
+        share = 'none' if held else 'all'
+        raise UserError(f"valid={fraction} of the corpus' {number} documents holds out {share} (they are held out "
+                        'whole, and a text file is one): name validation text, or choose another fraction')
 
 
 def sample(documents: Iterable[Document], characters: int, total: int) -> Iterator[Document]:

@@ -62,7 +62,12 @@ def _append(path, choose):
         rows = choose(lambda: read(path))
         if not rows:
             return
-        file.truncate(_end_of_lines(file))
+        end = _end_of_lines(file)
+        file.seek(end)
+        if _row(file.read()) is None:
+            file.truncate(end)
+        else:  # written by an editor that ends no last line
+            file.write(b'\n')
         file.write(b''.join(map(_line, rows)))
         file.flush()
         os.fsync(file.fileno())
@@ -88,6 +93,15 @@ def _end_of_lines(file):
             return start + newline + 1
         end = start
     return 0
+
+
+def _row(line):
+    """The row on a last line without a line break, or None where a kill left it incomplete."""
+    try:
+        row = json.loads(line.decode())
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) else None
 
 
 def _append_object(path, choose):
@@ -118,7 +132,9 @@ def _read(path):
     with about(path):
         if not path.exists():
             return []
-        *lines, _ = storage.read(path).split(b'\n')  # bytes: the incomplete line may be no UTF-8
+        *lines, last = storage.read(path).split(b'\n')  # bytes: the incomplete line may be no UTF-8
+    if _row(last) is not None:
+        lines.append(last)
     rows = []
     for number, line in enumerate(lines, 1):
         try:

@@ -117,6 +117,7 @@ def test_the_metrics_are_those_that_there_are():
 
 
 @pytest.mark.parametrize('example, head, n_labels, splits', [
+    ('sentiment', 'classify', 2, ('train', 'dev')),
     ('five_choice', 'choice', 5, ('train', 'dev')), ('rating', 'classify', 7, ('train', 'dev')),
     ('two_premises', 'classify', 3, ('train', 'dev')), ('copa', 'choice', 2, ('train', 'dev')),
     ('dream', 'choice', 3, ('train', 'dev', 'test'))])

@@ -97,6 +97,13 @@ def test_a_public_test_split_is_reported_with_the_parameters_best_on_dev(made):
     assert line[:4] == ['SNLI', 'accuracy', '89.9', '40.0'] and line[6:] == ['1', '20', 'test', 'best', '']
 
 
+def test_scores_on_other_splits_have_no_difference(made):
+    """One run was stopped before it had scored test."""
+    made.add('snli', 'full', 0, 8, n=20, split='test')
+    made.add('snli', 'no_pretraining', 0, 5)
+    assert tables.difference(made.outcomes, (paper.TABLE2[2],), 'full', 'no_pretraining') is None
+
+
 def test_glue_is_on_dev_with_the_last_parameters_and_an_optimistic_column(made):
     made.add('rte', 'full', 0, 5, selections=('final',))
     made.add('rte', 'full', 0, 7, selections=('best',))

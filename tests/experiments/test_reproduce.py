@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+import official
 from experiments import table4_similarity_classification
 from experiments.lib import run_list, runner
 from experiments.reproduce import __main__ as reproduce
@@ -92,6 +93,7 @@ def test_a_whole_job_and_the_same_again_without_any_run(small, given, straight, 
     assert len(list(straight.glob('runs/cola-full-*'))) == 1 and not list(straight.glob('runs/*/checkpoints'))
     monkeypatch.setattr(runner, '_do', None)
     monkeypatch.setattr(plan, 'measure', None)
+    monkeypatch.setattr(reproduce.pretrain, 'run', None)  # with no minutes left, opening a finished run would stop it
     reproduce.run(small, straight, **given)
     assert found(straight) == (rows, report)
     assert 'left out, no data in' in capsys.readouterr().out
@@ -149,6 +151,37 @@ def test_models_that_are_pretrained_already_are_taken(small, given, straight, tm
     assert not (out / 'pretrain').exists() and not (out / 'tokens').exists()
 
 
+def test_a_model_that_is_not_finished_is_refused_however_its_length_is_given(small, straight, tmp_path):
+    shutil.copytree(straight / 'pretrain', tmp_path / 'run')
+    shutil.rmtree(tmp_path / 'run' / 'checkpoints' / '12')
+    config = json.loads((tmp_path / 'run' / 'config.json').read_text())
+    config['train'] |= {'steps': None, 'epochs': 1.0}
+    (tmp_path / 'run' / 'config.json').write_text(json.dumps(config))
+    there = override(small.copy_and_resolve_references(), dict(pretrained=str(tmp_path / 'run')))
+    with pytest.raises(UserError, match=r'pretraining is at step \d+ of 12: it must be finished'):
+        reproduce.checked(there, tmp_path / 'out')
+
+
+def test_every_split_that_is_scored_is_packed(gpu, given, tmp_path, monkeypatch):
+    """Test labels that are public, too: whether they are there is asked of the originals."""
+    shutil.copytree(given['data'], tmp_path / 'sets')
+    (tmp_path / 'sets' / 'StoryCloze').mkdir()
+    files = {f'cloze_test_{name}__spring2016.csv' for name in ('val', 'test')}
+    for file in files:
+        official.story_cloze(tmp_path / 'sets' / 'StoryCloze' / file)
+    counted = []
+    monkeypatch.setattr(inputs, 'shard', lambda *_: None)
+    monkeypatch.setattr(inputs, 'count_tokens', lambda _, specs: counted.extend(specs))
+    for _ in range(2):  # the second time one file is missing
+        inputs.prepare(reproduce.checked(gpu, tmp_path / 'out'), plan.every_run, given['books'],
+                       str(tmp_path / 'sets'), again=True)
+        packed = tmp_path / 'out' / 'data' / 'StoryCloze'
+        assert {file.name for file in packed.iterdir()} == files
+        (packed / min(files)).unlink()
+    assert {spec.splits for spec in counted if (spec.task, spec.kind) == ('story_cloze', 'finetune')} == {
+        ('dev', 'test')}
+
+
 def test_a_report_of_imported_weights_says_so_and_nothing_of_their_pretraining(small, given, tmp_path, monkeypatch):
     monkeypatch.setenv('GPT1_JAX_CACHE', str(tmp_path / 'cache'))
     monkeypatch.setattr(plan, 'measure', lambda config: MEASURED)
@@ -174,6 +207,9 @@ def test_a_dry_run_of_a_table_estimates_tokens_and_writes_no_row(small, given, s
 
 def test_a_stage_that_fails_is_named_and_the_rest_goes_on(small, given, straight, tmp_path, monkeypatch):
     shutil.copytree(straight, tmp_path / 'out')
+    by_hand = dict(results.read(straight / 'results.jsonl')[-1])  # a run evaluated again has no key
+    del by_hand['key']
+    results.append(tmp_path / 'out' / 'results.jsonl', by_hand)
     do = reproduce.run_stage
 
     def fail(config, stage, clock):

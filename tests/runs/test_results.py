@@ -30,6 +30,15 @@ def test_a_line_cut_by_a_kill_is_left_out_and_overwritten_by_the_next(tmp_path):
     assert path.read_text() == '{"a": 1}\n{"a": 3}\n'
 
 
+def test_a_whole_row_without_a_line_break_stays(tmp_path):
+    """As an editor may leave it."""
+    path = tmp_path / 'x.jsonl'
+    path.write_text('{"a": 1}\n{"a": 2}')
+    assert results.read(path) == [{'a': 1}, {'a': 2}]
+    results.append(path, {'a': 3})
+    assert path.read_text() == '{"a": 1}\n{"a": 2}\n{"a": 3}\n'
+
+
 def test_a_line_cut_inside_a_character_is_left_out_too(tmp_path):
     path = tmp_path / 'x.jsonl'
     path.write_bytes(b'{"a": 1}\n{"a": "caf\xc3')
