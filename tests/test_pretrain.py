@@ -183,8 +183,8 @@ def test_init_from_with_another_tokenizer_is_refused(text, straight, tmp_path):
 
 
 def test_a_run_goes_on_from_the_weights_that_it_began_with_alone(straight, tmp_path):
-    def config(origin, **overrides):
-        return pretrain_config('', data__tokens=str(straight.path / 'tokens'), train__steps=1, init_from=origin,
+    def config(origin, steps=1, **overrides):
+        return pretrain_config('', data__tokens=str(straight.path / 'tokens'), train__steps=steps, init_from=origin,
                                **overrides)
     run = pretrain.run(config(str(straight.path)), tmp_path / 'run')
     recorded = json.loads((run.path / 'config.json').read_text())
@@ -194,7 +194,7 @@ def test_a_run_goes_on_from_the_weights_that_it_began_with_alone(straight, tmp_p
             pretrain.run(changed, run.path)
     del recorded['fingerprint']['origin']  # an earlier version did not record it
     (run.path / 'config.json').write_text(json.dumps(recorded))
-    pretrain.run(config(str(straight.path), train__steps=2), run.path, allow_change=True)
+    pretrain.run(config(str(straight.path), steps=2), run.path, allow_change=True)
     assert run.steps()[-1] == 2
     scratch = pretrain.run(config(None), tmp_path / 'scratch')
     with pytest.raises(UserError, match="holds another run .fingerprint.origin: None -> '[0-9a-f]+'"):
