@@ -47,12 +47,12 @@ def main() -> None:
     setup_logging(logging.WARNING)
     found, samples = lm_harness.evaluate(from_hub.local_run(f.init_from), f.tasks, f.include_path, f.limit,
                                          f.num_fewshot, f.batch_size, f.step)
+    print(lm_harness.table(found), flush=True)  # first: then it is not lost where nothing can be written
     if f.out:
         with about(f.out):
             storage.write(f.out, json.dumps(found, indent=1).encode() + b'\n')
     if f.samples:
         results.write(f.samples, samples)
-    print(lm_harness.table(found))
 
 
 if __name__ == '__main__':

@@ -88,8 +88,6 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
     logs = log_probs.by_token(model, params, mesh, found.ids, stride, tokens_per_batch)
     if sentence is not None:
         _print_tokens(token_rows(tokenizer, found.ids, logs))
-    if per_token:
-        results.write(per_token, token_rows(tokenizer, found.ids, logs))
     row = {
         'kind': 'perplexity', 'task': 'perplexity', 'split': split if tokens else None, **_measures(logs, found.counts),
         'n_ctx': n_ctx, 'stride': stride, **found.counts, 'tokens': len(found.ids),
@@ -100,6 +98,8 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
     _print(row)  # before it is appended: then it is not lost where nothing can be written
     if path or sentence is None:
         results.append_new(path or run.results, [row])
+    if per_token:
+        results.write(per_token, token_rows(tokenizer, found.ids, logs))
     return row
 
 

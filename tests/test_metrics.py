@@ -161,6 +161,8 @@ def test_command_prints_every_metric_of_two_labels(tmp_path, capsys):
     assert [line.split()[:4] for line in lines] == [['accuracy', '0.6667', 'n', '6'], ['f1', '0.7500', 'n', '6'],
                                                     ['matthews', '0.2500', 'n', '6']]
     assert all('95% interval' in line for line in lines)
+    assert predictions_program.main([path, '--positive=0']) == 0  # 1 hit, 2 mistakes
+    assert capsys.readouterr().out.splitlines()[1].startswith('f1        0.5000  n 6  95% interval 0.0000 to ')
 
 
 def test_command_prints_correlations_for_values(tmp_path, capsys):

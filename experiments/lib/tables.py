@@ -183,7 +183,7 @@ def difference(outcomes: Sequence[Outcome], scores: Sequence[Score], a: str, b: 
         of_a, *where_a = shown(outcomes, score, a)
         of_b, *where_b = shown(outcomes, score, b)
         # A run that was stopped between two splits has its score on dev alone, another one that on test.
-        if of_a is not None and of_b is not None and where_a == where_b:
+        if of_a is not None and of_b is not None and where_a == where_b and of_a.by_seed.keys() & of_b.by_seed.keys():
             found.append(bootstrap.minus(of_a, of_b))
     return bootstrap.mean(found) if found else None
 

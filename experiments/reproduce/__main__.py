@@ -269,6 +269,9 @@ def _define_flags():
 def main() -> None:
     f = flags.FLAGS
     processes.start(f.coordinator, f.processes, f.process, f.deterministic)
+    if processes.joined():
+        raise UserError('experiments.reproduce works in one process: pretrain with several (gpt1_jax.pretrain), then '
+                        'give --config.pretrained=RUN')
     if f.minutes is not None:
         f.config.minutes = f.minutes
     run_list.find_models(f.config)

@@ -24,6 +24,7 @@ from experiments.lib.report import included, table
 from experiments.reproduce import budget, inputs
 from experiments.reproduce import plan as plan_lib
 from gpt1_jax.data import tokens
+from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import device_peaks
 from gpt1_jax.runs import provenance, results, workdir
 from gpt1_jax.runs.console import duration
@@ -54,7 +55,7 @@ def write(config: ConfigDict, plan: dict, clock: budget.Clock, failures: dict[st
     for module in sections.values():
         try:
             module.run(config)
-        except runner.Failed as error:  # what could be written is
+        except UserError as error:  # what could be written is
             print(f'{module.__name__}: {error}', flush=True)
     trained, curves = {}, {}  # imported weights have none
     for name, directory in (('GPT-1', config.pretrained), ('LSTM', config.lstm)):

@@ -90,13 +90,26 @@ def left_out(spec: Spec) -> list[str]:
 def _visible_below(directory):
     """The files of a directory at any depth, but for hidden ones (._book.txt of macOS) and those in hidden
     directories (.git)."""
-    return [path for path in directory.rglob('*') if path.is_file() and not _hidden(path.relative_to(directory))]
+    return [path for path in _below(directory) if path.is_file()]
 
 
 def _links_below(directory):
     """Links to directories, but for hidden ones."""
-    return [path for path in directory.rglob('*')
-            if path.is_symlink() and path.is_dir() and not _hidden(path.relative_to(directory))]
+    return [path for path in _below(directory) if path.is_symlink() and path.is_dir()]
+
+
+def _below(directory):
+    """Everything below a directory, but for what is hidden or in hidden directories; links are not followed.
+
+    UserError where a directory cannot be listed: pathlib and glob leave its files out without a word."""
+    def refuse(error):
+        raise error
+    found = []
+    with about(directory):
+        for at, directories, names in os.walk(directory, onerror=refuse):
+            directories[:] = [name for name in directories if not name.startswith('.')]
+            found += [pathlib.Path(at, name) for name in (*directories, *names) if not name.startswith('.')]
+    return sorted(found)
 
 
 def _not_followed(links):

@@ -91,12 +91,16 @@ def compute(names: Sequence[str], gold: ArrayLike, scores: ArrayLike, positive: 
 
 
 def bootstrap_interval(metric: str, gold: ArrayLike, scores: ArrayLike, n_resamples: int = 2000,
-                       seed: int = 0) -> tuple[float, float]:
+                       seed: int = 0, positive: int | None = None) -> tuple[float, float]:
     """(low, high): the 95% bootstrap interval of a metric.
 
-    gold, scores: as in `compute`. Resamples in which the metric is undefined are left out; nan if it always is.
+    gold, scores, positive: as in `compute`. Resamples in which the metric is undefined are left out; nan if it always
+    is.
     """
-    terms, final = terms_of(metric, gold, decisions(metric, scores))
+    predicted = decisions(metric, scores)
+    if metric == 'f1' and positive is not None:
+        gold, predicted = ((np.asarray(labels) == positive).astype(int) for labels in (gold, predicted))
+    terms, final = terms_of(metric, gold, predicted)
     return percentiles(resampled([terms], final, n_resamples, seed)[0])
 
 

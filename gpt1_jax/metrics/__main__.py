@@ -19,7 +19,9 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog='python -m gpt1_jax.metrics', description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('predictions', help="a run's predictions_SPLIT.jsonl")
-    path = parser.parse_args(arguments).predictions
+    parser.add_argument('--positive', type=int, help='the label that f1 counts, by its index; default 1, of two')
+    given = parser.parse_args(arguments)
+    path = given.predictions
     try:
         _, gold, scores = metrics.read_predictions(path)
         names = metrics.applicable(gold, scores)
@@ -29,8 +31,8 @@ def main(arguments: Sequence[str]) -> int:
     except UserError as error:
         print(f'error: {error}', file=sys.stderr)
         return 1
-    for name, value in metrics.compute(names, gold, scores).items():
-        low, high = metrics.bootstrap_interval(name, gold, scores)
+    for name, value in metrics.compute(names, gold, scores, given.positive).items():
+        low, high = metrics.bootstrap_interval(name, gold, scores, positive=given.positive)
         print(f'{name:<9} {value:.4f}  n {len(gold)}  95% interval {low:.4f} to {high:.4f}')
     return 0
 

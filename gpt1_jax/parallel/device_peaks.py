@@ -4,6 +4,7 @@ Model FLOPs utilization (Chowdhery et al., 2022, PaLM, Appendix B) = FLOP of a t
 and backward) x tokens/s / (devices x peak). What remat computes again does not count, and the peak is the dense one of
 bfloat16, whatever type the run computes in: a float32 run shows what it leaves unused.
 """
+import re
 from typing import NamedTuple
 
 import jax
@@ -48,6 +49,8 @@ PEAKS = {
 
 def peak(device_kind: str) -> Peak | None:
     """The Peak of a device by jax's name for it; None where it is not in the table."""
+    if re.search(r'\b(Laptop|Ti|SUPER|D|MIG)\b', device_kind):  # others than the card they are called after, or parts
+        return None
     fitting = [name for name in PEAKS if device_kind == name or device_kind.startswith((f'{name} ', f'{name}-'))]
     return PEAKS[max(fitting, key=len)] if fitting else None
 

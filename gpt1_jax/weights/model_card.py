@@ -140,8 +140,12 @@ def _before(config):
         return {}
     try:
         other = workdir.load(config['init_from'])
-        facts = _pretraining(other, other.step(config['init_step']))
-    except UserError:  # that run was moved or deleted
+        step = other.step(config['init_step'])
+        digest = checkpoint.params_digest(checkpoint.read_meta(other.checkpoints, step))
+        if (config['fingerprint'].get('origin') or digest) != digest:  # an earlier version did not record it
+            raise UserError(f'{other.path} went on')
+        facts = _pretraining(other, step)
+    except UserError:  # that run was moved or deleted, or has other weights now
         return {'before this run': 'weights of another run, with the tokens that it had seen'}
     return {f'before this run, {name}': value for name, value in facts.items()}
 

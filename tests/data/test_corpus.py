@@ -1,4 +1,5 @@
 """Section 4.1: where text comes from."""
+import errno
 import gzip
 import os
 
@@ -118,6 +119,31 @@ def test_text_with_half_a_surrogate_pair_is_hashed():
 
 class FakeSource(list):
     pass
+
+
+def test_a_directory_that_cannot_be_listed_is_no_empty_one(here, monkeypatch):
+    (here / 'library' / 'locked').mkdir(parents=True)
+    (here / 'library' / 'a.txt').write_text('A.')
+    listed = os.scandir
+
+    def scandir(path):
+        if str(path).endswith('locked'):
+            raise PermissionError(errno.EACCES, 'Permission denied', str(path))
+        return listed(path)
+    monkeypatch.setattr(os, 'scandir', scandir)
+    with pytest.raises(UserError, match='library.*: Permission denied'):
+        read('library')
+
+
+def test_a_tfds_shard_that_cannot_be_read_is_named(monkeypatch):
+    tfds = pytest.importorskip('tensorflow_datasets')
+
+    class Damaged(list):
+        def __getitem__(self, number):
+            raise ValueError('truncated\nrecord')
+    monkeypatch.setattr(tfds, 'data_source', lambda *_, **__: Damaged('ab'))
+    with pytest.raises(UserError, match='^tfds:books:train: record 0: TFDS cannot read it .ValueError: truncated rec'):
+        read('tfds:books:train')
 
 
 def test_tfds_records_are_documents(monkeypatch):

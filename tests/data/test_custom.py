@@ -186,7 +186,8 @@ def test_a_bad_row_is_named_with_its_column_and_cause(tmp_path, fields, content,
     (RATING, b'text,score\nA caf\xe9.,1\n', 'not UTF-8 at byte 16'), (RATING, b'', 'empty'),
     (JSON_FIVE, b'{"a": "\xe9"}', 'not UTF-8 at byte 7'), (JSON_FIVE, b'', 'empty'),
     (RATING, 'text,score\n', 'no rows'),
-    (RATING, 'text,scores\nA,1\n', "no column 'score' (columns: text, scores)")])
+    (RATING, 'text,scores\nA,1\n', "no column 'score' (columns: text, scores)"),
+    (RATING, 'text,score,text\nA,1,B\n', "two columns are called 'text'")])
 def test_a_bad_file_is_named_with_its_cause(tmp_path, fields, content, cause):
     assert complaint(fields, tmp_path, content) == cause
 

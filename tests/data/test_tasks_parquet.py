@@ -161,6 +161,13 @@ def test_race_is_the_same_however_its_rows_are_divided(tmp_path, folders):
     equal('race', tmp_path / 'official', tmp_path / 'hub', ('dev',))
 
 
+def test_shards_of_two_versions_are_not_read_as_one(tmp_path):
+    for n in (1, 2):
+        hub.shards(tmp_path / 'plain_text', 'validation', hub.SNLI, [('a', 'b', 0), ('c', 'd', 1)], n=n)
+    assert complaint('snli', tmp_path) == (f'{tmp_path}/plain_text: 3 files of a split in 1 shard(s): delete those of '
+                                           'another version')
+
+
 @pytest.mark.parametrize('column', ['example_id', 'article'])
 def test_a_race_question_without_its_passage_is_named(tmp_path, column):
     rows = hub.race_rows(official.PASSAGES)

@@ -122,6 +122,14 @@ def test_tasks_that_cannot_be_fine_tuned_are_told(submitted, tmp_path):
         glue_submission.run(config, tmp_path / 'submission.zip')
 
 
+def test_tasks_that_may_not_be_fine_tuned_now_are_told(submitted, tmp_path):
+    config = submitted[0].copy_and_resolve_references()
+    config.submission.rte, config.start = None, False
+    config.out = str(tmp_path)
+    with pytest.raises(UserError, match='needs all nine tasks.*rte: '):
+        glue_submission.run(config, tmp_path / 'submission.zip')
+
+
 def test_predictions_of_other_rows_are_refused(submitted, tmp_path):
     config = submitted[0].copy_and_resolve_references()
     config.submission.rte = stand_in(tmp_path, 'rte', tmp_path / 'RTE')

@@ -102,6 +102,9 @@ def test_scores_on_other_splits_have_no_difference(made):
     made.add('snli', 'full', 0, 8, n=20, split='test')
     made.add('snli', 'no_pretraining', 0, 5)
     assert tables.difference(made.outcomes, (paper.TABLE2[2],), 'full', 'no_pretraining') is None
+    made.add('sst2', 'full', 1, 5)
+    made.add('sst2', 'no_aux', 0, 5)  # nor have those of other seeds
+    assert tables.difference(made.outcomes, (paper.SST2,), 'full', 'no_aux') is None
 
 
 def test_glue_is_on_dev_with_the_last_parameters_and_an_optimistic_column(made):

@@ -23,7 +23,8 @@ def test_the_peak_of_a_device_by_jax_s_name(kind, peak):
     assert device_peaks.peak(kind).bfloat16 == peak
 
 
-@pytest.mark.parametrize('kind', ['cpu', 'NVIDIA A1000', 'TPU v9', 'NVIDIA L400'])
+@pytest.mark.parametrize('kind', ['cpu', 'NVIDIA A1000', 'TPU v9', 'NVIDIA L400', 'NVIDIA GeForce RTX 3090 Ti',
+                                  'NVIDIA GeForce RTX 4090 Laptop GPU', 'NVIDIA A100-SXM4-40GB MIG 1g.5gb'])
 def test_of_other_devices_nothing_is_said(kind):
     assert device_peaks.peak(kind) is None and device_peaks.measured(1e6, 1e9, mesh(kind)) == {}
     assert device_peaks.advice('float32', 'highest', mesh(kind).devices[0]) == ''

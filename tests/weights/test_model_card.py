@@ -52,12 +52,14 @@ def test_the_model_card_of_a_pretrained_run(exported):
     assert 'valid_perplexity 90' not in card  # of another step
 
 
-@pytest.mark.parametrize('place, line', [
-    ('', '* before this run, tokens seen: 1,536 (4 steps of 8 x 48)'),
-    ('gone', '* before this run: weights of another run, with the tokens that it had seen')])
-def test_the_card_of_a_run_that_began_with_other_weights_tells_what_they_had_seen(pretrained, tmp_path, place, line):
+@pytest.mark.parametrize('place, origin, line', [
+    ('', None, '* before this run, tokens seen: 1,536 (4 steps of 8 x 48)'),
+    ('gone', None, '* before this run: weights of another run, with the tokens that it had seen'),
+    ('', 'of step 2', '* before this run: weights of another run, with the tokens that it had seen')])
+def test_the_card_of_a_run_that_began_with_other_weights_tells_what_they_had_seen(
+        pretrained, tmp_path, place, origin, line):
     config = {'init_from': str(pretrained.path / place), 'init_step': None}
-    other = edited(pretrained, tmp_path / 'run', lambda c: c.update(config))
+    other = edited(pretrained, tmp_path / 'run', lambda c: (c.update(config), c['fingerprint'].update(origin=origin)))
     hugging_face.export(other, tmp_path / 'out')
     card = (tmp_path / 'out' / 'README.md').read_text()
     assert line in card and '* training began with the weights above, in the paper with random ones' in card

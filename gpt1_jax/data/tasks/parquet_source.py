@@ -49,12 +49,23 @@ def files(directory: str | pathlib.Path, source: str) -> list[str]:
                         f'{config}/{split}-00000-of-00001.parquet')
     shards = [re.fullmatch(SHARD, path.name) for path in found]
     if all(shards):
-        numbers = [int(shard[1]) for shard in shards]
-        total = int(shards[0][2])
-        missing = next((number for number in range(total) if number not in numbers), None)
-        if missing is not None:
-            raise UserError(f'{found[0]}: shard {missing} of {total} is missing')
+        for folder in dict.fromkeys(path.parent for path in found):
+            of_folder = [(path, *map(int, shard.groups()[:2])) for path, shard in zip(found, shards)
+                         if path.parent == folder]
+            _check_shards(of_folder)
     return [str(path) for path in found]
+
+
+def _check_shards(shards):
+    """UserError unless a folder's shards, (path, number, of how many), are one version of a split, each once."""
+    path, _, total = shards[0]
+    numbers = [number for _, number, _ in shards]
+    missing = next((number for number in range(total) if number not in numbers), None)
+    if missing is not None:
+        raise UserError(f'{path}: shard {missing} of {total} is missing')
+    if len(shards) > total:
+        raise UserError(f'{path.parent}: {len(shards)} files of a split in {total} shard(s): delete those of another '
+                        'version')
 
 
 def columns(directory: str | pathlib.Path, source: str) -> list[str]:

@@ -32,6 +32,9 @@ def read(path: str | pathlib.Path, needed: Sequence[str] = (), columns: Sequence
     missing = [name for name in needed if name not in columns]
     if missing:
         raise UserError(f'{path}: no column {missing[0]!r} (columns: {", ".join(columns)})')
+    twice = next((name for name in needed if list(columns).count(name) > 1), None)
+    if twice:
+        raise UserError(f'{path}: two columns are called {twice!r}')
     least = 1 + max((columns.index(name) for name in needed), default=len(columns) - 1)
     position = 0
     for number, row in rows:
