@@ -14,8 +14,8 @@ NOVELS = ROOT / 'gpt1_jax' / 'weights' / 'novels'
 PARAGRAPH = ('The old man closed the door behind him and walked slowly down to the river. It was raining, and '
              'there was nobody in the street. He thought of his daughter, who had left the house that morning '
              'without a word.')
-CONTINUATION = ', and the old man who had been a man of the'
-PERPLEXITY = 17.60
+CONTINUATION = ', and the old man , who had been a little boy'
+PERPLEXITY = 16.61
 PAIRS = (  # a sentence, and the same with a mistake
     ('The men were standing at the door.', 'The men was standing at the door.'),
     ('She looked at herself in the glass.', 'She looked at himself in the glass.'),
@@ -58,7 +58,7 @@ def test_its_perplexity_on_a_paragraph_is_what_it_was(novels):
 def test_it_prefers_sentences_without_a_mistake(novels):
     right = [novels.score(good).log_probabilities.sum() > novels.score(bad).log_probabilities.sum()
              for good, bad in PAIRS]
-    assert sum(right) >= 8
+    assert sum(right) >= 9
 
 
 def test_transformers_goes_on_alike(novels):
