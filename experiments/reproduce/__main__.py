@@ -31,8 +31,8 @@ from experiments.reproduce import plan as plan_lib
 from gpt1_jax import cli, pretrain
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.parallel import processes
-from gpt1_jax.runs import checkpoint, results, workdir
 from gpt1_jax.runs import config_rules as rules
+from gpt1_jax.runs import results, workdir
 from gpt1_jax.runs.console import duration
 
 RULES = run_list.RULES | {
@@ -134,10 +134,7 @@ def _adopt(config):
 
 def _check_finished(directory):
     """UserError for a run that has not come to its end."""
-    found = workdir.load(directory)
-    last = max(found.steps(), default=0)
-    # A run whose length is in epochs has its steps in its checkpoints alone; imported weights have none.
-    total = checkpoint.read_meta(found.checkpoints, last).get('total') if last else found.config['train'].get('steps')
+    last, total = workdir.load(directory).progress()
     if not last or last < (total or last):
         raise UserError(f'{directory}: pretraining is at step {last:,}{f" of {total:,}" if total else ""}: it must be '
                         'finished first')
