@@ -135,9 +135,9 @@ def _adopt(config):
 def _check_finished(directory):
     """UserError for a run that has not come to its end."""
     last, total = workdir.load(directory).progress()
-    if not last or last < (total or last):
-        raise UserError(f'{directory}: pretraining is at step {last:,}{f" of {total:,}" if total else ""}: it must be '
-                        'finished first')
+    if last is None or last < (total or last):
+        of_total = f' of {total:,}' if total else ''
+        raise UserError(f'{directory}: pretraining is at step {last or 0:,}{of_total}: it must be finished first')
 
 
 def _finished(directory):

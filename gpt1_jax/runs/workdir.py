@@ -66,12 +66,12 @@ class Run:
         """The saved steps, ascending."""
         return checkpoint.steps(self.checkpoints)
 
-    def progress(self) -> tuple[int, int | None]:
-        """(the latest saved step, or 0; the steps of the whole training, None where that is not recorded)."""
-        last = max(self.steps(), default=0)
-        if not last:  # a length in epochs is in the checkpoints alone
-            return 0, self.config.get('train', {}).get('steps')
-        return last, checkpoint.read_meta(self.checkpoints, last).get('total')
+    def progress(self) -> tuple[int | None, int | None]:
+        """(the latest saved step, 0 for imported weights; the steps of the whole training), None where unknown."""
+        saved = self.steps()
+        if not saved:  # a length in epochs is in the checkpoints alone
+            return None, self.config.get('train', {}).get('steps')
+        return saved[-1], checkpoint.read_meta(self.checkpoints, saved[-1]).get('total')
 
     def step(self, chosen: int | None = None) -> int:
         """The chosen step, or by default the best one of a fine-tuned run and the latest one of a pretrained run.
