@@ -80,7 +80,8 @@ def run(config: ConfigDict, directory: str | os.PathLike, allow_change: bool = F
         if dry_run:
             return pretraining_plan.estimate(config, program, hyper, batches, total)
 
-        this = session.open_run(directory, _effective_config(config, text, origin), text.tokenizer, allow_change)
+        this = session.open_run(directory, _effective_config(config, text, _digest_of(origin, config, directory)),
+                                text.tokenizer, allow_change)
         transfer = None if origin is None else functools.partial(_weights_of, origin, config.init_step, program)
         state = session.initial_state(this, program, config.seed, fallback, transfer)
         warn = unigram.plateau_warning(unigram_loss, config.optimizer.warmup_steps)
@@ -182,11 +183,8 @@ def _model_fields(config, text):
 
 
 def _effective_config(config, text, origin):
-    """What config.json holds."""
-    weights = None
-    if origin is not None:
-        weights = checkpoint.params_digest(checkpoint.read_meta(origin.checkpoints, origin.step(config.init_step)))
-    fingerprint = {'tokens': text.manifest['fingerprint'], 'tokenizer': text.tokenizer.fingerprint, 'origin': weights}
+    """What config.json holds. origin: the digest of the weights that the run begins with, None of random ones."""
+    fingerprint = {'tokens': text.manifest['fingerprint'], 'tokenizer': text.tokenizer.fingerprint, 'origin': origin}
     return config.to_dict() | {'kind': 'pretrain', 'model': _model_fields(config, text), 'fingerprint': fingerprint}
 
 
@@ -232,6 +230,18 @@ def _origin(config, tokenizer):
         raise UserError(f'{config.init_from}: its tokenizer is another one; prepare the corpus with '
                         f'--config.tokenizer.source={config.init_from}/tokenizer')
     return other
+
+
+def _digest_of(origin, config, directory):
+    """The digest of the weights of `origin`; for a run that is continued with the same init_from the one it recorded,
+    as `origin` may have gone on, and None where an earlier version recorded none."""
+    if origin is None:
+        return None
+    if (storage.path(directory) / 'config.json').exists():
+        begun = workdir.load(directory).config
+        if all(begun.get(name) == config[name] for name in ('init_from', 'init_step')):
+            return begun['fingerprint'].get('origin')
+    return checkpoint.params_digest(checkpoint.read_meta(origin.checkpoints, origin.step(config.init_step)))
 
 
 def _weights_of(origin, step, program, fresh):

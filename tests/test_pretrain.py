@@ -182,19 +182,26 @@ def test_init_from_with_another_tokenizer_is_refused(text, straight, tmp_path):
         pretrain.run(override(config, {'tokenizer__merges': 50}), tmp_path / 'run')
 
 
-def test_a_run_goes_on_from_the_weights_that_it_began_with_alone(straight, tmp_path):
+def test_a_run_goes_on_from_the_weights_that_it_began_with_alone(straight, tmp_path, monkeypatch):
     def config(origin, steps=1, **overrides):
         return pretrain_config('', data__tokens=str(straight.path / 'tokens'), train__steps=steps, init_from=origin,
                                **overrides)
-    run = pretrain.run(config(str(straight.path)), tmp_path / 'run')
+    shutil.copytree(straight.path, tmp_path / 'origin')
+    origin = str(tmp_path / 'origin')
+    run = pretrain.run(config(origin), tmp_path / 'run')
     recorded = json.loads((run.path / 'config.json').read_text())
     for changed, told in ((config(None), "'[0-9a-f]+' -> None"),
-                          (config(str(straight.path), init_step=straight.steps()[0]), "'[0-9a-f]+' -> '[0-9a-f]+'")):
+                          (config(origin, init_step=straight.steps()[0]), "'[0-9a-f]+' -> '[0-9a-f]+'")):
         with pytest.raises(UserError, match=f'holds another run .fingerprint.origin: {told}'):
             pretrain.run(changed, run.path)
-    del recorded['fingerprint']['origin']  # an earlier version did not record it
-    (run.path / 'config.json').write_text(json.dumps(recorded))
-    pretrain.run(config(str(straight.path), steps=2), run.path, allow_change=True)
+    shutil.rmtree(tmp_path / 'origin' / 'checkpoints' / '30')  # its latest weights are others now
+    pretrain.run(config(origin, steps=2), run.path, allow_change=True)
+    assert run.steps()[-1] == 2 and json.loads((run.path / 'config.json').read_text())['fingerprint'] == (
+        recorded['fingerprint'])
+    with monkeypatch.context() as earlier:  # a version that did not record it
+        earlier.setattr(pretrain, '_digest_of', lambda *_: None)
+        run = pretrain.run(config(origin), tmp_path / 'earlier')
+    pretrain.run(config(origin, steps=2), run.path, allow_change=True)
     assert run.steps()[-1] == 2
     scratch = pretrain.run(config(None), tmp_path / 'scratch')
     with pytest.raises(UserError, match="holds another run .fingerprint.origin: None -> '[0-9a-f]+'"):

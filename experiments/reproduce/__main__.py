@@ -117,9 +117,8 @@ def checked(config: ConfigDict, out: str | pathlib.Path, data: str | None = None
         config.pretrained = str(out / 'pretrain')
     if config.lstm:
         _check_finished(config.lstm)
-    elif (out / 'pretrain_lstm' / 'config.json').exists():
-        if _finished(out / 'pretrain_lstm'):
-            config.lstm = str(out / 'pretrain_lstm')
+    elif _finished(out / 'pretrain_lstm'):
+        config.lstm = str(out / 'pretrain_lstm')
     return config
 
 
@@ -141,7 +140,7 @@ def _check_finished(directory):
 
 
 def _finished(directory):
-    """Whether a run has come to its end."""
+    """Whether there is a run that has come to its end."""
     try:
         _check_finished(directory)
     except UserError:

@@ -78,11 +78,9 @@ def _rows(run: workdir.Run, task: Task, split: str, data_dir: str | None, hashes
     if limit is not None and len(rows) >= limit:
         print(f'warning: only {len(rows):,} rows of {split} are scored, as the run was trained with '
               f'config.data.{limit_field} = {limit:,}', flush=True)
-    last = max(run.steps(), default=None)
-    if last is not None:
-        total = checkpoint.read_meta(run.checkpoints, last).get('total')
-        if total is not None and last < total:
-            print(f'warning: {run.path} is unfinished: its last saved step is {last:,} of {total:,}', flush=True)
+    last, total = run.progress()
+    if last is not None and total is not None and last < total:
+        print(f'warning: {run.path} is unfinished: its last saved step is {last:,} of {total:,}', flush=True)
     return rows
 
 

@@ -219,8 +219,6 @@ def _changed(old, new):
     new = json.loads(json.dumps(flatten(new)))
     changed = {}
     for name in sorted(old.keys() | new.keys()):
-        if name == 'fingerprint.origin' and name not in old and old.get('init_from'):
-            continue  # pretraining did not record it at first
         if old.get(name) != new.get(name) and not listed(name, FREE):
             changed[name] = f'{name}: {shown(old.get(name))} -> {shown(new.get(name))}'
     return changed

@@ -138,16 +138,22 @@ def _before(config):
     """What is known of the weights that a pretraining run started from: {} of random ones."""
     if not config.get('init_from'):
         return {}
+    origin = _origin(config)
+    if origin is None:
+        return {'before this run': 'weights of another run, with the tokens that it had seen'}
+    return {f'before this run, {name}': value for name, value in _pretraining(*origin).items()}
+
+
+def _origin(config):
+    """(run, step) whose weights a run began with; None where that run was moved or deleted, or has gone on."""
     try:
         other = workdir.load(config['init_from'])
-        step = other.step(config['init_step'])
+        step = other.step(config.get('init_step'))
         digest = checkpoint.params_digest(checkpoint.read_meta(other.checkpoints, step))
-        if (config['fingerprint'].get('origin') or digest) != digest:  # an earlier version did not record it
-            raise UserError(f'{other.path} went on')
-        facts = _pretraining(other, step)
-    except UserError:  # that run was moved or deleted, or has other weights now
-        return {'before this run': 'weights of another run, with the tokens that it had seen'}
-    return {f'before this run, {name}': value for name, value in facts.items()}
+    except UserError:
+        return None
+    recorded = config['fingerprint'].get('origin') or digest  # an earlier version recorded none for pretraining
+    return (other, step) if recorded == digest else None
 
 
 def _finetuning(run):
@@ -158,13 +164,8 @@ def _finetuning(run):
     facts['fine-tuned from'] = f'weights of digest `{origin}`' if origin else 'random weights'
     if not origin or not config.get('init_from'):
         return facts
-    try:
-        other = workdir.load(config['init_from'])
-        step = other.step(config.get('init_step'))
-        same = checkpoint.params_digest(checkpoint.read_meta(other.checkpoints, step)) == origin
-    except UserError:  # the pretrained run was moved or deleted
-        return facts
-    return facts | ({f'pretraining {name}': value for name, value in _pretraining(other, step).items()} if same else {})
+    known = _pretraining(*found) if (found := _origin(config)) else {}
+    return facts | {f'pretraining {name}': value for name, value in known.items()}
 
 
 def _limits(tokenizer, tuned, n_ctx):

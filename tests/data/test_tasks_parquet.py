@@ -8,7 +8,6 @@ import pytest
 import hub_parquet as hub
 import official
 from gpt1_jax.data import tasks
-from gpt1_jax.errors import UserError, fail
 from shared import DATA, needs_data
 
 PAIRS = official.PAIRS
@@ -29,13 +28,6 @@ def equal(name, directory, root, splits, least=19):
         assert task.read(f'parquet:{root}', split) == task.read(root, split) == expected and len(expected) >= least
         assert all(type(e.label) in (int, float, type(None)) for e in task.read(root, split))
         assert all(path.endswith('.parquet') for path in task.files(root, split))
-
-
-def complaint(name, directory, split='dev', on_bad=fail):
-    with pytest.raises(UserError) as caught:
-        tasks.get(name).read(directory, split, on_bad)
-    assert '\n' not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize('name, header, row, hub_row', [
@@ -143,10 +135,10 @@ def test_scitail_is_read_from_snli_format(tmp_path, word):
 
 def test_scitail_s_tsv_format_is_refused(tmp_path):
     hub.shards(tmp_path / 'tsv_format', 'validation', hub.SCITAIL_TSV, [('a', 'b', 'neutral')])
-    assert complaint('scitail', tmp_path) == (
+    assert hub.complaint('scitail', tmp_path) == (
         f'{tmp_path}: no Parquet file of snli_format validation, such as '
         'snli_format/validation-00000-of-00001.parquet')
-    assert complaint('scitail', tmp_path / 'tsv_format') == (
+    assert hub.complaint('scitail', tmp_path / 'tsv_format') == (
         f"{tmp_path}/tsv_format/validation-00000-of-00001.parquet: no column 'sentence1' (columns: premise, "
         'hypothesis, label)')
 
@@ -161,19 +153,12 @@ def test_race_is_the_same_however_its_rows_are_divided(tmp_path, folders):
     equal('race', tmp_path / 'official', tmp_path / 'hub', ('dev',))
 
 
-def test_shards_of_two_versions_are_not_read_as_one(tmp_path):
-    for n in (1, 2):
-        hub.shards(tmp_path / 'plain_text', 'validation', hub.SNLI, [('a', 'b', 0), ('c', 'd', 1)], n=n)
-    assert complaint('snli', tmp_path) == (f'{tmp_path}/plain_text: 3 files of a split in 1 shard(s): delete those of '
-                                           'another version')
-
-
 @pytest.mark.parametrize('column', ['example_id', 'article'])
 def test_a_race_question_without_its_passage_is_named(tmp_path, column):
     rows = hub.race_rows(official.PASSAGES)
     rows[2] = tuple(None if name == column else value for name, value in zip(hub.RACE, rows[2]))
     (path,) = hub.shards(tmp_path / 'all', 'validation', hub.RACE, rows)
-    assert complaint('race', tmp_path) == f'{path}: row 2: no {column}'
+    assert hub.complaint('race', tmp_path) == f'{path}: row 2: no {column}'
 
 
 def test_race_by_passage_has_the_same_questions(tmp_path):
@@ -190,7 +175,7 @@ def test_race_by_passage_has_the_same_questions(tmp_path):
     assert [(e.texts, e.choices, e.label) for e in found] == [(e.texts, e.choices, e.label) for e in expected]
     assert [found[0].id, found[-1].id] == ['high/passage0/0', 'high/passage2/3']
     hub.shards(tmp_path / 'bad' / 'high', 'test', hub.RACE_BY_PASSAGE, [('An article.', '__import__("os")')])
-    assert complaint('race', tmp_path / 'bad', 'test').endswith(
+    assert hub.complaint('race', tmp_path / 'bad', 'test').endswith(
         'row 0: problems is no list of questions with options and answers')
 
 
@@ -220,7 +205,7 @@ def test_winograd_schemas_are_the_same_with_their_spelling_and_spaces(tmp_path):
     found = task.read(tmp_path / 'hub', 'test', skipped.append)
     assert found == task.read(tmp_path / 'official', 'test', [].append) and len(found) == 22
     hub.shards(tmp_path / 'bad' / 'wsc273', 'test', hub.WSC, [(*rows[0][:2], 3, *rows[0][3:])])
-    assert complaint('wsc273', tmp_path / 'bad', 'test').endswith("row 0: the pronoun 'it' is not at 3")
+    assert hub.complaint('wsc273', tmp_path / 'bad', 'test').endswith("row 0: the pronoun 'it' is not at 3")
 
 
 @needs_data
@@ -239,63 +224,6 @@ def test_official_files_go_before_parquet_files_of_the_same_directory(tmp_path):
     hub.glue(tmp_path, 'cola', 'train', [('From Parquet.', 1)])
     assert tasks.get('cola').read(tmp_path, 'train')[0].texts == ('From the table.',)
     assert tasks.get('cola').read(f'parquet:{tmp_path}', 'train')[0].texts == ('From Parquet.',)
-
-
-def test_labels_of_other_names_are_refused(tmp_path):
-    hub.glue(tmp_path, 'cola', 'validation', [('It rains.', 1)])
-    path = tmp_path / 'cola' / 'validation-00000-of-00001.parquet'
-    assert complaint('sst2', tmp_path / 'cola') == (
-        f'{path}: the labels are unacceptable, acceptable, expected negative, positive')
-    columns = hub.GLUE['cola'] | {'label': ['acceptable', 'unacceptable']}
-    hub.write(path, columns, [('It rains.', 1, 0)])
-    assert complaint('cola', tmp_path).endswith('the labels are acceptable, unacceptable, expected unacceptable, '
-                                                'acceptable')
-
-
-def test_numbers_without_names_are_refused(tmp_path):
-    hub.write(tmp_path / 'dev.parquet', hub.GLUE['cola'], [('It rains.', 1, 0)], metadata=False)
-    (tmp_path / 'dev.parquet').rename(tmp_path / 'validation.parquet')
-    assert complaint('cola', tmp_path) == (
-        f"{tmp_path}/validation.parquet: what the numbers in label mean is unknown: the schema's metadata "
-        "'huggingface' names no labels (expected: unacceptable, acceptable)")
-
-
-def test_bad_rows_are_named_or_left_out(tmp_path):
-    (path,) = hub.glue(tmp_path, 'rte', 'validation', [
-        ('A.', 'B.', 0), ('A.', None, 0), (' ', 'B.', 1), ('A.', 'B.', -1), ('A.', 'B.', None)])
-    assert complaint('rte', tmp_path) == f'{path}: row 1: no sentence2'
-    skipped = []
-    (found,) = tasks.get('rte').read(tmp_path, 'dev', skipped.append)
-    assert (found.id, found.label) == ('0', 0)
-    assert skipped == [f'{path}: row 1: no sentence2', f'{path}: row 2: sentence1 is empty',
-                       f"{path}: row 3: label '-1' is none of entailment, not_entailment", f'{path}: row 4: no label']
-
-
-def test_a_file_that_is_missing_cut_short_or_not_parquet_is_named(tmp_path):
-    rows = [(p[0], int(p[4])) for p in PAIRS]
-    first, second = hub.glue(tmp_path, 'cola', 'train', rows, n=2)
-    second.rename(tmp_path / 'away')
-    assert complaint('cola', tmp_path, 'train') == f'{first}: shard 1 of 2 is missing'
-    (tmp_path / 'away').rename(second)
-    second.write_bytes(second.read_bytes()[:-20])
-    assert complaint('cola', tmp_path, 'train').startswith(f'{second}: not a complete Parquet file (')
-    assert complaint('cola', tmp_path, 'dev') == (
-        f'{tmp_path}: no Parquet file of cola validation, such as cola/validation-00000-of-00001.parquet')
-    assert complaint('cola', 'parquet:/no/such/place') == '/no/such/place: no such directory'
-
-
-def test_damaged_pages_are_named(tmp_path):
-    (path,) = hub.glue(tmp_path, 'cola', 'train', [(p[0], int(p[4])) for p in PAIRS])
-    content = bytearray(path.read_bytes())
-    content[4:60] = bytes(56)
-    path.write_bytes(content)
-    assert complaint('cola', tmp_path, 'train').startswith(f'{path}: damaged (')
-
-
-def test_sets_without_parquet_files_say_so(tmp_path):
-    assert complaint('story_cloze', f'parquet:{tmp_path}') == (
-        f'parquet:{tmp_path}: the Hub has no Parquet files of story_cloze: give the official files')
-    assert complaint('cloze', f'parquet:{tmp_path}') == f'parquet:{tmp_path}: cloze is not read from Parquet files'
 
 
 def test_pyarrow_is_imported_only_when_such_files_are_met(tmp_path):

@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 
-import official
 from experiments import table4_similarity_classification
 from experiments.lib import run_list, runner
 from experiments.reproduce import __main__ as reproduce
@@ -160,26 +159,6 @@ def test_a_model_that_is_not_finished_is_refused_however_its_length_is_given(sma
     there = override(small.copy_and_resolve_references(), dict(pretrained=str(tmp_path / 'run')))
     with pytest.raises(UserError, match=r'pretraining is at step \d+ of 12: it must be finished'):
         reproduce.checked(there, tmp_path / 'out')
-
-
-def test_every_split_that_is_scored_is_packed(gpu, given, tmp_path, monkeypatch):
-    """Test labels that are public, too: whether they are there is asked of the originals."""
-    shutil.copytree(given['data'], tmp_path / 'sets')
-    (tmp_path / 'sets' / 'StoryCloze').mkdir()
-    files = {f'cloze_test_{name}__spring2016.csv' for name in ('val', 'test')}
-    for file in files:
-        official.story_cloze(tmp_path / 'sets' / 'StoryCloze' / file)
-    counted = []
-    monkeypatch.setattr(inputs, 'shard', lambda *_: None)
-    monkeypatch.setattr(inputs, 'count_tokens', lambda _, specs: counted.extend(specs))
-    for _ in range(2):  # the second time one file is missing
-        inputs.prepare(reproduce.checked(gpu, tmp_path / 'out'), plan.every_run, given['books'],
-                       str(tmp_path / 'sets'), again=True)
-        packed = tmp_path / 'out' / 'data' / 'StoryCloze'
-        assert {file.name for file in packed.iterdir()} == files
-        (packed / min(files)).unlink()
-    assert {spec.splits for spec in counted if (spec.task, spec.kind) == ('story_cloze', 'finetune')} == {
-        ('dev', 'test')}
 
 
 def test_a_report_of_imported_weights_says_so_and_nothing_of_their_pretraining(small, given, tmp_path, monkeypatch):

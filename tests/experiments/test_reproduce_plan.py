@@ -12,6 +12,7 @@ import time
 import pytest
 from ml_collections import ConfigDict
 
+import official
 from experiments import claims, figure2_layers, figure2_zero_shot, table5_ablations
 from experiments.lib import paper, run_list
 from experiments.lib.run_list import RunSpec
@@ -201,3 +202,22 @@ def test_throughput_and_mfu_are_told_by_tenths():
     rows = [{'step': step, 'loss': 5.0, 'tokens_per_s': 500_000.0 * (1 + (step > 50))} for step in range(5, 101, 5)]
     lines = report.throughput(MEASURED | {'steps': 100}, rows)
     assert lines[2] == '| 5 to 10 | 500,000 | 38.0% | 5.000 |' and lines[-2].split(' | ')[2] == '76.0%'
+
+
+def test_every_split_that_is_scored_is_packed(tmp_path, monkeypatch):
+    """Test labels that are public, too: whether they are there is asked of the originals."""
+    (tmp_path / 'sets' / 'StoryCloze').mkdir(parents=True)
+    files = {f'cloze_test_{name}__spring2016.csv' for name in ('val', 'test')}
+    for file in files:
+        official.story_cloze(tmp_path / 'sets' / 'StoryCloze' / file)
+    counted = []
+    monkeypatch.setattr(inputs, 'shard', lambda *_: None)
+    monkeypatch.setattr(inputs, 'count_tokens', lambda _, specs: counted.extend(specs))
+    config = reproduce.checked(load_config('one_gpu'), tmp_path / 'out')
+    for _ in range(2):  # the second time one file is missing
+        inputs.prepare(config, plan.every_run, 'books', str(tmp_path / 'sets'), again=True)
+        packed = tmp_path / 'out' / 'data' / 'StoryCloze'
+        assert {file.name for file in packed.iterdir()} == files
+        (packed / min(files)).unlink()
+    assert {spec.splits for spec in counted if (spec.task, spec.kind) == ('story_cloze', 'finetune')} == {
+        ('dev', 'test')}
