@@ -35,6 +35,13 @@ def test_an_unknown_field_names_the_near_miss(tmp_path):
     assert 'sise' in line and 'size' in line.replace('sise', '')
 
 
+def test_a_key_that_a_dict_of_the_config_lacks_is_named_with_its_flag(tmp_path):
+    (tmp_path / 'mine.py').write_text('from gpt1_jax.configs import experiments\nget_config = experiments.get_config\n')
+    flag = '--config.zero_shot.blimp.data.rows'
+    line = complaint(command('pretrain', f'--config={tmp_path / "mine.py"}', f'{flag}=5'))
+    assert line == f"{flag}: the config has no 'blimp' there; only a config file can add one"
+
+
 def test_an_unknown_flag_names_the_field_that_was_meant(tmp_path):
     line = pretrain_command(tmp_path, '--batch_size=8')
     assert line == "Unknown command line flag 'batch_size', did you mean --config.batch.size?"

@@ -93,7 +93,17 @@ def _exit_if_bad(function, *arguments):
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         if 'ml_collections' not in traceback.extract_tb(error.__traceback__)[-1].filename:
             raise
-        _fail(_folded(error), 2)  # ml_collections raises these for an unknown field or a value of the wrong type
+        # ml_collections raises these for an unknown field or a value of the wrong type
+        _fail(_with_flag(_folded(error)), 2)
+
+
+def _with_flag(text):
+    """Of a key that a dict in the config lacks, and that is like no other, ml_collections names the key alone."""
+    for argument in sys.argv[1:]:
+        flag = argument.partition('=')[0]
+        if text in {f"'{key}'" for key in flag.split('.')[1:]}:
+            return f'{flag}: the config has no {text} there; only a config file can add one'
+    return text
 
 
 def _unraisable(unraisable):
