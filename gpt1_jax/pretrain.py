@@ -70,7 +70,7 @@ def run(config: ConfigDict, directory: str | os.PathLike, allow_change: bool = F
         model = backbone(_model_fields(config, text))
         total = _count_steps(config, text, model.config.n_ctx)
         config = _with_kept_words(config, text, model.config.n_ctx, total)
-        origin = _origin(config, text.tokenizer)
+        origin, digest = _origin(config, text.tokenizer, directory)
         program = make_program(config, model, mesh)
         batches = device_data.batches(text.train, model.config.n_ctx, config.batch.size, config.seed, mesh,
                                       config.data.resident)
@@ -80,8 +80,7 @@ def run(config: ConfigDict, directory: str | os.PathLike, allow_change: bool = F
         if dry_run:
             return pretraining_plan.estimate(config, program, hyper, batches, total)
 
-        this = session.open_run(directory, _effective_config(config, text, _digest_of(origin, config, directory)),
-                                text.tokenizer, allow_change)
+        this = session.open_run(directory, _effective_config(config, text, digest), text.tokenizer, allow_change)
         transfer = None if origin is None else functools.partial(_weights_of, origin, config.init_step, program)
         state = session.initial_state(this, program, config.seed, fallback, transfer)
         warn = unigram.plateau_warning(unigram_loss, config.optimizer.warmup_steps)
@@ -127,6 +126,7 @@ def _prepared(config, directory):
     elif jax.process_count() == 1:
         wanted = config.tokenizer
         if config.init_from is not None and wanted.source == 'train' and not prepared:
+            workdir.load(config.init_from)  # a path that is no run is told first
             raise UserError(f'config.init_from = {config.init_from}: its weights are of its own vocabulary, give '
                             f'--config.tokenizer.source={config.init_from}/tokenizer')
         merges = wanted.merges if wanted.source == 'train' and wanted.vocab_size is None else None
@@ -221,27 +221,37 @@ def hyperparameters(config: ConfigDict, total: int) -> dict[str, np.generic]:
             'skips': np.int32(config.train.skip_nonfinite)}
 
 
-def _origin(config, tokenizer):
-    """The run whose weights this one starts from, or None. UserError where its tokenizer is another one."""
+def _origin(config, tokenizer, directory):
+    """(the run whose weights this one starts from, their digest), None without one. UserError where its tokenizer is
+    another one.
+
+    A run that has a checkpoint goes on from that one, with the digest that it recorded (None where an earlier version
+    recorded none): its origin is not read, as it may have gone on or be deleted.
+    """
     if config.init_from is None:
-        return None
+        return None, None
+    begun = _begun(config, directory)
+    if begun is not None:
+        return None, begun['fingerprint'].get('origin')
     other = workdir.load(config.init_from)
     if other.tokenizer().fingerprint != tokenizer.fingerprint:
         raise UserError(f'{config.init_from}: its tokenizer is another one; prepare the corpus with '
                         f'--config.tokenizer.source={config.init_from}/tokenizer')
-    return other
+    return other, checkpoint.params_digest(checkpoint.read_meta(other.checkpoints, other.step(config.init_step)))
 
 
-def _digest_of(origin, config, directory):
-    """The digest of the weights of `origin`; for a run that is continued with the same init_from the one it recorded,
-    as `origin` may have gone on, and None where an earlier version recorded none."""
-    if origin is None:
+def _begun(config, directory):
+    """The config of the run in a directory where it has a checkpoint and began with the weights that `config` names,
+    or with some that an earlier version did not record; else None."""
+    if not (storage.path(directory) / 'config.json').exists():
         return None
-    if (storage.path(directory) / 'config.json').exists():
-        begun = workdir.load(directory).config
-        if all(begun.get(name) == config[name] for name in ('init_from', 'init_step')):
-            return begun['fingerprint'].get('origin')
-    return checkpoint.params_digest(checkpoint.read_meta(origin.checkpoints, origin.step(config.init_step)))
+    run = workdir.load(directory)
+    origin = run.config.get('init_from')
+    if origin is None or not run.steps():
+        return None
+    same = storage.absolute(origin) == storage.absolute(config.init_from) and (
+        run.config.get('init_step') == config.init_step)
+    return run.config if same or run.config['fingerprint'].get('origin') is None else None
 
 
 def _weights_of(origin, step, program, fresh):

@@ -176,6 +176,11 @@ def test_three_labels_have_accuracy_alone(tmp_path, capsys):
     path = predictions_file(tmp_path, *({'id': str(gold), 'gold': gold, 'scores': [0, 1, 2]} for gold in (2, 0)))
     assert predictions_program.main([path]) == 0
     assert capsys.readouterr().out.split()[:2] == ['accuracy', '0.5000']
+    assert predictions_program.main([path, '--positive=2']) == 0  # 1 hit, 1 mistake
+    assert [line.split()[:2] for line in capsys.readouterr().out.splitlines()] == [['accuracy', '0.5000'],
+                                                                                   ['f1', '0.6667']]
+    assert predictions_program.main([path, '--positive=3']) == 1
+    assert capsys.readouterr().err == f'error: --positive=3: is no label of {path}, whose rows have 3 score(s)\n'
 
 
 def test_rows_without_gold_are_left_out(tmp_path):

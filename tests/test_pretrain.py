@@ -194,14 +194,20 @@ def test_a_run_goes_on_from_the_weights_that_it_began_with_alone(straight, tmp_p
                           (config(origin, init_step=straight.steps()[0]), "'[0-9a-f]+' -> '[0-9a-f]+'")):
         with pytest.raises(UserError, match=f'holds another run .fingerprint.origin: {told}'):
             pretrain.run(changed, run.path)
+    shutil.copytree(run.path, tmp_path / 'killed')
+    shutil.rmtree(tmp_path / 'killed' / 'checkpoints')
     shutil.rmtree(tmp_path / 'origin' / 'checkpoints' / '30')  # its latest weights are others now
-    pretrain.run(config(origin, steps=2), run.path, allow_change=True)
+    with pytest.raises(UserError, match="holds another run .fingerprint.origin: '[0-9a-f]+' -> '[0-9a-f]+'"):
+        pretrain.run(config(origin), tmp_path / 'killed')  # it would begin with them
+    shutil.rmtree(tmp_path / 'origin')
+    pretrain.run(config(f'{tmp_path}/./origin/', steps=2), run.path, allow_change=True)
     assert run.steps()[-1] == 2 and json.loads((run.path / 'config.json').read_text())['fingerprint'] == (
         recorded['fingerprint'])
+    origin = str(straight.path)
     with monkeypatch.context() as earlier:  # a version that did not record it
-        earlier.setattr(pretrain, '_digest_of', lambda *_: None)
+        earlier.setattr(pretrain, '_origin', lambda *_: (straight, None))
         run = pretrain.run(config(origin), tmp_path / 'earlier')
-    pretrain.run(config(origin, steps=2), run.path, allow_change=True)
+    pretrain.run(config(f'{tmp_path}/moved', steps=2), run.path, allow_change=True)
     assert run.steps()[-1] == 2
     scratch = pretrain.run(config(None), tmp_path / 'scratch')
     with pytest.raises(UserError, match="holds another run .fingerprint.origin: None -> '[0-9a-f]+'"):

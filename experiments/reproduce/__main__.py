@@ -191,20 +191,20 @@ def pretrain_transformer(config: ConfigDict, clock: budget.Clock) -> None:
         plan = plan_lib.make(config, plan_lib.measure(config), clock.used)
         plan_lib.write(config, plan)
     print('\n'.join(plan_lib.lines(config, plan)), flush=True)
-    # A finished run is not opened: with no minutes left it would be stopped before it says so, at every start.
-    if not inputs.given(config) and not _finished(config.pretrained):
+    # With no minutes left a finished run would be stopped while it is opened, at every start.
+    if not inputs.given(config) and (clock.left > 0 or not _finished(config.pretrained)):
         pretrain.run(plan_lib.pretraining(config, plan), config.pretrained)
 
 
 def pretrain_lstm(config: ConfigDict, clock: budget.Clock) -> None:
     """Pretrain an LSTM on the same text; measured first, and left out if it does not fit."""
     plan = _finished_plan(config)
-    if config.lstm:
+    own = pathlib.Path(config.out) / 'pretrain_lstm'
+    if inputs.given(config, 'lstm') or config.lstm and (clock.left <= 0 or not inputs.has_text(config)):
         return
     if not inputs.has_text(config):
         print('the LSTM: n/a: give --books=DIR, the text to train on', flush=True)
         return
-    own = pathlib.Path(config.out) / 'pretrain_lstm'
     if not (own / 'config.json').exists():
         if 'lstm_step_seconds' not in plan:
             plan['lstm_step_seconds'] = plan_lib.measure(config, lstm=True)['step_seconds']

@@ -102,7 +102,8 @@ def _with_flag(text):
     for argument in sys.argv[1:]:
         flag = argument.partition('=')[0]
         if text in {f"'{key}'" for key in flag.split('.')[1:]}:
-            return f'{flag}: the config has no {text} there; only a config file can add one'
+            return (f'{flag}: the config has no {text} there (a config file can add names to overrides such as '
+                    'config.tasks)')
     return text
 
 

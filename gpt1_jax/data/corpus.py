@@ -90,12 +90,14 @@ def left_out(spec: Spec) -> list[str]:
 def _visible_below(directory):
     """The files of a directory at any depth, but for hidden ones (._book.txt of macOS) and those in hidden
     directories (.git)."""
-    return [path for path in _below(directory) if path.is_file()]
+    with about(directory):
+        return [path for path in _below(directory) if path.is_file()]
 
 
 def _links_below(directory):
     """Links to directories, but for hidden ones."""
-    return [path for path in _below(directory) if path.is_symlink() and path.is_dir()]
+    with about(directory):
+        return [path for path in _below(directory) if path.is_symlink() and path.is_dir()]
 
 
 def _below(directory):

@@ -24,7 +24,12 @@ def main(arguments: Sequence[str]) -> int:
     path = given.predictions
     try:
         _, gold, scores = metrics.read_predictions(path)
+        n = scores.shape[1]
+        if given.positive is not None and not (n > 1 and 0 <= given.positive < n):
+            raise UserError(f'--positive={given.positive}: is no label of {path}, whose rows have {n} score(s)')
         names = metrics.applicable(gold, scores)
+        if given.positive is not None and names and 'f1' not in names:
+            names.append('f1')
         if not names:
             raise UserError(f'{path}: gold is not whole numbers but a row has {scores.shape[1]} scores, '
                             'so no metric applies')

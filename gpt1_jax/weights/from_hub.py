@@ -27,16 +27,25 @@ def local_run(path: Any) -> Any:
 
     UserError as in `files`, and where the files are no GPT-1.
     """
-    if path in PACKAGED and not pathlib.Path(path).exists():
-        directory = pathlib.Path(__file__).with_name(path)
-        weights = storage.sha256(directory / names.WEIGHTS)
-        return _imported(path, directory, storage.cache('packaged') / f'{path}-{weights[:12]}', f'gpt1_jax: {path}')
-    if not hub.is_name(path):
+    directory, origin = source(path)
+    if directory == path:
         return path
-    downloaded = files(path)
-    repository, _ = hub.split(path)
-    out = storage.cache('hub') / repository.replace('/', '--') / downloaded.name
-    return _imported(path, downloaded, out, origin(path, downloaded))
+    if hub.is_name(path):
+        out = storage.cache('hub') / hub.split(path)[0].replace('/', '--') / directory.name
+    else:
+        out = storage.cache('packaged') / f'{path}-{storage.sha256(directory / names.WEIGHTS)[:12]}'
+    return _imported(path, directory, out, origin)
+
+
+def source(name: Any) -> tuple[Any, str]:
+    """The directory of the files of 'novels', 'hf:USER/NAME' or 'hf:USER/NAME@REVISION', else `name` itself; and where
+    the weights are from, for the record of a run: repository and commit. UserError as in `files`."""
+    if name in PACKAGED and not pathlib.Path(name).exists():
+        return pathlib.Path(__file__).with_name(name), f'gpt1_jax: {name}'
+    if not hub.is_name(name):
+        return name, 'Hugging Face'
+    directory = files(name)
+    return directory, f'Hugging Face, {hub.split(name)[0]} at {directory.name}'
 
 
 def _imported(path, source, out, origin):
@@ -66,11 +75,6 @@ def files(name: str) -> pathlib.Path:
     if not (found / names.WEIGHTS).is_file():
         raise UserError(f'{name}: no {names.WEIGHTS} in it (pickles such as pytorch_model.bin are never read)')
     return found
-
-
-def origin(name: str, directory: pathlib.Path) -> str:
-    """Where weights are from, for the record of a run: repository and commit."""
-    return f'Hugging Face, {hub.split(name)[0]} at {directory.name}'
 
 
 def load_or_name(path: Any) -> Any:

@@ -13,7 +13,6 @@ never read.
 from absl import flags
 
 from gpt1_jax import cli
-from gpt1_jax.data import hub
 from gpt1_jax.errors import UserError
 from gpt1_jax.weights import from_hub, import_run
 from gpt1_jax.weights.export_hugging_face import DTYPES, export
@@ -23,7 +22,8 @@ from gpt1_jax.weights.push import push
 
 def _define_flags():
     flags.DEFINE_string('export', None, 'a run to export')
-    flags.DEFINE_string('source', None, 'a directory of Hugging Face, a .safetensors file, or hf:USER/NAME, to import')
+    flags.DEFINE_string('source', None, "what to import: Hugging Face's directory, a .safetensors file, hf:USER/NAME "
+                        "or 'novels'")
     flags.DEFINE_string('out', None, 'the directory to make (not needed with --push)')
     flags.DEFINE_integer('step', None, 'with --export: a saved step (default: the best one of a fine-tuned run, the '
                          'latest one of a pretrained run)')
@@ -50,10 +50,7 @@ def main() -> None:
     if not (f.out or f.push):
         raise UserError('give --out=DIR, the directory to make')
     if f.source:
-        source, origin = f.source, 'Hugging Face'
-        if hub.is_name(source):
-            source = from_hub.files(f.source)
-            origin = from_hub.origin(f.source, source)
+        source, origin = from_hub.source(f.source)
         print(import_run.report(convert(source, f.out, f.tokenizer, f.n_head, origin)))
         return
     if f.out:

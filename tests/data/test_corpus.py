@@ -2,6 +2,7 @@
 import errno
 import gzip
 import os
+import pathlib
 
 import numpy as np
 import pytest
@@ -131,6 +132,20 @@ def test_a_directory_that_cannot_be_listed_is_no_empty_one(here, monkeypatch):
             raise PermissionError(errno.EACCES, 'Permission denied', str(path))
         return listed(path)
     monkeypatch.setattr(os, 'scandir', scandir)
+    with pytest.raises(UserError, match='library.*: Permission denied'):
+        read('library')
+
+
+def test_a_directory_whose_files_may_not_be_seen_is_named(here, monkeypatch):
+    (here / 'library').mkdir()
+    (here / 'library' / 'a.txt').write_text('A.')
+    asked = pathlib.Path.is_file
+
+    def is_file(path):
+        if path.name == 'a.txt':
+            raise PermissionError(errno.EACCES, 'Permission denied', str(path))
+        return asked(path)
+    monkeypatch.setattr(pathlib.Path, 'is_file', is_file)
     with pytest.raises(UserError, match='library.*: Permission denied'):
         read('library')
 

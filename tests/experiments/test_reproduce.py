@@ -92,10 +92,18 @@ def test_a_whole_job_and_the_same_again_without_any_run(small, given, straight, 
     assert len(list(straight.glob('runs/cola-full-*'))) == 1 and not list(straight.glob('runs/*/checkpoints'))
     monkeypatch.setattr(runner, '_do', None)
     monkeypatch.setattr(plan, 'measure', None)
-    monkeypatch.setattr(reproduce.pretrain, 'run', None)  # with no minutes left, opening a finished run would stop it
     reproduce.run(small, straight, **given)
     assert found(straight) == (rows, report)
     assert 'left out, no data in' in capsys.readouterr().out
+    monkeypatch.setattr(reproduce.pretrain, 'run', None)  # opening a finished run takes longer than is left
+    reproduce.run(override(small.copy_and_resolve_references(), dict(minutes=1e-4)), straight, 'pretrain', **given)
+
+
+@pytest.mark.parametrize('stage, changed', [('pretrain', dict(pretrain__seed=1)),
+                                            ('pretrain_lstm', dict(lstm_differs__model__n_units=32))])
+def test_other_settings_of_a_finished_model_are_refused(small, given, straight, stage, changed):
+    with pytest.raises(UserError, match='holds another run'):
+        reproduce.run(override(small.copy_and_resolve_references(), changed), straight, stage, **given)
 
 
 @contextlib.contextmanager

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import gpt1_jax
+from gpt1_jax.runs import workdir
+from gpt1_jax.weights import from_hub, import_hugging_face
 from tiny import ROOT
 
 NOVELS = ROOT / 'gpt1_jax' / 'weights' / 'novels'
@@ -38,6 +40,12 @@ def novels(tmp_path_factory):
         del os.environ['GPT1_JAX_CACHE']
     else:
         os.environ['GPT1_JAX_CACHE'] = before
+
+
+def test_its_name_is_imported_as_a_hub_s_is(novels, tmp_path):
+    directory, origin = from_hub.source('novels')
+    run = import_hugging_face.convert(directory, tmp_path / 'run', origin=origin)
+    assert run.config == workdir.load(novels.path).config and run.config['imported']['from'] == 'gpt1_jax: novels'
 
 
 def test_it_is_small_and_comes_with_its_card_and_licence():
