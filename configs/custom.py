@@ -7,7 +7,8 @@ Examples: sentiment (classification of a text), two_premises (of three texts), f
 answers), rating (regression, scores from 1 to 7), copa (texts from templates), dream (several questions about one
 dialogue).
 --inspect shows examples as the model reads them, and trains nothing.
-On the command line write a list as "('a','b')", segments as "(('a','b'),('c',))"; an empty value unsets a field.
+On the command line write a list as "('a','b')", segments as "(('a','b'),('c',))"; an empty value unsets a
+list or a name.
 
 Not supported: several questions in one row of a table, and answers in a separate file, as in MCTest. Convert such data
 to JSON records {"story": ..., "questions": [{"question": ..., "choices": [...], "answer": "A"}, ...]}, and describe

@@ -1,12 +1,13 @@
 """Sizes of the notebooks (experiments/notebooks): a laptop's, a small accelerator's, and what a test has time for."""
 from gpt1_jax.configs import quickstart
+from ml_collections import ConfigDict
 
 
 def get_config(size='small'):
     """'small': a few minutes on two CPU cores, less than one on an accelerator. 'medium': for an accelerator. 'tiny':
     seconds, and nothing is learned."""
     config = quickstart.get_config()
-    {'small': small, 'medium': medium, 'tiny': tiny}[size](config)
+    ConfigDict({'small': small, 'medium': medium, 'tiny': tiny})[size](config)  # suggests the most similar one
     return config
 
 

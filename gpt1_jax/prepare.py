@@ -58,6 +58,7 @@ def prepare(out_dir: str | os.PathLike, corpus: sources.Source, valid: sources.S
     if part is not None and tokenizer == 'train':
         raise UserError(f'--part={part} needs --tokenizer=DIR, the same for all parts: learn one from a file of the '
                         'corpus first')
+    _processes(processes, 0)
     given, inputs['tokenizer'] = _tokenizer(tokenizer, encoder, bpe, merges, vocab_size, characters)
     inputs['shards'] = f'{shard_tokens} tokens'
     out = storage.cache(target) if storage.remote(target) else target
@@ -129,6 +130,7 @@ def _tokenizer(chosen, encoder, bpe, merges, vocab_size, characters):
     if chosen == 'train':
         if merges is not None and vocab_size is not None:
             raise UserError(f'merges={merges} and vocab_size={vocab_size}: give one of the two')
+        bpe_training.check_size(merges, vocab_size)
         learned_from = '' if characters is None else f' from {characters} characters'
         if vocab_size is not None:
             return None, f'trained, {vocab_size} rows{learned_from}'
@@ -153,7 +155,7 @@ def _define_flags():
     flags.DEFINE_string('out', None, 'directory to write', required=True)
     flags.DEFINE_multi_string('corpus', None, 'a file, directory, pattern, tfds:NAME:SPLIT[:FIELD] or "documentation"; '
                               'may be given several times')
-    flags.DEFINE_string('valid', None, 'the same for validation text, or the fraction of documents to hold out')
+    flags.DEFINE_multi_string('valid', None, 'the same for validation text, or the fraction of documents to hold out')
     flags.DEFINE_string('tokenizer', 'train', 'train, published, or a directory that holds a tokenizer')
     flags.DEFINE_string('encoder', None, 'for --tokenizer=published: encoder_bpe_40000.json')
     flags.DEFINE_string('bpe', None, 'for --tokenizer=published: vocab_40000.bpe')
@@ -178,7 +180,8 @@ def main() -> None:
     else:
         if not f.corpus or f.valid is None:
             raise UserError('give --corpus=TEXT and --valid=TEXT or a fraction of the documents, or --merge')
-        manifest = prepare(f.out, f.corpus, f.valid, f.tokenizer, f.encoder, f.bpe, f.merges, f.vocab_size,
+        valid = f.valid[0] if len(f.valid) == 1 else f.valid
+        manifest = prepare(f.out, f.corpus, valid, f.tokenizer, f.encoder, f.bpe, f.merges, f.vocab_size,
                            f.processes, f.text_field, verify=f.verify, join=cli.join(),
                            characters=f.tokenizer_characters, part=parts.parse(f.part))
     for split, entry in manifest['splits'].items():

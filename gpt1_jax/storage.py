@@ -158,7 +158,7 @@ def read_json(file: str | os.PathLike, if_missing: str | None = None) -> Any:
         if if_missing is not None and isinstance(error, FileNotFoundError):
             raise UserError(if_missing) from None
         raise UserError(f'{os.fspath(file)}: cannot be read ({error.strerror or error})') from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f'{os.fspath(file)}: not JSON ({error})') from None
 
 

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from gpt1_jax.data import bpe_training, sources, tokens
+from gpt1_jax.data import bpe_training, encode, sources, tokens
 from gpt1_jax.data.document import Document
 from gpt1_jax.data.document import size as document_size
 from gpt1_jax.data.joining import Join
@@ -140,10 +140,14 @@ def test_a_given_tokenizer_is_used(books, tmp_path):
     (dict(characters=0), 'tokenizer.characters is 0: must be at least 1, and is for --tokenizer=train'),
     (dict(tokenizer='absent', characters=5), 'tokenizer.characters is 5: must be at least 1, and is for'),
     (dict(processes=0), 'processes is 0, must be at least 1'),
+    (dict(vocab_size=100), 'vocab_size is 100, must be from 261 to 65535'),
+    (dict(merges=0), 'merges is 0, must be from 1 to 65275'),
+    (dict(corpus='books', merges=70000), 'merges is 70000, must be from 1 to 65275'),
     (dict(corpus=['books', Document('', 'x')]), 'must be names of files or other sources, or Documents, not a mixture'),
 ])
 def test_what_is_wrong_is_named_before_anything_is_written(books, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(encode, 'count_words', None)  # what takes hours
     with pytest.raises(UserError, match=message) as caught:
         prepare('out', **{'corpus': 'books', 'valid': 0.3, **arguments})
     assert '\n' not in str(caught.value)

@@ -142,7 +142,7 @@ def define_row_flags() -> None:
     """The flags of programs that read text: which rows form a document, for `join`."""
     flags.DEFINE_string('text_field', 'text', 'field of JSON lines, or column of Parquet, that holds the text')
     flags.DEFINE_string('join_by', None, 'join neighbouring rows with the same value in this column to one document')
-    flags.DEFINE_integer('join_characters', None, 'join rows to documents of at most so many characters')
+    flags.DEFINE_integer('join_characters', None, 'join rows to documents of at most so many characters', lower_bound=1)
     flags.DEFINE_string('join_with', ' ', 'what is put between joined rows')
 
 

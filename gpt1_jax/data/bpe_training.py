@@ -57,6 +57,15 @@ def train(words_or_texts: Mapping[str, int] | Iterable[str], merges: int | None 
     return Tokenizer(model.getvalue(), vocab_size=trained, newline_id=1)
 
 
+def check_size(merges: int | None, vocab_size: int | None) -> None:
+    """UserError for arguments of `train` that are out of range whatever the text, before its words are counted."""
+    fixed = 2 + _BYTES + 1 + 1  # with a single character
+    for name, value, least, most in (('vocab_size', vocab_size, fixed + 1, LARGEST_VOCABULARY),
+                                     ('merges', merges, 1, LARGEST_VOCABULARY - fixed)):
+        if value is not None and not least <= value <= most:
+            raise UserError(f'{name} is {value}, must be from {least} to {most}')
+
+
 def _vocab_size(merges, vocab_size, fixed, characters):
     """The size of a vocabulary with `fixed` tokens that are not merges. UserError if it is out of range."""
     if vocab_size is not None:

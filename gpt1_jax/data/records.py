@@ -169,6 +169,8 @@ def _columns(path, schema, field, key):
     for name in (field, key):
         if name is not None:
             _check_field(name, schema.names, path)
+            if schema.names.count(name) > 1:
+                raise UserError(f'{path}: {schema.names.count(name)} columns are called {name!r}')
     kind = schema.field(field).type
     if pyarrow.types.is_dictionary(kind):
         kind = kind.value_type

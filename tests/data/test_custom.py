@@ -124,7 +124,10 @@ def test_columns_without_a_header_are_named_and_an_unlabelled_file_lacks_the_lab
 def test_an_unlabelled_file_with_a_header_may_have_the_label_or_not(tmp_path):
     fields = RATING | {'files': RATING['files'] | {'unlabelled': 'new.csv'}}
     for content in ('text\nGood.\n', 'text,score\nGood.,\n'):
-        assert read(fields, tmp_path, content, 'unlabelled') == [Example('0', ('Good.',))]
+        for of_id in ({}, {'id': 'id'}):  # ids are optional, too
+            assert read(fields | of_id, tmp_path, content, 'unlabelled') == [Example('0', ('Good.',))]
+    assert read(fields | {'id': 'id'}, tmp_path, 'id,text\n7,Good.\n', 'unlabelled') == [Example('7', ('Good.',))]
+    assert custom.task(fields | {'choices': ('',)}) == custom.task(fields)  # --config.custom.choices=
 
 
 def test_numbers_and_truths_in_json_are_read_as_json_writes_them(tmp_path):

@@ -161,6 +161,16 @@ def test_a_list_is_no_label_and_no_id(tmp_path):
         'row 1: question 1: i: [1] is not a text')
 
 
+def test_nan_is_a_missing_cell(tmp_path):
+    for value in (None, float('nan')):
+        assert complaint(PAIR, tmp_path, lines([ROWS[0] | {'a': value}])) == 'row 1: a is empty'
+
+
+def test_json_nested_too_deeply_is_one_line(tmp_path):
+    assert complaint(PAIR, tmp_path, '[' * 10_000).endswith('a record a line: not JSON (maximum recursion depth exceeded '
+                                                            'while decoding a JSON array from a unicode string)')
+
+
 def test_a_template_may_join_columns_of_a_table_and_a_column_may_stand_twice(tmp_path):
     fields = {'name': 'x', 'files': {'train': 't.csv', 'dev': 'd.csv'}, 'segments': [
         ['{a.b} or {c d}?', 'c d'], [{'column': 'kind', 'x': 'c d', 'y': '{a.b}!'}]], 'cut': 'a.b', 'label': 'kind2',

@@ -112,6 +112,13 @@ def test_a_parquet_file_that_cannot_be_a_corpus_is_named(here, columns, message)
         read('a.parquet')
 
 
+def test_two_columns_of_a_name_are_refused(here):
+    table = pyarrow.Table.from_arrays([pyarrow.array(['a']), pyarrow.array(['b'])], names=['text', 'text'])
+    pyarrow.parquet.write_table(table, 'a.parquet')
+    with pytest.raises(UserError, match="^a.parquet: 2 columns are called 'text'$"):
+        read('a.parquet')
+
+
 def test_a_damaged_parquet_file_is_one_line_or_the_same_text(here):
     """One byte flipped anywhere: pages have checksums, the footer has a parser."""
     texts = [f'The cat number {i} sat.' for i in range(50)]

@@ -31,6 +31,7 @@ def test_the_first_update_by_which_so_many_words_are_read():
     assert words.per_step(manifest, 200) == 150
     assert words.steps_at((1500, 300, 301, 3000), 150, 10) == {2: 300, 3: 301, 10: 1500}  # 3000 after the last update
     assert words.steps_at((310, 320), 150, 10) == {3: 320}
+    assert words.steps_at((1501, 1649, 1651), 150, 10) == {10: 1649}  # less than an update is missing
 
 
 def test_counts_are_named_as_the_challenge_names_them():

@@ -66,7 +66,7 @@ def _read_file(spec, path, on_bad=fail):
 
 def _examples(spec, path, labelled, on_bad):
     """The examples of a file, one for each question if its records hold several."""
-    needed = (*spec.text_columns, *spec.choices, *filter(None, (spec.id, spec.label if labelled else '')))
+    needed = (*spec.text_columns, *spec.choices, *filter(None, (spec.id, spec.label) if labelled else ()))
     columns = spec.columns
     if not labelled:
         without_label = tuple(column for column in columns if column != spec.label)
@@ -172,12 +172,14 @@ def _example(spec, row_id, row, labelled):
             raise RowFault(f'{spec.choices[len(choices)]} is empty, so the row has {len(choices)} choices, '
                            'must be 2 or more')
     label = _label(spec, full(spec.label), choices) if labelled else None
-    return Example(full(spec.id) if spec.id else row_id, texts, choices, label)
+    own_id = spec.id and (labelled or spec.id in row)  # rows to predict may lack the column
+    return Example(full(spec.id) if own_id else row_id, texts, choices, label)
 
 
 def _text(value):
-    """The text of a cell. JSON numbers, true and false are written as in JSON; null is empty."""
-    if value is None:
+    """The text of a cell. JSON numbers, true and false are written as in JSON; null is empty, as is NaN, which pandas
+    writes for it."""
+    if value is None or value != value:
         return ''
     if isinstance(value, str):
         return value.strip()

@@ -216,7 +216,10 @@ def _of(*types):
 
 def _tuple(convert):
     def all_of(value):
-        return tuple(map(convert, _of(list, tuple)(value)))
+        value = _of(list, tuple)(value)
+        if tuple(value) == ('',):  # of an empty flag, --config.custom.FIELD=
+            return ()
+        return tuple(map(convert, value))
     return all_of
 
 

@@ -252,7 +252,7 @@ def json_value(text: str) -> Any:
     """The value of a JSON text: a row, a cell or a whole file. RowFault if it is not JSON."""
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RowFault(f'not JSON ({error})') from None
 
 
