@@ -20,7 +20,7 @@ import numpy as np
 from gpt1_jax.data import inputs
 from gpt1_jax.data.tasks import unlabelled
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError, shown
+from gpt1_jax.errors import UserError, did_you_mean, shown
 from gpt1_jax.evaluation import embedding, fine_tuned, log_probs, text_generation
 from gpt1_jax.evaluation import load as run_loading
 from gpt1_jax.evaluation.attention_maps import attention_maps
@@ -136,6 +136,9 @@ class Trained:
         >>> gpt1_jax.load('runs/gpt1').generate('The cat', samples=2, stop=['mat'], top_k=1)
         ['sat on a', 'sat on a']
         """
+        known = [field.name for field in dataclasses.fields(Sampling)]
+        for name in how.keys() - known:
+            raise UserError(f'generate has no {name}{did_you_mean(name, known)}')
         ids = self._pretrained().encode(prompt)
         found = text_generation.generate(self.model, self.params, self.mesh, self.tokenizer, [ids], tokens,
                                          Sampling(**how), samples, stop)

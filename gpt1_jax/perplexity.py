@@ -12,6 +12,7 @@ over the whole text. A sentence is scored as it is, without a line break after i
 printed; --per_token=FILE writes them, of any text, as JSON lines.
 """
 import collections
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -96,10 +97,10 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
         'text': sentence or text or str(tokens), 'seconds': round(time.perf_counter() - started, 1),
         'device': jax.devices()[0].device_kind, **provenance.versions()}
     _print(row)  # before it is appended: then it is not lost where nothing can be written
-    if path or sentence is None:
-        results.append_new(path or run.results, [row])
     if per_token:
         results.write(per_token, token_rows(tokenizer, found.ids, logs))
+    if path or sentence is None:
+        results.append_new(path or run.results, [row])
     return row
 
 
@@ -129,6 +130,8 @@ def _sentence(tokenizer, sentence) -> Text:
 
 def _files(tokenizer, spec, text_field, join) -> Text:
     """The documents of a corpus spec, joined as in pretraining."""
+    for line in corpus.left_out(spec):
+        print(line, file=sys.stderr, flush=True)
     found = []
     counts = collections.Counter()
     for document in corpus.documents(spec, text_field, join):

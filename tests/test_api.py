@@ -130,6 +130,8 @@ def test_a_long_text_is_scored_token_by_token(gpt1):
     (lambda gpt1, tuned: gpt1.score('The'), 'the text has 1 token'),
     (lambda gpt1, tuned: gpt1.generate(' '), 'the prompt is empty'),
     (lambda gpt1, tuned: gpt1.generate('a', top_k=-1), 'top_k is -1, must be a whole number of at least 0'),
+    (lambda gpt1, tuned: gpt1.generate('a', topk=3), "generate has no topk, did you mean 'top_k'?"),
+    (lambda gpt1, tuned: gpt1.generate('a', stop=[3]), r'stop is \[3\], must be a text or a list of texts'),
     (lambda gpt1, tuned: gpt1.classify(['a']), 'runs/gpt1: is a pretrained run; labels need a fine-tuned one'),
     (lambda gpt1, tuned: tuned.score('The cat'), 'runs/tuned: is a fine-tuned run'),
     (lambda gpt1, tuned: tuned.generate('The cat'), 'runs/tuned: is a fine-tuned run'),

@@ -188,8 +188,9 @@ def test_the_figure_is_printed_even_where_no_row_can_be_written(pretrained, tmp_
     (tmp_path / 'run' / 'results.jsonl').unlink(missing_ok=True)
     (tmp_path / 'run' / 'results.jsonl').mkdir()
     (tmp_path / 'a.txt').write_text('The cat sat on a mat while red dogs ran over green hills and old birds sang.')
-    done = command('perplexity', f'--init_from={tmp_path / "run"}', f'--text={tmp_path / "a.txt"}', check=1)
-    assert 'perplexity per token ' in done.stdout
+    done = command('perplexity', f'--init_from={tmp_path / "run"}', f'--text={tmp_path / "a.txt"}',
+                   f'--per_token={tmp_path / "tokens.jsonl"}', check=1)
+    assert 'perplexity per token ' in done.stdout and (tmp_path / 'tokens.jsonl').stat().st_size
     assert done.stderr == f'error: {tmp_path / "run"}/results.jsonl: Is a directory\n'
 
 

@@ -16,6 +16,7 @@ All text is that of the vocabulary, lower-case with punctuation set off by space
 equal scores, and a generated answer is compared as 'paris .', not as 'Paris.'.
 """
 import collections
+import copy
 import itertools
 import json
 import os
@@ -49,7 +50,8 @@ class GPT1(LM):
     """A pretrained model with the interface that the harness calls.
 
     batch_size: sequences of n_ctx tokens that are scored at once (more of shorter ones), and texts that are generated
-    at once. No answer depends on it, nor on the order of the requests.
+    at once. No answer depends on it, nor on the order of the requests, but for the rounding of float32 sums; equal
+    ones tie.
     """
 
     def __init__(self, model, params, mesh, tokenizer: Tokenizer, batch_size: int = 8) -> None:
@@ -76,25 +78,28 @@ class GPT1(LM):
 
     def _score(self, pairs):
         """[(sum of log P, greedy)] of each (context, ids), over all its windows."""
-        scored = []  # (window, index of its pair)
+        found = []  # (window, index of its pair)
         for i, (context, ids) in enumerate(pairs):
-            scored += [(window, i) for window in windows(context, ids, self.n_ctx)]
+            found += [(window, i) for window in windows(context, ids, self.n_ctx)]
+        sequences, places = log_probs.distinct([window for window, _ in found])
 
-        def length_then_tokens(item):
-            (ids, n), _ = item
+        def length_then_tokens(place):
+            ids, n = sequences[place]
             return len(ids) - n, (ids, n)
         # Similar lengths are batched together, and the continuations of one context share a forward pass over it.
-        scored.sort(key=length_then_tokens)
+        order = sorted(range(len(sequences)), key=length_then_tokens)
+        logs, best = np.zeros(len(order)), np.zeros(len(order), bool)
+        at_once = 64 * self.batch_size  # a step of the progress bar
+        for first in tqdm(range(0, len(order), at_once)):
+            chosen = order[first:first + at_once]
+            logs[chosen], best[chosen] = log_probs.last_tokens(
+                self.model, self.params, self.mesh, [sequences[place] for place in chosen],
+                self.batch_size * self.n_ctx)
         sums = np.zeros(len(pairs))
         greedy = np.ones(len(pairs), bool)
-        at_once = 64 * self.batch_size  # a step of the progress bar
-        for first in tqdm(range(0, len(scored), at_once)):
-            sequences, indices = zip(*scored[first:first + at_once])
-            logs, best = log_probs.last_tokens(self.model, self.params, self.mesh, sequences,
-                                               self.batch_size * self.n_ctx)
-            for i, nats, is_best in zip(indices, logs, best):
-                sums[i] += nats
-                greedy[i] &= is_best
+        for (_, i), place in zip(found, places):
+            sums[i] += logs[place]
+            greedy[i] &= best[place]
         return list(zip(sums.tolist(), greedy.tolist()))
 
     def generate_until(self, requests: list[Instance]) -> list[str]:
@@ -189,6 +194,9 @@ def evaluate(init_from: str, tasks: Sequence[str], include_path: str | None = No
     tokenizer = run.tokenizer()
     mesh = sharding.make_mesh()
     loaded = load_tasks(tasks, include_path, num_fewshot)
+    for name, task in loaded['tasks'].items():
+        if task.OUTPUT_TYPE == 'generate_until':  # known now, not once other tasks are scored
+            options(copy.deepcopy(task.get_config('generation_kwargs') or {}), run.config['model']['n_ctx'])
     model, params = load.pretrained(run, step, mesh)
     os.environ['DISABLE_MULTIPROC'] = '1'  # the bootstrap would fork, which JAX's threads may not survive
     found = evaluator.evaluate(GPT1(model, params, mesh, tokenizer, batch_size), loaded, limit=limit,

@@ -116,7 +116,8 @@ def encode(tokenizer: Tokenizer, prompts: Sequence[str | list[int]]) -> list[lis
 
 
 def stop_forms(tokenizer: Tokenizer, stop: str | Sequence[str] | None) -> list[str]:
-    """The forms in which stop strings are searched; None is no string. UserError for an empty one.
+    """The forms in which stop strings are searched; None is no string. UserError for an empty one, or
+    what is no text.
 
     ['End.\\n\\n'] -> ['end.\\n\\n', 'end .\\n']
     """
@@ -124,6 +125,8 @@ def stop_forms(tokenizer: Tokenizer, stop: str | Sequence[str] | None) -> list[s
         stop = []
     elif isinstance(stop, str):
         stop = [stop]
+    if not isinstance(stop, (list, tuple)) or not all(isinstance(text, str) for text in stop):
+        raise UserError(f'stop is {shown(stop)}, must be a text or a list of texts')
     if '' in stop:
         raise UserError('a stop string is empty')
 

@@ -155,6 +155,7 @@ def encode_all(heuristic: Heuristic, examples: Sequence[Example], tokenizer: Tok
             sequences = heuristic.sequences(example, tokenizer, n_ctx)
             for ids, n in sequences:
                 log_probs.check(ids, n, n_ctx)
+            sequences = [(ids[-n_ctx:], n) for ids, n in sequences]  # what is scored: all of it in `full_accuracy`
             answers = 2 if heuristic.threshold else len(sequences)
             if example.label is None or not 0 <= example.label < answers:
                 raise UserError(f'label {example.label} is none of 0..{answers - 1}')

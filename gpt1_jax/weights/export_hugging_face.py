@@ -61,6 +61,13 @@ def export(path: str | pathlib.Path, out: str | pathlib.Path, step: int | None =
     return list(files)
 
 
+def check(run: workdir.Run) -> None:
+    """UserError where transformers has no model of the run's kind."""
+    _config(run)
+    if run.config['kind'] == 'finetune':
+        _task(run)
+
+
 def _config(run):
     """The fields of config.json that follow from the run's model. UserError where OpenAIGPT has no such model."""
     kind = run.config['model']['kind']
@@ -75,6 +82,16 @@ def _config(run):
     for ours, theirs in (names.SIZES | names.DROPOUTS).items():
         config[theirs] = model[ours]
     return config
+
+
+def _task(run):
+    """The task of a fine-tuned run. UserError where OpenAIGPTForSequenceClassification cannot do it."""
+    task = tasks.of(load.fine_tuned_config(run))
+    if task.head != 'classify':
+        why = {'similarity': 'adds the states of both orders of a pair', 'choice': 'compares the states of the choices'}
+        raise UserError(f"{run.path}: the head of {task.name} {why[task.head]}, OpenAIGPTForSequenceClassification "
+                        'reads one sequence: it cannot be exported')
+    return task
 
 
 def _write(out, files, tokenizer):
@@ -97,11 +114,7 @@ def _language_model(run, step):
 
 def _classifier(run, step):
     """OpenAIGPTForSequenceClassification, for tasks that read one sequence."""
-    task = tasks.of(load.fine_tuned_config(run))
-    if task.head != 'classify':
-        why = {'similarity': 'adds the states of both orders of a pair', 'choice': 'compares the states of the choices'}
-        raise UserError(f"{run.path}: the head of {task.name} {why[task.head]}, OpenAIGPTForSequenceClassification "
-                        'reads one sequence: it cannot be exported')
+    task = _task(run)
     params = load.fine_tuned(run, step).params
     arrays = _named(run, params['backbone'])
     kernel = np.asarray(params['classifier']['kernel'])

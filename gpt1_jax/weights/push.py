@@ -11,7 +11,7 @@ from collections.abc import Callable
 from gpt1_jax.data import hub, words
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import workdir
-from gpt1_jax.weights.export_hugging_face import export
+from gpt1_jax.weights.export_hugging_face import check, export
 
 MAIN = 'main'
 
@@ -29,6 +29,7 @@ def push(path: str | pathlib.Path, name: str, step: int | None = None, license: 
     if revision or '/' not in repository:
         raise UserError(f'{name}: must be USER/NAME')
     run = workdir.load(path)
+    check(run)
     best = run.step(step)
     library = hub.client(name)
     api = library.HfApi()

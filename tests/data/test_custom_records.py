@@ -167,8 +167,7 @@ def test_nan_is_a_missing_cell(tmp_path):
 
 
 def test_json_nested_too_deeply_is_one_line(tmp_path):
-    assert complaint(PAIR, tmp_path, '[' * 10_000).endswith('a record a line: not JSON (maximum recursion depth exceeded '
-                                                            'while decoding a JSON array from a unicode string)')
+    assert 'a record a line: not JSON (maximum recursion depth' in complaint(PAIR, tmp_path, '[' * 10_000)
 
 
 def test_a_template_may_join_columns_of_a_table_and_a_column_may_stand_twice(tmp_path):

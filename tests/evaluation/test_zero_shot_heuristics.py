@@ -253,6 +253,13 @@ def test_a_token_that_spans_the_joint_counts_as_the_candidates():
     assert heuristics.end_of_prefix(whole, 'he saw t', tokenizer) == len(whole)
 
 
+def test_a_row_longer_than_the_context_keeps_its_end():
+    schema = Example('1', ('a a a b ', ' c'), ('a', 'b'), 0)
+    found = heuristics.encode_all(heuristics.get('wsc273'), [schema], TOKENIZER, 4, 'wsc273')
+    whole = heuristics.encode_all(heuristics.get('wsc273'), [schema], TOKENIZER, 32, 'wsc273')
+    assert [(ids[-4:], n) for ids, n in whole[0].sequences] == found[0].sequences and len(whole[0].sequences[0][0]) > 4
+
+
 def test_full_scoring_of_winograd_schemas_is_told_beside_the_partial_one():
     """Row a: partial scoring takes the second candidate, full scoring the first; row b: both the first."""
     rows = [heuristics.Row('a', 0, [([1, 2, 8, 3], 1), ([1, 9, 8, 3], 1)]),

@@ -1,6 +1,7 @@
 """Models by their names on the Hugging Face Hub, both ways, with a local server that speaks its routes."""
 import json
 import pathlib
+import shutil
 import types
 
 import jax
@@ -168,6 +169,16 @@ def test_an_export_is_pushed_with_its_card_and_every_step_as_a_branch(server, tr
     before = dict(made.branches)
     push.push(trained.path, 'me/gpt1', license='mit', every_step=True, report=lines.append)
     assert made.branches == before  # there already: no new commit
+
+
+def test_what_cannot_be_exported_makes_no_repository(server, trained, tmp_path, monkeypatch):
+    monkeypatch.setenv('HF_TOKEN', hub_server.TOKEN)
+    shutil.copytree(trained.path, tmp_path / 'run')
+    config = json.loads((tmp_path / 'run' / 'config.json').read_text())
+    config['model'] |= {'n_inner': config['model']['n_embd']}
+    (tmp_path / 'run' / 'config.json').write_text(json.dumps(config))
+    assert complaint(push.push, tmp_path / 'run', 'me/narrow').endswith('it cannot be exported')
+    assert ('model', 'me/narrow') not in server.repositories
 
 
 def test_a_step_kept_for_its_words_has_the_branch_that_babylm_asks_for():

@@ -159,3 +159,12 @@ def test_a_name_that_is_not_local_is_looked_up_among_the_harness_own(tasks, monk
     with pytest.raises(UserError, match="^no task 'hellaswag': "):
         lm_harness.load_tasks(['sst2', 'hellaswag'], tasks)
     assert asked == [{'include_path': tasks, 'include_defaults': False}, {'include_path': tasks}]
+
+
+def test_generation_kwargs_are_refused_before_any_task_is_scored(pretrained, tasks, tmp_path, monkeypatch):
+    write_task(tmp_path, 'beams', [{'text': TEXTS[0], 'answer': 'no'}], output_type='generate_until',
+               doc_to_text='{{text}}', doc_to_target='{{answer}}', generation_kwargs={'until': ['.'], 'num_beams': 4},
+               metric_list=[{'metric': 'exact_match'}])
+    monkeypatch.setattr(lm_harness.evaluator, 'evaluate', None)
+    with pytest.raises(UserError, match='num_beams.*supported are until'):
+        lm_harness.evaluate(pretrained, ['beams'], tmp_path, batch_size=BATCH)
