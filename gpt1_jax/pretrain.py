@@ -30,7 +30,7 @@ from gpt1_jax.models.build import backbone, own_fields
 from gpt1_jax.models.kernels import self_check
 from gpt1_jax.parallel import processes, sharding, step_cost
 from gpt1_jax.prepare import prepare
-from gpt1_jax.runs import checkpoint, pretraining_plan, session, workdir
+from gpt1_jax.runs import checkpoint, origins, pretraining_plan, session, workdir
 from gpt1_jax.runs import config_rules as rules
 from gpt1_jax.training import device_data, loop, losses, optimizer, validation
 from gpt1_jax.weights import from_hub
@@ -70,7 +70,7 @@ def run(config: ConfigDict, directory: str | os.PathLike, allow_change: bool = F
         model = backbone(_model_fields(config, text))
         total = _count_steps(config, text, model.config.n_ctx)
         config = _with_kept_words(config, text, model.config.n_ctx, total)
-        origin, digest = _origin(config, text.tokenizer, directory)
+        origin, digest = origins.find(config.init_from, config.init_step, text.tokenizer, directory)
         program = make_program(config, model, mesh)
         batches = device_data.batches(text.train, model.config.n_ctx, config.batch.size, config.seed, mesh,
                                       config.data.resident)
@@ -219,39 +219,6 @@ def hyperparameters(config: ConfigDict, total: int) -> dict[str, np.generic]:
     return {'seed': np.uint32(config.seed), 'peak': np.float32(config.optimizer.peak_rate),
             'warmup': np.float32(config.optimizer.warmup_steps), 'total': np.float32(total),
             'skips': np.int32(config.train.skip_nonfinite)}
-
-
-def _origin(config, tokenizer, directory):
-    """(the run whose weights this one starts from, their digest), None without one. UserError where its tokenizer is
-    another one.
-
-    A run that has a checkpoint goes on from that one, with the digest that it recorded (None where an earlier version
-    recorded none): its origin is not read, as it may have gone on or be deleted.
-    """
-    if config.init_from is None:
-        return None, None
-    begun = _begun(config, directory)
-    if begun is not None:
-        return None, begun['fingerprint'].get('origin')
-    other = workdir.load(config.init_from)
-    if other.tokenizer().fingerprint != tokenizer.fingerprint:
-        raise UserError(f'{config.init_from}: its tokenizer is another one; prepare the corpus with '
-                        f'--config.tokenizer.source={config.init_from}/tokenizer')
-    return other, checkpoint.params_digest(checkpoint.read_meta(other.checkpoints, other.step(config.init_step)))
-
-
-def _begun(config, directory):
-    """The config of the run in a directory where it has a checkpoint and began with the weights that `config` names,
-    or with some that an earlier version did not record; else None."""
-    if not (storage.path(directory) / 'config.json').exists():
-        return None
-    run = workdir.load(directory)
-    origin = run.config.get('init_from')
-    if origin is None or not run.steps():
-        return None
-    same = storage.absolute(origin) == storage.absolute(config.init_from) and (
-        run.config.get('init_step') == config.init_step)
-    return run.config if same or run.config['fingerprint'].get('origin') is None else None
 
 
 def _weights_of(origin, step, program, fresh):

@@ -15,7 +15,7 @@ from gpt1_jax import pretrain
 from gpt1_jax.data import bpe_training, tokens
 from gpt1_jax.errors import UserError
 from gpt1_jax.prepare import prepare
-from gpt1_jax.runs import checkpoint, results
+from gpt1_jax.runs import checkpoint, origins, results
 from interruptions import power_cut, sigterm
 from saved import flip
 from short_runs import arrays, losses
@@ -205,7 +205,7 @@ def test_a_run_goes_on_from_the_weights_that_it_began_with_alone(straight, tmp_p
         recorded['fingerprint'])
     origin = str(straight.path)
     with monkeypatch.context() as earlier:  # a version that did not record it
-        earlier.setattr(pretrain, '_origin', lambda *_: (straight, None))
+        earlier.setattr(origins, 'find', lambda *_: (straight, None))
         run = pretrain.run(config(origin), tmp_path / 'earlier')
     pretrain.run(config(f'{tmp_path}/moved', steps=2), run.path, allow_change=True)
     assert run.steps()[-1] == 2

@@ -103,14 +103,13 @@ def _links_below(directory):
 def _below(directory):
     """Everything below a directory, but for what is hidden or in hidden directories; links are not followed.
 
-    UserError where a directory cannot be listed: pathlib and glob leave its files out without a word."""
+    OSError where a directory cannot be listed: pathlib and glob leave its files out without a word."""
     def refuse(error):
         raise error
     found = []
-    with about(directory):
-        for at, directories, names in os.walk(directory, onerror=refuse):
-            directories[:] = [name for name in directories if not name.startswith('.')]
-            found += [pathlib.Path(at, name) for name in (*directories, *names) if not name.startswith('.')]
+    for at, directories, names in os.walk(directory, onerror=refuse):
+        directories[:] = [name for name in directories if not name.startswith('.')]
+        found += [pathlib.Path(at, name) for name in (*directories, *names) if not name.startswith('.')]
     return sorted(found)
 
 
