@@ -50,6 +50,7 @@ def get_config(part=None):
     for task in config.zero_shot_tasks:
         config.zero_shot[task] = ConfigDict({'data': {'rows': 1000}})  # the same at every update
     config.zero_shot.race.data.rows = 400  # four long choices
+    config.zero_shot.blimp = ConfigDict({'data': {'rows': 6700}})  # of 67,000 pairs: a minute an update
     return config
 
 

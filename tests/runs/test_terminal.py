@@ -41,6 +41,25 @@ def rows(base, name):
     return [(row['step'], row['loss']) for row in results.read(base / name / 'metrics.jsonl') if 'loss' in row]
 
 
+@pytest.fixture(scope='module', autouse=True)
+def hang_ups_count():
+    """SIGHUP's default, which processes started here inherit: a run that another test stopped in this process has
+    left it ignored (preemption.py)."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.fixture
+def started():
+    """A list for processes that are killed after the test if they still run."""
+    processes = []
+    yield processes
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
 def wait_for_a_row(base, name, process):
     deadline = time.monotonic() + 200
     while process.poll() is None and time.monotonic() < deadline and not rows(base, name):
@@ -50,7 +69,7 @@ def wait_for_a_row(base, name, process):
 
 
 @pytest.fixture(scope='module')
-def straight(base):
+def straight(base, hang_ups_count):
     """The rows of a run under nohup, whose SIGHUP in the middle does nothing."""
     process = subprocess.Popen(['nohup', *arguments(base, 'straight')], cwd=ROOT, stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, text=True)
@@ -84,8 +103,9 @@ def in_a_terminal(command, controlling):
     return process, master
 
 
-def test_a_run_whose_terminal_is_closed_saves_stops_and_goes_on_later(base, straight):
+def test_a_run_whose_terminal_is_closed_saves_stops_and_goes_on_later(base, straight, started):
     process, master = in_a_terminal(arguments(base, 'closed'), controlling=True)
+    started.append(process)
     wait_for_a_row(base, 'closed', process)
     os.close(master)
     assert process.wait(200) == 75
@@ -95,8 +115,9 @@ def test_a_run_whose_terminal_is_closed_saves_stops_and_goes_on_later(base, stra
     assert rows(base, 'closed') == straight
 
 
-def test_a_run_whose_terminal_is_gone_and_sent_nothing_goes_on(base, straight):
+def test_a_run_whose_terminal_is_gone_and_sent_nothing_goes_on(base, straight, started):
     process, master = in_a_terminal(arguments(base, 'gone'), controlling=False)
+    started.append(process)
     wait_for_a_row(base, 'gone', process)
     os.close(master)
     assert process.wait(200) == 0
@@ -104,9 +125,10 @@ def test_a_run_whose_terminal_is_gone_and_sent_nothing_goes_on(base, straight):
 
 
 @pytest.mark.parametrize('closing', ['>&- 2>&-', '2>/dev/full >/dev/full'])
-def test_a_run_without_output_and_errors_saves_when_it_is_hung_up_twice(base, closing):
+def test_a_run_without_output_and_errors_saves_when_it_is_hung_up_twice(base, started, closing):
     name = 'full' if 'full' in closing else 'none'
     process = subprocess.Popen(['bash', '-c', f'exec {" ".join(arguments(base, name, 10 ** 6))} {closing}'], cwd=ROOT)
+    started.append(process)
     wait_for_a_row(base, name, process)
     for _ in range(2):
         process.send_signal(signal.SIGHUP)
