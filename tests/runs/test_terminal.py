@@ -44,7 +44,7 @@ def rows(base, name):
 @pytest.fixture(scope='module', autouse=True)
 def hang_ups_count():
     """SIGHUP's default, which processes started here inherit: a run that another test stopped in this process has
-    left it ignored (preemption.py)."""
+    left it ignored (gpt1_jax/training/preemption.py)."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
