@@ -20,27 +20,31 @@ from experiments.launch import compile_check
 from experiments.lib import report
 from gpt1_jax import cli
 from gpt1_jax.errors import UserError
-from gpt1_jax.models import matmul
+from gpt1_jax.models import dense, matmul
 from gpt1_jax.models.gpt import GPTConfig
 
 
 def matrices(c: GPTConfig) -> list[tuple[str, int, int, int]]:
-    """[(name, how many a model has, inputs, outputs)] of the weight matrices that tokens are multiplied by."""
+    """[(name, how many a model has, inputs, outputs)] of its dense layers and of the output layer, 'logits'."""
     D = c.n_embd
     return [('attention qkv', c.n_layer, D, 3 * D), ('attention out', c.n_layer, D, D),
             ('mlp fc', c.n_layer, D, c.n_inner), ('mlp proj', c.n_layer, c.n_inner, D), ('logits', 1, D, c.vocab_size)]
 
 
-def calls(tokens: int, inputs: int, outputs: int, dtype: str) -> dict:
-    """{name: (product, a, b)} of one matrix for this many tokens: forward and the gradients by input and by kernel."""
+def calls(name: str, tokens: int, inputs: int, outputs: int, dtype: str) -> dict:
+    """{direction: (product, a, b)} of one matrix for this many tokens: forward, the gradients by input and by kernel."""
     def values(*shape):
         return jnp.asarray(np.random.default_rng(0).standard_normal(shape, np.float32), dtype)
     x, kernel, dy = values(tokens, inputs), values(inputs, outputs), values(tokens, outputs)
-    by_kernel = matmul.sum_of_outer_products if matmul.bfloat16_on_a_cpu(x) else (
-        lambda a, b: matmul.contract(a, (0,), b, (0,)))
-    return {'forward': (lambda a, b: matmul.contract(a, (1,), b, (0,)), x, kernel),
-            'by input': (lambda a, b: matmul.contract(a, (1,), b, (1,)), dy, kernel),
-            'by kernel': (by_kernel, x, dy)}
+    if name == 'logits':  # the kernel is the token table transposed; training/losses.py has these products
+        by_kernel = matmul.sum_of_outer_products if matmul.bfloat16_on_a_cpu(x) else lambda dy, x: dy.T @ x
+        return {'forward': (lambda x, table: matmul.contract(x, (1,), table, (1,)), x, kernel.T),
+                'by input': (lambda dy, table: matmul.contract(dy, (1,), table, (0,)), dy, kernel.T),
+                'by kernel': (by_kernel, dy, x)}
+    # Of each call's gradients one is asked for; the compiler leaves the other out.
+    return {'forward': (dense.product, x, kernel),
+            'by input': (lambda dy, kernel: jax.vjp(dense.product, x, kernel)[1](dy)[0], dy, kernel),
+            'by kernel': (lambda x, dy: jax.vjp(dense.product, x, kernel)[1](dy)[1], x, dy)}
 
 
 def seconds(product, a: jax.Array, b: jax.Array, warmup: int, windows: int, steps: int) -> float:
@@ -61,7 +65,7 @@ def measure(c: GPTConfig, tokens: int, warmup: int, windows: int, steps: int) ->
     """[{'product', 'calls', 'seconds', 'flops'}] of a step on this many tokens; seconds and flops of one call."""
     found = []
     for name, number, inputs, outputs in matrices(c):
-        for direction, (product, a, b) in calls(tokens, inputs, outputs, c.dtype).items():
+        for direction, (product, a, b) in calls(name, tokens, inputs, outputs, c.dtype).items():
             found.append({'product': f'{name}, {direction}', 'calls': number, 'flops': 2 * tokens * inputs * outputs,
                           'seconds': seconds(product, a, b, warmup, windows, steps)})
     return found
@@ -71,7 +75,7 @@ def main() -> None:
     f = flags.FLAGS
     model = compile_check.backbone_of(f.config, f.vocab_size).config
     if not isinstance(model, GPTConfig):
-        raise UserError(f'model.kind: {f.config.model.kind!r} is not here; only a gpt\'s products are timed')
+        raise UserError(f"model.kind: {f.config.model.kind!r}; only the products of a 'gpt' are timed")
     tokens = f.config.batch.size * model.n_ctx
     found = measure(model, tokens, f.warmup, f.windows, f.steps)
     step = train_step.measure(f.config, f.vocab_size, f.warmup, f.windows, f.steps)

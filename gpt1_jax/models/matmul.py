@@ -24,10 +24,16 @@ def contract(a: jax.Array, a_dimensions: Iterable[int], b: jax.Array, b_dimensio
 
 
 def sum_of_outer_products(a: jax.Array, b: jax.Array) -> jax.Array:
-    """a^T b: [T, I], [T, O] -> [I, O], the gradient of a kernel from T rows of inputs and of output gradients.
+    """a^T b: [T, I], [T, O] -> [I, O], the gradient of a kernel from T rows of inputs and of output gradients, on a CPU.
 
-    For bfloat16 on a CPU, whose instructions need the rows of a^T in memory: the smaller of a and b is transposed.
+    float32: the result has the smaller of I and O as its rows, which is up to a third faster, and is transposed back.
+    bfloat16, whose instructions need the rows of a^T in memory: the smaller of a and b is transposed.
     """
+    if a.dtype != jnp.bfloat16:
+        if a.shape[1] <= b.shape[1]:
+            return contract(a, (0,), b, (0,))
+        # The barrier keeps XLA from swapping the operands instead of transposing their product.
+        return lax.optimization_barrier(contract(b, (0,), a, (0,))).T
     # Rounded before it is transposed back: XLA would otherwise swap the operands, and has no such product on CPUs.
     if a.shape[1] <= b.shape[1]:
         return contract(_transposed(a), (1,), b, (0,))
@@ -35,7 +41,11 @@ def sum_of_outer_products(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def bfloat16_on_a_cpu(x: jax.Array) -> bool:
-    return x.dtype == jnp.bfloat16 and dispatch.device()[0] == 'cpu'
+    return x.dtype == jnp.bfloat16 and on_a_cpu()
+
+
+def on_a_cpu() -> bool:
+    return dispatch.device()[0] == 'cpu'
 
 
 def _transposed(x):

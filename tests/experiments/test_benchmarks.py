@@ -7,13 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.benchmarks import compare, finetune_batches, record, scoring, timing, tokenize, train_step
+from experiments.benchmarks import compare, finetune_batches, products, record, scoring, timing, tokenize, train_step
 from gpt1_jax.data import bpe_training, encode
 from gpt1_jax.data.document import Document
 from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.data.tokens import permutation
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone
+from gpt1_jax.parallel import step_cost
 from tiny import load_config, override
 
 pytestmark = pytest.mark.full
@@ -53,6 +54,26 @@ def test_windows_are_timed_after_the_first_step_and_the_warm_up(monkeypatch):
                                             'step_seconds': [0.5, 0.5]}
     assert done == [1, 3, 4, 4]
     assert timing.throughput([0.5, 0.25, 1.0], 100) == (200, 100, 400)
+
+
+def test_the_products_of_a_step_are_those_that_its_cost_counts():
+    model = backbone(dict(tiny_config().model, n_layer=3, vocab_size=50))
+    found = products.measure(model.config, 32, 1, 1, 1)
+    params = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, 16), jnp.int32))['params']
+    attention = 12 * 16 * 16 * 3
+    assert sum(row['calls'] * row['flops'] for row in found) == 32 * (step_cost.flops_per_token(params, 16) - attention)
+
+
+@pytest.mark.parametrize('dtype', ['float32', 'bfloat16'])
+def test_each_timed_product_is_the_one_of_its_name(dtype):
+    for name in ('mlp proj', 'logits'):
+        found = {direction: (np.asarray(product(a, b), np.float64), np.asarray(a, np.float64), np.asarray(b, np.float64))
+                 for direction, (product, a, b) in products.calls(name, 8, 12, 5, dtype).items()}
+        formulas = {'forward': lambda x, kernel: x @ kernel, 'by input': lambda dy, kernel: dy @ kernel.T,
+                    'by kernel': lambda x, dy: x.T @ dy}
+        for direction, (result, a, b) in found.items():
+            b = b.T if name == 'logits' and direction != 'by kernel' else b
+            np.testing.assert_allclose(result, formulas[direction](a, b), rtol=0, atol=1e-5 if dtype == 'float32' else 0.1)
 
 
 def test_ratios_are_of_medians_over_the_windows_of_all_turns():
