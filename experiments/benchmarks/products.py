@@ -32,7 +32,7 @@ def matrices(c: GPTConfig) -> list[tuple[str, int, int, int]]:
 
 
 def calls(name: str, tokens: int, inputs: int, outputs: int, dtype: str) -> dict:
-    """{direction: (product, a, b)} of one matrix for this many tokens: forward, the gradients by input and by kernel."""
+    """{direction: (product, a, b)} of one matrix for so many tokens: forward, the gradients by input and by kernel."""
     def values(*shape):
         return jnp.asarray(np.random.default_rng(0).standard_normal(shape, np.float32), dtype)
     x, kernel, dy = values(tokens, inputs), values(inputs, outputs), values(tokens, outputs)

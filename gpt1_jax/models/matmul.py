@@ -24,7 +24,7 @@ def contract(a: jax.Array, a_dimensions: Iterable[int], b: jax.Array, b_dimensio
 
 
 def sum_of_outer_products(a: jax.Array, b: jax.Array) -> jax.Array:
-    """a^T b: [T, I], [T, O] -> [I, O], the gradient of a kernel from T rows of inputs and of output gradients, on a CPU.
+    """a^T b: [T, I], [T, O] -> [I, O], on a CPU: the gradient of a kernel from T rows of inputs and output gradients.
 
     float32: the result has the smaller of I and O as its rows, which is up to a third faster, and is transposed back.
     bfloat16, whose instructions need the rows of a^T in memory: the smaller of a and b is transposed.

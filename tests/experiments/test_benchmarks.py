@@ -67,13 +67,14 @@ def test_the_products_of_a_step_are_those_that_its_cost_counts():
 @pytest.mark.parametrize('dtype', ['float32', 'bfloat16'])
 def test_each_timed_product_is_the_one_of_its_name(dtype):
     for name in ('mlp proj', 'logits'):
-        found = {direction: (np.asarray(product(a, b), np.float64), np.asarray(a, np.float64), np.asarray(b, np.float64))
+        found = {direction: [np.asarray(values, np.float64) for values in (product(a, b), a, b)]
                  for direction, (product, a, b) in products.calls(name, 8, 12, 5, dtype).items()}
         formulas = {'forward': lambda x, kernel: x @ kernel, 'by input': lambda dy, kernel: dy @ kernel.T,
                     'by kernel': lambda x, dy: x.T @ dy}
         for direction, (result, a, b) in found.items():
             b = b.T if name == 'logits' and direction != 'by kernel' else b
-            np.testing.assert_allclose(result, formulas[direction](a, b), rtol=0, atol=1e-5 if dtype == 'float32' else 0.1)
+            atol = 1e-5 if dtype == 'float32' else 0.1
+            np.testing.assert_allclose(result, formulas[direction](a, b), rtol=0, atol=atol)
 
 
 def test_ratios_are_of_medians_over_the_windows_of_all_turns():
