@@ -1,6 +1,6 @@
 """The matrix products of a training step alone, beside the whole step: what is left to gain in everything else.
 
-GLIBC_TUNABLES=glibc.malloc.hugetlb=1 python -m experiments.benchmarks.products --config=configs/pretrain.py \\
+python -m experiments.benchmarks.products --config=configs/pretrain.py \\
     --config.batch.size=2 --warmup=2 --windows=3 --steps=3
 
 Each product with a weight matrix is timed by itself, forward and for both gradients, in the model's own form, one after
