@@ -6,7 +6,7 @@ import flax.linen as nn
 import jax
 
 from gpt1_jax.models.float32_sums import add_bias
-from gpt1_jax.models.matmul import contract, on_a_cpu, sum_of_outer_products
+from gpt1_jax.models.matmul import bfloat16_on_a_cpu, contract, on_a_cpu, sum_of_outer_products
 from gpt1_jax.parallel.sharding import spans
 
 
@@ -53,7 +53,8 @@ def _backward(n, saved, dy):
     x, kernel = saved
     out = kernel.ndim - n
     dx = contract(dy, range(dy.ndim - out, dy.ndim), kernel, range(n, kernel.ndim))
-    if not on_a_cpu():
+    # A mesh that divides inputs or outputs over devices would gather them for float32's transposed product.
+    if not on_a_cpu() or (spans('tensor') and not bfloat16_on_a_cpu(x)):
         rows = range(x.ndim - n)
         return dx, contract(x, rows, dy, rows)
     inputs = x.reshape(-1, math.prod(kernel.shape[:n]))
