@@ -69,6 +69,5 @@ def model(part):
     p.eval.every, p.eval.windows, p.eval.batch_size = 2000, 256, 32
     p.checkpoint.every, p.checkpoint.keep_steps, p.checkpoint.keep_latest = 500, SAVED, 1
     p.log_every = 100
-    if part == 'lstm':
-        p.update(ConfigDict(LSTM))
+    p.update(ConfigDict({'pretrain': {}, 'lstm': LSTM})[part])  # of an unknown part, ConfigDict names the nearest one
     return p

@@ -176,14 +176,16 @@ def _define_flags():
     flags.DEFINE_string('per_token', None, "a file to write, JSON lines: each token's log-probability")
     cli.define_row_flags()
     flags.DEFINE_string('tokens', None, 'a prepared directory, instead of text')
-    flags.DEFINE_string('split', 'valid', 'with --tokens: its split')
+    flags.DEFINE_string('split', None, 'with --tokens: its split (default: valid)')
     flags.DEFINE_integer('stride', None, "tokens from a window's start to the next's (default: the context)")
     flags.DEFINE_integer('tokens_per_batch', 4096, 'tokens in a batch', lower_bound=1)
 
 
 def main() -> None:
     f = flags.FLAGS
-    evaluate(f.init_from, f.text, f.tokens, f.split, f.step, f.stride, f.tokens_per_batch, f.text_field,
+    if f.split and not f.tokens:
+        raise UserError('--split goes with --tokens=DIR: a text is scored whole')
+    evaluate(f.init_from, f.text, f.tokens, f.split or 'valid', f.step, f.stride, f.tokens_per_batch, f.text_field,
              sentence=f.sentence, per_token=f.per_token, join=cli.join())
 
 

@@ -13,7 +13,7 @@ import jax
 from absl import flags
 from ml_collections import ConfigDict
 
-from gpt1_jax import cli
+from gpt1_jax import cli, storage
 from gpt1_jax.cli import config_file
 from gpt1_jax.data import splits, tasks
 from gpt1_jax.data.tasks import blimp
@@ -66,7 +66,7 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
     mistake in the config, the data or the pretrained run.
     """
     setting = _setting(config)
-    results.check(config.results)
+    _check_writable(config, setting.run)
     steps = _steps(config, setting, steps)
     rows, skipped = _rows(config, setting)
     if setting.chosen:  # known now, not after minutes of scoring
@@ -83,6 +83,19 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
         about = {'skipped': len(skipped), 'seconds': round(time.perf_counter() - started, 1)}
         found += _record(config, setting, step, scored, scores, measured, details, about)
     return found
+
+
+def _check_writable(config, run):
+    """UserError where rows or predictions could not be written, before any minute is spent on them."""
+    results.check(config.results)
+    if not config.results and not results.writable(run.results):
+        raise UserError(f'{run.path}: may not be written: give --config.results=FILE, and predictions go beside it')
+
+
+def _predictions(config, run, name):
+    """The file of predictions: in the run or, where that may not be written, beside config.results."""
+    path = run.predictions(name)
+    return path if results.writable(path) else storage.path(config.results).parent / path.name
 
 
 def _steps(config, setting, steps):
@@ -123,7 +136,8 @@ def _record(config, setting, step, rows, scores, measured, details, about):
     own_key = _key(config, setting, step)
     # The key in the name: predictions that rows of results.jsonl point to are never replaced by those of other rows,
     # files or code.
-    predictions = setting.run.predictions(f'zero_shot_{task.name}_{config.data.split}_{step}_{own_key[:8]}')
+    name = f'zero_shot_{task.name}_{config.data.split}_{step}_{own_key[:8]}'
+    predictions = _predictions(config, setting.run, name)
     origin = {
         **details, **about, 'step': step, 'run': str(setting.run.path), 'digest': _digest(setting, step),
         'files': setting.hashes, 'key': own_key, 'predictions': str(predictions), 'config': config.to_dict(),

@@ -148,6 +148,11 @@ def test_a_text_has_rows_of_its_tokens_only_where_they_are_asked_for(pretrained,
     perplexity.main()
 
 
+def test_a_split_of_a_text_is_refused(pretrained):
+    done = command('perplexity', f'--init_from={pretrained}', '--sentence=The cat', '--split=valid', check=1)
+    assert done.stderr == 'error: --split goes with --tokens=DIR: a text is scored whole\n'
+
+
 def test_a_sentence_is_scored_token_by_token_as_it_is(pretrained, tmp_path):
     text = 'The CAT sat on a mat, while red dogs ran over green hills.'
     row = perplexity.evaluate(pretrained, sentence=text, path=tmp_path / 'results.jsonl', stride=4,

@@ -1,5 +1,6 @@
 """Zero-shot scoring of a pretrained run: steps, splits, groups, and what a row of results records."""
 import json
+import os
 import shutil
 import tarfile
 
@@ -135,6 +136,20 @@ def test_the_estimate_of_tokens_is_what_scoring_reads_with_its_padding(pretraine
 def test_a_mistake_is_named(pretrained, tmp_path, overrides, message):
     with pytest.raises(UserError, match=message):
         zero_shot.run(override(config('cola', pretrained, cola(tmp_path / 'cola')), overrides))
+
+
+def test_predictions_of_a_run_that_may_not_be_written_go_beside_the_results(pretrained, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, 'access', lambda path, mode: not str(path).startswith(str(pretrained)))
+    before = sorted(pretrained.rglob('*'))
+    wanted = config('cola', pretrained, cola(tmp_path / 'cola'))
+    with pytest.raises(UserError, match=f'{pretrained}: may not be written: give --config.results=FILE, and'):
+        zero_shot.run(wanted)
+    rows = zero_shot.run(override(wanted, {'results': str(tmp_path / 'results.jsonl')}))
+    assert results.read(tmp_path / 'results.jsonl') == rows and sorted(pretrained.rglob('*')) == before
+    for row in rows:
+        assert row['predictions'] == str(next(tmp_path.glob(f'predictions_zero_shot_cola_dev_{row["step"]}_*.jsonl')))
+        _, gold, scores = metrics.read_predictions(row['predictions'])
+        assert metrics.compute([row['metric']], gold, scores) == {row['metric']: row['value']}
 
 
 def race(directory):

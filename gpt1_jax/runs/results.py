@@ -27,8 +27,13 @@ def check(path: str | os.PathLike | None) -> None:
             raise UserError(f'{path}: is a directory, not a file')
         if not path.parent.is_dir():
             raise UserError(f'{path}: there is no directory {path.parent}')
-        if not os.access(path if path.exists() else path.parent, os.W_OK):
+        if not writable(path):
             raise UserError(f'{path}: may not be written')
+
+
+def writable(path: storage.Path) -> bool:
+    """Whether a file may be written, or made in its directory. Of an object store that is not known before."""
+    return storage.remote(path) or os.access(path if path.exists() else path.parent, os.W_OK)
 
 
 def append(path: str | os.PathLike, *rows: dict) -> None:

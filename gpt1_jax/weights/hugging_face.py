@@ -30,9 +30,9 @@ def _define_flags():
     flags.DEFINE_string('push', None, 'with --export: a repository on the Hub, USER/NAME, to push the export to')
     flags.DEFINE_bool('push_steps', False, 'with --push: every kept step, too, as the branch step-STEP')
     flags.DEFINE_bool('private', False, 'with --push: make the repository private, if it does not exist')
-    flags.DEFINE_string('license', 'other', "with --export: of the weights, for the model card, as Hugging Face's "
-                        "identifiers say it: 'mit', 'apache-2.0', ...")
-    flags.DEFINE_enum('dtype', 'float32', list(DTYPES), 'with --export: of the stored weights')
+    flags.DEFINE_string('license', None, "with --export: of the weights, for the model card, as Hugging Face's "
+                        "identifiers say it: 'mit', 'apache-2.0', ... (default: other)")
+    flags.DEFINE_enum('dtype', None, list(DTYPES), 'with --export: of the stored weights (default: float32)')
     flags.DEFINE_string('tokenizer', None, 'with --source: a directory of the vocabulary, or a run that has it '
                         '(default: beside the weights)')
     flags.DEFINE_integer('n_head', None, 'with --source=FILE.safetensors, which does not say it: attention heads '
@@ -43,8 +43,10 @@ def main() -> None:
     f = flags.FLAGS
     if (f.export is None) == (f.source is None):
         raise UserError('give either --export=RUN or --source=DIR_OR_FILE')
-    if f.push and f.source:
-        raise UserError('--push goes with --export')
+    way, others = ('export', ('push', 'step', 'license', 'dtype')) if f.source else ('source', ('tokenizer', 'n_head'))
+    for name in others:
+        if getattr(f, name) is not None:
+            raise UserError(f'--{name} goes with --{way}')
     if (f.push_steps or f.private) and not f.push:
         raise UserError('--push_steps and --private go with --push=USER/NAME')
     if not (f.out or f.push):
@@ -53,11 +55,12 @@ def main() -> None:
         source, origin = from_hub.source(f.source)
         print(import_run.report(convert(source, f.out, f.tokenizer, f.n_head, origin)))
         return
+    license_name, dtype = f.license or 'other', f.dtype or 'float32'
     if f.out:
-        files = export(f.export, f.out, f.step, f.license, f.dtype)
+        files = export(f.export, f.out, f.step, license_name, dtype)
         print(f'{f.out}: {", ".join(files)}')
     if f.push:
-        push(f.export, f.push, f.step, f.license, f.private, f.push_steps, f.dtype)
+        push(f.export, f.push, f.step, license_name, f.private, f.push_steps, dtype)
 
 
 if __name__ == '__main__':

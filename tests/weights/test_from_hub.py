@@ -137,7 +137,7 @@ def test_the_programs_take_a_name(server, repository, tmp_path):
 
 def run_main(monkeypatch, **given):
     """The program weights.hugging_face with these flags."""
-    flags = dict(export=None, source=None, out=None, step=None, license='other', dtype='float32', push=None,
+    flags = dict(export=None, source=None, out=None, step=None, license=None, dtype=None, push=None,
                  push_steps=False, private=False, tokenizer=None, n_head=None)
     monkeypatch.setattr(hugging_face.flags, 'FLAGS', types.SimpleNamespace(**flags | given))
     hugging_face.main()
@@ -197,7 +197,9 @@ def test_the_exporting_program_pushes(server, trained, tmp_path, monkeypatch, ca
             ({'push_steps': True, 'out': 'x'}, '--push_steps and --private go with --push=USER/NAME'),
             ({}, 'give --out=DIR, the directory to make')):
         assert complaint(run_main, monkeypatch, export=str(trained.path), **wrong) == message
-    assert complaint(run_main, monkeypatch, source='x', push='me/gpt1') == '--push goes with --export'
+    for name, value in {'push': 'me/gpt1', 'step': 2, 'license': 'mit', 'dtype': 'bfloat16'}.items():
+        assert complaint(run_main, monkeypatch, source='x', **{name: value}) == f'--{name} goes with --export'
+    assert complaint(run_main, monkeypatch, export=str(trained.path), n_head=4) == '--n_head goes with --source'
 
 
 def test_a_push_that_is_refused_is_one_line_before_anything_is_exported(server, trained, monkeypatch):

@@ -99,7 +99,8 @@ def test_a_directory_with_other_files_is_left_alone_and_an_export_is_replaced(pr
 
 def test_the_command_s_other_way_and_neither(pretrained, tmp_path, monkeypatch, capsys):
     given = types.SimpleNamespace(export=str(pretrained.path), source=None, out=str(tmp_path / 'out'), step=4,
-                                  dtype='float32', license='mit', push=None, push_steps=False, private=False)
+                                  dtype='float32', license='mit', push=None, push_steps=False, private=False,
+                                  tokenizer=None, n_head=None)
     monkeypatch.setattr(hugging_face.flags, 'FLAGS', given)
     hugging_face.main()
     assert 'model.safetensors' in capsys.readouterr().out
