@@ -26,14 +26,15 @@ def accuracies(path: str | pathlib.Path, curves: Sequence[dict], tokens_per_upda
     decoder that was measured along its training.
     """
     steps = sorted({point['step'] for curve in curves for point in curve['points']})
+    decoder = _decoder(steps, tokens_per_update)
     with plt.rc_context(STYLE):
         figure = plt.figure(figsize=(11, 12.5))
         grid = figure.add_gridspec(5, 4, height_ratios=(1, 1, 1.05, 1.05, 1.05), hspace=0.55, wspace=0.18)
         axes = figure.add_subplot(grid[:2, :3])
-        _overall(axes, [curve for curve in curves if curve['group'] is None], steps, tokens_per_update)
+        _overall(axes, [curve for curve in curves if curve['group'] is None], steps, tokens_per_update, decoder)
         axes.set_title(title, pad=34 if tokens_per_update else 8)
         models = list(dict.fromkeys(curve['model'] for curve in curves))
-        figure.legend(handles=_legend(models, tokens_per_update), loc='upper center', bbox_to_anchor=(0.5, 0.085),
+        figure.legend(handles=_legend(models, decoder), loc='upper center', bbox_to_anchor=(0.5, 0.085),
                       ncols=3)
         lowest = min([20, *(point['low'] for curve in curves if curve['group'] for point in curve['points'])])
         first = None
@@ -47,7 +48,15 @@ def accuracies(path: str | pathlib.Path, curves: Sequence[dict], tokens_per_upda
         save(figure, path)
 
 
-def _overall(axes, curves, steps, tokens_per_update):
+def _decoder(steps, tokens_per_update):
+    """[(update, accuracy)] of the published decoder after as many tokens, as far as the curves go."""
+    if not tokens_per_update or 0 in steps:
+        return []
+    points = [(tokens / tokens_per_update, value) for tokens, value in published.DECODER_POINTS]
+    return [point for point in points if point[0] <= 1.05 * steps[-1]]
+
+
+def _overall(axes, curves, steps, tokens_per_update, decoder):
     log_scale(axes, steps)
     for one in published.PAPER:
         axes.axhline(one.sets, color=GREY, linewidth=0.9, linestyle=LINES.get(one.name, '-.'))
@@ -56,19 +65,17 @@ def _overall(axes, curves, steps, tokens_per_update):
                       textcoords='offset points', va='center', fontsize=8, color=GREY)
     _draw(axes, curves)
     if tokens_per_update and 0 not in steps:
-        _tokens_read(axes, steps[-1], tokens_per_update)
+        _tokens_read(axes, tokens_per_update)
+    if decoder:
+        axes.plot(*zip(*decoder), color=GREY, marker='D', markersize=5, linestyle='none')
     _ticks(axes, steps, 12)
     axes.set(xlabel='# of pre-training updates (log scale)', ylabel='accuracy (%)')
     values = [value for curve in curves for point in curve['points'] for value in (point['low'], point['high'])]
     axes.set_ylim(min([48, *values]) - 1, 92)
 
 
-def _tokens_read(axes, last, tokens_per_update):
-    """A scale of tokens above, and the published decoder at as many tokens, as far as the curves go."""
-    points = [(tokens / tokens_per_update, value) for tokens, value in published.DECODER_POINTS]
-    shown = [point for point in points if point[0] <= 1.05 * last]
-    if shown:
-        axes.plot(*zip(*shown), color=GREY, marker='D', markersize=5, linestyle='none')
+def _tokens_read(axes, tokens_per_update):
+    """A scale of tokens above."""
     functions = (lambda updates: updates * tokens_per_update, lambda tokens: tokens / tokens_per_update)
     above = axes.secondary_xaxis('top', functions=functions)
     above.set_xlabel('tokens read', fontsize=9)
@@ -104,11 +111,11 @@ def _ticks(axes, steps, most):
         plt.setp(axes.get_xticklabels(), rotation=45, ha='right')
 
 
-def _legend(models, tokens_per_update):
+def _legend(models, decoder):
     handles = [Line2D([], [], markersize=5, label=f'{model}, ours', **MODELS[model]) for model in models]
     for name, line in LINES.items():
         handles.append(Line2D([], [], color=GREY, linestyle=line, linewidth=0.9, label=f'{name}, published'))
-    if tokens_per_update:
+    if decoder:
         handles.append(Line2D([], [], color=GREY, marker='D', linestyle='none', markersize=5, label=published.DECODER))
     return [*handles, Line2D([], [], color=COLOURS['chance'], label='chance')]
 

@@ -114,3 +114,14 @@ def test_the_published_lines_and_a_panel_for_each_phenomenon_are_drawn(tmp_path,
         assert set(blimp_published.BY_PHENOMENON[group]) <= {line.get_ydata()[0] for line in panel.get_lines()}
     decoder, = [line for line in overall.get_lines() if line.get_marker() == 'D']
     np.testing.assert_allclose(decoder.get_xdata() * 2048, [25e6, 50e6, 100e6])  # as far as our curve goes
+
+
+@pytest.mark.parametrize('last, shown', [(10_000, False), (13_000, True)])
+def test_the_published_decoder_is_in_the_legend_where_it_is_in_the_figure(tmp_path, monkeypatch, last, shown):
+    saved = []
+    monkeypatch.setattr(figures_blimp, 'save', lambda figure, path: saved.append(figure))
+    points = [{'step': step, 'value': 55, 'low': 54, 'high': 56} for step in (1000, last)]
+    figures_blimp.accuracies(tmp_path / 'x.png', [{'group': None, 'model': 'Transformer', 'points': points}], 2048)
+    labels = [text.get_text() for text in saved[0].legends[0].get_texts()]
+    assert (blimp_published.DECODER in labels) == shown
+    assert any(line.get_marker() == 'D' for line in saved[0].axes[0].get_lines()) == shown
