@@ -36,7 +36,7 @@ def program(sizes, head=None):
         def loss(params, batch, key, hyper):
             logits, hidden, table = model.apply({'params': params}, batch['tokens'], batch['extract'], key)
             lm = losses.auxiliary_lm_loss(hidden, table, batch['tokens'].reshape(-1, 12), batch['mask'].reshape(-1, 12))
-            return jnp.mean(losses.task_loss(logits, batch['label'])) + 0.5 * jnp.mean(lm), {'tokens': table.tokens}
+            return jnp.mean(losses.task_loss(logits, batch['target'])) + 0.5 * jnp.mean(lm), {'tokens': table.tokens}
     return loop.make_program(init(model, K), loss, optimizer.adam(), optimizer.warmup_cosine, mesh_of(sizes))
 
 
@@ -47,7 +47,7 @@ def batch(step, head=None):
     length = g.integers(4, 13, (8, 2))
     return {'tokens': g.integers(0, 33, (8, 2, 12)).astype(np.int32), 'extract': (length - 1).astype(np.int32),
             'mask': (np.arange(12) < length[:, :, None]).astype(np.float32),
-            'label': g.integers(0, 2, 8).astype(np.int32)}
+            'target': np.eye(2, dtype=np.float32)[g.integers(0, 2, 8)]}
 
 
 @functools.lru_cache
@@ -99,7 +99,7 @@ def test_masks_in_the_model_are_the_same_to_the_bit_on_any_mesh(sizes):
     np.testing.assert_array_equal(table != 0, reference.keep((3, 0, 0, 0), (30, 16), 0.1))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_fine_tuning_is_the_same_on_a_mesh_with_dropout_on():
     history, _, gradients, _, _, _ = run((1, 1, 1), 'choice')
     other_history, _, other_gradients, _, _, _ = run((2, 2, 2), 'choice')
