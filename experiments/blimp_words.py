@@ -30,20 +30,20 @@ LEAST = 50                     # pairs of a set on either side
 
 
 class Comparison(NamedTuple):
-    """Accuracy of the pairs that are meant and of the others, means of the same sets; fractions."""
+    """Accuracy of the selected pairs and of the others, means of the same sets; fractions."""
     sets: int
-    meant: Mean
+    selected: Mean
     others: Mean
     difference: Mean
 
 
-def compare(ids: Sequence[str], right: np.ndarray, meant: np.ndarray, least: int = LEAST) -> Comparison | None:
+def compare(ids: Sequence[str], right: np.ndarray, selected: np.ndarray, least: int = LEAST) -> Comparison | None:
     """The Comparison of some pairs with the others of their sets; None where no set has `least` pairs of both.
 
-    ids: PHENOMENON/SET/PAIR. right: float[pairs], as of minimal_pairs.outcomes. meant: bool[pairs].
+    ids: PHENOMENON/SET/PAIR. right: float[pairs], as of minimal_pairs.outcomes. selected: bool[pairs].
     """
     sides = []
-    for side, chosen in (('meant', meant), ('others', ~meant)):
+    for side, chosen in (('selected', selected), ('others', ~selected)):
         # The side in the name: each set's resamples are drawn from its name, and the sides are independent.
         of_side = minimal_pairs.set_means([f'{side}/{ids[i]}' for i in np.flatnonzero(chosen)], right[chosen])
         sides.append({name.partition('/')[2]: one for name, one in of_side.items() if one.n >= least})
@@ -78,14 +78,14 @@ def lines(ids: Sequence[str], right: np.ndarray, pairs: Sequence[Collection[str]
     rows = [(f'every word at least {least:g} times in a million', common >= least) for least in PER_MILLION]
     rows.append(('every word one token', ~split_words(pairs, tokenizer)))
     body = []
-    for name, meant in rows:
-        found = compare(ids, right, meant)
+    for name, selected in rows:
+        found = compare(ids, right, selected)
         cells = ['n/a'] * 4
         if found:
             low, high = bootstrap.percentiles(found.difference.draws)
-            cells = [str(found.sets), f'{100 * found.meant.value:.1f}', f'{100 * found.others.value:.1f}',
+            cells = [str(found.sets), f'{100 * found.selected.value:.1f}', f'{100 * found.others.value:.1f}',
                      f'{100 * found.difference.value:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})']
-        body.append([name, f'{100 * meant.mean():.1f}', *cells])
+        body.append([name, f'{100 * selected.mean():.1f}', *cells])
     overall = minimal_pairs.mean(minimal_pairs.set_means(ids, right).values())
     return [f'{len(ids):,} pairs, mean of the sets {100 * overall.value:.1f}; in percent, with 95% intervals.', '',
             *table(['pairs with', 'of all', 'sets', 'accuracy', 'the others', 'difference'], body)]
@@ -107,6 +107,8 @@ def main() -> None:
     if absent is not None:
         raise UserError(f'{f.predictions}: {absent!r} is no pair of {f.data}')
     counts = encode.count_words(corpus.documents(f.corpus))
+    if not counts:
+        raise UserError(f'{", ".join(f.corpus)}: no word in it')
     print('\n'.join(lines(ids, minimal_pairs.outcomes(scores), [words[name] for name in ids], counts, tokenizer)))
 
 

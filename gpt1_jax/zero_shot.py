@@ -66,7 +66,8 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
     mistake in the config, the data or the pretrained run.
     """
     setting = _setting(config)
-    _check_writable(config, setting.run)
+    results.check(config.results)
+    _predictions_directory(config, setting.run)  # known now, not after minutes of scoring
     steps = _steps(config, setting, steps)
     rows, skipped = _rows(config, setting)
     if setting.chosen:  # known now, not after minutes of scoring
@@ -85,17 +86,13 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
     return found
 
 
-def _check_writable(config, run):
-    """UserError where rows or predictions could not be written, before any minute is spent on them."""
-    results.check(config.results)
-    if not config.results and not results.writable(run.results):
+def _predictions_directory(config, run):
+    """Where predictions go: the run or, where that may not be written, beside config.results. UserError without it."""
+    if results.writable(run.path):
+        return run.path
+    if not config.results:
         raise UserError(f'{run.path}: may not be written: give --config.results=FILE, and predictions go beside it')
-
-
-def _predictions(config, run, name):
-    """The file of predictions: in the run or, where that may not be written, beside config.results."""
-    path = run.predictions(name)
-    return path if results.writable(path) else storage.path(config.results).parent / path.name
+    return storage.path(config.results).parent
 
 
 def _steps(config, setting, steps):
@@ -136,8 +133,8 @@ def _record(config, setting, step, rows, scores, measured, details, about):
     own_key = _key(config, setting, step)
     # The key in the name: predictions that rows of results.jsonl point to are never replaced by those of other rows,
     # files or code.
-    name = f'zero_shot_{task.name}_{config.data.split}_{step}_{own_key[:8]}'
-    predictions = _predictions(config, setting.run, name)
+    name = setting.run.predictions(f'zero_shot_{task.name}_{config.data.split}_{step}_{own_key[:8]}').name
+    predictions = _predictions_directory(config, setting.run) / name
     origin = {
         **details, **about, 'step': step, 'run': str(setting.run.path), 'digest': _digest(setting, step),
         'files': setting.hashes, 'key': own_key, 'predictions': str(predictions), 'config': config.to_dict(),

@@ -54,11 +54,11 @@ def _backward(n, saved, dy):
     out = kernel.ndim - n
     dx = contract(dy, range(dy.ndim - out, dy.ndim), kernel, range(n, kernel.ndim))
     # A mesh that divides inputs or outputs over devices would gather them for float32's transposed product.
-    if not on_a_cpu() or (spans('tensor') and not bfloat16_on_a_cpu(x)):
-        rows = range(x.ndim - n)
-        return dx, contract(x, rows, dy, rows)
-    inputs = x.reshape(-1, math.prod(kernel.shape[:n]))
-    return dx, sum_of_outer_products(inputs, dy.reshape(len(inputs), -1)).reshape(kernel.shape)
+    if bfloat16_on_a_cpu(x) or (on_a_cpu() and not spans('tensor')):
+        inputs = x.reshape(-1, math.prod(kernel.shape[:n]))
+        return dx, sum_of_outer_products(inputs, dy.reshape(len(inputs), -1)).reshape(kernel.shape)
+    rows = range(x.ndim - n)
+    return dx, contract(x, rows, dy, rows)
 
 
 product.defvjp(_forward, _backward)

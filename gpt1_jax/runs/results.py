@@ -32,7 +32,7 @@ def check(path: str | os.PathLike | None) -> None:
 
 
 def writable(path: storage.Path) -> bool:
-    """Whether a file may be written, or made in its directory. Of an object store that is not known before."""
+    """Whether a directory or file may be written, or the file made. Of an object store that is not known before."""
     return storage.remote(path) or os.access(path if path.exists() else path.parent, os.W_OK)
 
 

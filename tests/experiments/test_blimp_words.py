@@ -15,20 +15,20 @@ pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the publish
 
 
 def test_pairs_are_compared_inside_their_sets():
-    # Set a: 3 of 4 meant pairs right, 1 of 2 others. Set b: 0 of 2, 1 of 2. Set c has no others.
+    # Set a: 3 of 4 selected pairs right, 1 of 2 others. Set b: 0 of 2, 1 of 2. Set c has no others.
     ids = [f'x/a/{i}' for i in range(6)] + [f'x/b/{i}' for i in range(4)] + [f'x/c/{i}' for i in range(3)]
     right = np.array([1, 1, 1, 0, 1, 0, 0, 0, 1, 0, 1, 1, 1], float)
-    meant = np.array([1, 1, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 1], bool)
-    found = blimp_words.compare(ids, right, meant, least=2)
-    assert found.sets == 2 and (found.meant.n, found.others.n) == (6, 4)
-    assert found.meant.value == pytest.approx((3 / 4 + 0) / 2)
+    selected = np.array([1, 1, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 1], bool)
+    found = blimp_words.compare(ids, right, selected, least=2)
+    assert found.sets == 2 and (found.selected.n, found.others.n) == (6, 4)
+    assert found.selected.value == pytest.approx((3 / 4 + 0) / 2)
     assert found.others.value == pytest.approx((1 / 2 + 1 / 2) / 2)
     assert found.difference.value == pytest.approx(-1 / 8)
     np.testing.assert_allclose(found.difference.draws.mean(), -1 / 8, atol=0.02)
     # Of independent means: the variances add up; p (1 - p) / n of each set, over the square of two sets.
     variance = (3 / 16 / 4 + 0 + 1 / 4 / 2 + 1 / 4 / 2) / 4
     assert found.difference.draws.var() == pytest.approx(variance, rel=0.1)
-    assert blimp_words.compare(ids, right, meant, least=3) is None
+    assert blimp_words.compare(ids, right, selected, least=3) is None
 
 
 def test_the_rarest_word_counts_and_one_that_the_text_lacks_is_zero():
@@ -61,6 +61,9 @@ def test_the_program_prints_a_table_and_names_a_pair_of_other_files(tmp_path, mo
     blimp_words.main()
     printed = capsys.readouterr().out
     assert f'{len(examples):,} pairs, mean of the sets ' in printed and '| every word one token |' in printed
+    (tmp_path / 'text.txt').write_text('\n \n')
+    with pytest.raises(UserError, match='text.txt: no word in it'):
+        blimp_words.main()
     results.write_predictions(tmp_path / 'scores.jsonl', ['binding/other/1'], [0], np.zeros((1, 2)))
     with pytest.raises(UserError, match="scores.jsonl: 'binding/other/1' is no pair of "):
         blimp_words.main()
