@@ -20,7 +20,7 @@ import numpy as np
 from gpt1_jax.data import inputs
 from gpt1_jax.data.tasks import unlabelled
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError, did_you_mean, shown
+from gpt1_jax.errors import UserError, did_you_mean, os_errors_in_one_line, shown
 from gpt1_jax.evaluation import embedding, fine_tuned, log_probs, text_generation
 from gpt1_jax.evaluation import load as run_loading
 from gpt1_jax.evaluation.attention_maps import attention_maps
@@ -223,6 +223,11 @@ def load(path: Any, step: int | None = None) -> Trained:
     Traceback (most recent call last):
     gpt1_jax.errors.UserError: runs/gpt2: not a run directory (no config.json in it)
     """
+    with os_errors_in_one_line():
+        return _load(path, step)
+
+
+def _load(path, step):
     run = workdir.load(from_hub.local_run(from_hub.load_or_name(path)))
     kind = run.config['kind']
     step = run.step(step)

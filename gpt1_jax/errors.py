@@ -62,6 +62,20 @@ def about(path: Any) -> Iterator[None]:
         raise UserError(f'{error.filename or path}: {error.strerror or error}') from None
 
 
+def os_line(error: OSError) -> str:
+    """'FILE: cause' of an OSError, which carries the name of its file."""
+    return one_line(f'{error.filename}: {error.strerror}' if error.filename else str(error))
+
+
+@contextlib.contextmanager
+def os_errors_in_one_line() -> Iterator[None]:
+    """Turns an OSError into a UserError. Only for the edges of the package: library functions let OSErrors pass."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(os_line(error)) from None
+
+
 def shown(value: Any) -> str:
     """The repr of a value for a message, shortened if it is long."""
     return one_line(repr(value), MAX_VALUE)

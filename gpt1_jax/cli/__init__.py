@@ -3,7 +3,6 @@
 A traceback is a bug of this library.
 """
 import contextlib
-import errno
 import functools
 import os
 import sys
@@ -16,14 +15,14 @@ from absl import app, flags, logging
 import gpt1_jax
 from gpt1_jax.cli import config_help, unknown_flags
 from gpt1_jax.data.joining import Join
-from gpt1_jax.errors import Interrupted, UserError, one_line
+from gpt1_jax.errors import Interrupted, UserError, one_line, os_line
 from gpt1_jax.runs import terminal
 
 flags.disclaim_key_flags()  # --help counts what is defined here among the caller's
 
 
 def run(main: Callable[[], None], define_flags: Callable[[], None], ends_with_output: bool = False) -> None:
-    """Define and parse flags, call main() and exit: with 0; with 1 and `error: ...` for a UserError, a full disk or too
+    """Define and parse flags, call main() and exit: with 0; with 1 and `error: ...` for a UserError, an OSError or too
     little memory; with 2 for a bad flag; with 130 for an interrupt. --help shows the main module's docstring and flags.
 
     define_flags: called first, as defining a config's flag already reads its file and overrides.
@@ -52,9 +51,7 @@ def _run_main(main, argv):
     except UserError as error:
         _fail(str(error), 1)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.ENAMETOOLONG):
-            raise
-        _fail(one_line(f'{error.filename or "writing"}: {error.strerror}'), 1)
+        _fail(os_line(error), 1)
     except KeyboardInterrupt:
         _fail('interrupted', 130)
     except Exception as error:
