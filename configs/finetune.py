@@ -61,7 +61,9 @@ def get_config(task='cola'):
 
     config.optimizer = pretrain.adam()     # what both share: b1, b2, eps, weight_decay, clip
     config.optimizer.peak_rate = 6.25e-5   # 4.1, per update
-    config.optimizer.warmup = 0.002        # 4.1, fraction of all updates; then linear to zero
+    config.optimizer.warmup = 0.002        # 4.1, fraction of all updates
+    config.optimizer.schedule = 'linear'   # 4.1, to zero; or 'cosine', 'constant', 'stable_decay'
+    config.optimizer.decay_steps = 0       # 'stable_decay': constant, then linear to zero over the last updates
 
     config.train = ConfigDict()
     config.train.epochs = 3                # 4.1, passes over the training rows

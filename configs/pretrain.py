@@ -56,7 +56,9 @@ def get_config():
 
     config.optimizer = adam()              # what pretraining and fine-tuning share
     config.optimizer.peak_rate = 2.5e-4    # 4.1, per update
-    config.optimizer.warmup_steps = 2000   # 4.1, updates, linear from zero; then cosine to zero
+    config.optimizer.warmup_steps = 2000   # 4.1, updates, linear from zero
+    config.optimizer.schedule = 'cosine'   # 4.1, after the warm-up, to zero; or 'linear', 'constant', 'stable_decay'
+    config.optimizer.decay_steps = 0       # 'stable_decay': constant, then linear to zero over the last updates
 
     config.train = ConfigDict()
     config.train.epochs = 100              # 4.1

@@ -108,6 +108,7 @@ def inspect(config: ConfigDict) -> None:
 
 def _setting(config):
     rules.validate(config, RULES)
+    optimizer.check(config.optimizer)
     return fine_tuning.resolve(config)
 
 
@@ -152,12 +153,12 @@ def make_program(config: ConfigDict, setting: fine_tuning.Setting, model: TaskMo
                  shapes: batches.Sizes) -> loop.Program:
     """The compiled functions of a fine-tuning config."""
     self_check.check(model.backbone.config)
-    return _program(model, optimizer.settings(config.optimizer), mesh, config.batch.microbatches,
-                    config.batch.loss_chunks, shapes.sequences, setting.task.squared)
+    return _program(model, optimizer.settings(config.optimizer), config.optimizer.schedule, mesh,
+                    config.batch.microbatches, config.batch.loss_chunks, shapes.sequences, setting.task.squared)
 
 
 @functools.lru_cache
-def _program(model, settings, mesh, microbatches, chunks, sequences, squared=False):
+def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, squared=False):
     """Seed, learning rate, length and lambda are arguments of the step, so a sweep over them compiles once."""
     target_loss = losses.squared_loss if squared else losses.task_loss
 
@@ -175,15 +176,15 @@ def _program(model, settings, mesh, microbatches, chunks, sequences, squared=Fal
 
     init = functools.partial(heads.init_params, model, sequences)
     adam = optimizer.adam(**dict(settings))
-    return loop.make_program(init, loss, adam, optimizer.warmup_linear, mesh, microbatches,
+    return loop.make_program(init, loss, adam, optimizer.SCHEDULES[schedule], mesh, microbatches,
                              precision.of(model.backbone.config))
 
 
 def _hyperparameters(config, total):
     """The scalars that a step takes besides state and batch."""
-    return {'seed': np.uint32(config.seed), 'peak': np.float32(config.optimizer.peak_rate),
-            'warmup': np.float32(config.optimizer.warmup * total), 'total': np.float32(total),
-            'lm_weight': np.float32(config.lm_weight), 'skips': np.int32(config.train.skip_nonfinite)}
+    return {'seed': np.uint32(config.seed), 'skips': np.int32(config.train.skip_nonfinite),
+            'lm_weight': np.float32(config.lm_weight),
+            **optimizer.hyperparameters(config.optimizer, config.optimizer.warmup * total, total)}
 
 
 def _schedule(config, total):

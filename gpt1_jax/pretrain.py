@@ -62,6 +62,7 @@ def run(config: ConfigDict, directory: str | os.PathLike, allow_change: bool = F
     UserError for a mistake in the config, the corpus or the directory, and where another process works in it.
     """
     rules.validate(config, RULES)
+    optimizer.check(config.optimizer)
     with contextlib.nullcontext(lambda: None) if dry_run else workdir.hold(directory) as check_lock:
         own_fields(config.model.to_dict())  # a mistake in the model is told before the text is prepared
         mesh = sharding.make_mesh(**config.mesh)
@@ -195,12 +196,12 @@ def make_program(config: ConfigDict, model: Any, mesh: jax.sharding.Mesh) -> loo
     its windows.
     """
     self_check.check(model.config)
-    return _program(model, optimizer.settings(config.optimizer), mesh, config.batch.microbatches,
-                    config.batch.loss_chunks)
+    return _program(model, optimizer.settings(config.optimizer), config.optimizer.schedule, mesh,
+                    config.batch.microbatches, config.batch.loss_chunks)
 
 
 @functools.lru_cache
-def _program(model, settings, mesh, microbatches, chunks):
+def _program(model, settings, schedule, mesh, microbatches, chunks):
     def init(seed):
         return model.init(jax.random.key(seed), jnp.zeros((1, 1), jnp.int32))['params']
 
@@ -210,15 +211,14 @@ def _program(model, settings, mesh, microbatches, chunks):
         return jnp.mean(losses.pretraining_loss(hidden, table, ids[:, 1:], chunks)), {}
 
     adam = optimizer.adam(**dict(settings))
-    return loop.make_program(init, loss, adam, optimizer.warmup_cosine, mesh, microbatches,
+    return loop.make_program(init, loss, adam, optimizer.SCHEDULES[schedule], mesh, microbatches,
                              precision.of(model.config))
 
 
 def hyperparameters(config: ConfigDict, total: int) -> dict[str, np.generic]:
     """The scalars that a step takes besides state and batch. total: steps of the whole training."""
-    return {'seed': np.uint32(config.seed), 'peak': np.float32(config.optimizer.peak_rate),
-            'warmup': np.float32(config.optimizer.warmup_steps), 'total': np.float32(total),
-            'skips': np.int32(config.train.skip_nonfinite)}
+    return {'seed': np.uint32(config.seed), 'skips': np.int32(config.train.skip_nonfinite),
+            **optimizer.hyperparameters(config.optimizer, config.optimizer.warmup_steps, total)}
 
 
 def _weights_of(origin, step, program, fresh):

@@ -22,7 +22,8 @@ ALONE = {
     'tensorboardX': {'runs.tensorboard'}, 'wandb': set(), 'trackio': set(),  # runs.tracker, by name
     'huggingface_hub': {'data.hub'},
     'lm_eval': {'evaluation.lm_harness', 'lm_eval'},
-    'absl': {*PROGRAMS, 'cli', 'cli.config_file', 'cli.config_help', 'weights.openai', 'weights.hugging_face'},
+    'absl': {*PROGRAMS, 'cli', 'cli.config_file', 'cli.config_help', 'weights.openai', 'weights.hugging_face',
+             'weights.average'},
     'ml_collections': {'pretrain', 'finetune', 'zero_shot', 'runs.fine_tuning', 'runs.pretraining_plan',
                        'cli.config_file', 'cli.config_help'},
     'torch': set(), 'transformers': set(), 'sklearn': set(), 'pytest': set(),
@@ -69,7 +70,7 @@ def test_the_source_is_read():
 @pytest.mark.parametrize('module', [name for name in OURS if name.split('.')[0] in LAYERS])
 def test_a_layer_imports_only_the_layers_below_it(module):
     own = module.split('.')[0]
-    entry = {'cli'} if module in ('weights.openai', 'weights.hugging_face') else set()  # programs, too
+    entry = {'cli'} if module in ('weights.openai', 'weights.hugging_face', 'weights.average') else set()
     assert layers(OURS[module]) <= {*LAYERS[:LAYERS.index(own) + 1], '__version__'} | entry
 
 

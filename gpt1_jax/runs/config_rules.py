@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpt1_jax.errors import UserError, shown
+from gpt1_jax.training.optimizer import SCHEDULES
 
 LARGEST = 1e38  # of a number in a config, just below float32's largest
 Rule = tuple[Callable[[Any], Any], str]  # (accepts the value, what it must be)
@@ -103,7 +104,8 @@ TRAINING = {
     'log_every': whole(1), 'batch.size': whole(1), 'batch.microbatches': whole(1), 'batch.loss_chunks': whole(1),
     'checkpoint.keep_latest': whole(1), 'checkpoint.keep_best': whole(1), 'optimizer.peak_rate': positive(),
     'optimizer.b1': between(0, 1), 'optimizer.b2': between(0, 1), 'optimizer.eps': positive(),
-    'optimizer.weight_decay': between(0, 1), 'optimizer.clip': between(0, LARGEST),
+    'optimizer.schedule': (lambda x: x in SCHEDULES, f"one of {', '.join(SCHEDULES)}"),
+    'optimizer.decay_steps': whole(0), 'optimizer.weight_decay': between(0, 1), 'optimizer.clip': between(0, LARGEST),
     'train.skip_nonfinite': whole(0),
     'tensorboard': (lambda x: x is False or x is True and importlib.util.find_spec('tensorboardX'),
                     "False, or with the extra tensorboard (pip install 'gpt1_jax[tensorboard]') True"),

@@ -26,6 +26,8 @@ FREE = ('log_every', 'eval.every', 'eval.splits', 'eval.selections', 'eval.batch
         'data.join_by', 'data.join_characters', 'data.join_with',
         'tokenizer.', 'tokenizer', 'results', 'train.skip_nonfinite', 'profile', 'tensorboard', 'tracker', 'project',
         'init_from', 'init_step')  # the digest of the weights that they name is fingerprint.origin
+# Fields that later versions added, with the values that runs without them were trained with.
+ADDED = {'pretrain': {'schedule': 'cosine', 'decay_steps': 0}, 'finetune': {'schedule': 'linear', 'decay_steps': 0}}
 FIRST_SORT_WINDOW = 50  # config.batch.sort_window of the fine-tuning runs of 0.1.0, which had no such field
 # Fields that make it another run, which needs a new work directory.
 FIXED = ('kind', 'seed', 'batch.size', 'model.', 'fingerprint.', 'task')
@@ -108,6 +110,8 @@ def load(path: str | os.PathLike) -> Run:
     config = _read_config(path, file)
     if config.get('kind') not in ('pretrain', 'finetune'):
         raise UserError(f"{file}: kind is {shown(config.get('kind'))}, must be 'pretrain' or 'finetune'")
+    if isinstance(config.get('optimizer'), dict):
+        config['optimizer'] = ADDED[config['kind']] | config['optimizer']
     if config['kind'] == 'finetune' and isinstance(config.get('batch'), dict):
         config['batch'].setdefault('sort_window', FIRST_SORT_WINDOW)
     try:

@@ -50,12 +50,14 @@ def make_program(init_params: Callable, loss: Callable, optimizer: Any, schedule
 
     init_params: seed -> parameter tree.
     loss: (params, batch, dropout.Key, hyper, *resident) -> (mean over the batch's rows, metrics).
-    optimizer: an optax transformation that takes `learning_rate`. schedule: (peak, warmup, total) -> optax schedule.
+    optimizer: an optax transformation that takes `learning_rate`.
+    schedule: (peak, warmup, total, decay) -> optax schedule, one of optimizer.SCHEDULES.
     microbatches: gradients of this many equal parts of a batch are averaged: the same loss and, as parts know the
         global number of their first row, the same dropout masks.
     precision: of the step's matrix products, see precision.within.
-    The step's `hyper` is a dict of scalar arrays: seed (uint32), peak, warmup, total, skips (int32: how many batches
-    may be skipped because their loss or gradient is not finite; the next one halts), and what else `loss` reads.
+    The step's `hyper` is a dict of scalar arrays: seed (uint32), peak, warmup, total, decay, skips (int32: how many
+    batches may be skipped because their loss or gradient is not finite; the next one halts), and what else `loss`
+    reads.
     `resident` are arrays that stay on the devices from step to step, such as the training tokens; most losses take
     none.
     """
@@ -69,7 +71,7 @@ def make_program(init_params: Callable, loss: Callable, optimizer: Any, schedule
             key = dropout.Key(hyper['seed'], state.step.astype(jnp.uint32), first_row)
             return jax.value_and_grad(loss, has_aux=True)(state.params, batch, key, hyper, *resident)
         (value, metrics), grads = _accumulate(gradients, batch, microbatches, mesh)
-        learning_rate = schedule(hyper['peak'], hyper['warmup'], hyper['total'])(state.step)
+        learning_rate = schedule(hyper['peak'], hyper['warmup'], hyper['total'], hyper['decay'])(state.step)
         updates, opt_state = optimizer.update(grads, state.opt_state, state.params, learning_rate=learning_rate)
         params = jax.tree.map(jnp.add, state.params, updates)
         norm = jnp.sqrt(sum(jnp.sum(jnp.square(g)) for g in jax.tree.leaves(grads)))

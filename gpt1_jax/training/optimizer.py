@@ -1,5 +1,5 @@
-"""Section 4.1: Adam with decoupled weight decay on weights, and the two schedules, exactly as the released opt.py has
-them."""
+"""Section 4.1: Adam with decoupled weight decay on weights and the two schedules of the released opt.py, and two more
+schedules."""
 import inspect
 import re
 from collections.abc import Mapping
@@ -7,40 +7,59 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
+from gpt1_jax.errors import UserError
 from gpt1_jax.parallel.sharding import leaf_name
 
 NOT_DECAYED = r'(^|/)(bias|scale)$'  # 4.1: "w = 0.01 on all non bias or gain weights"
 
 
-def warmup_cosine(peak: Any, warmup: Any, total: Any) -> optax.Schedule:
+def warmup_cosine(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.Schedule:
     """An optax schedule: linear warm-up over `warmup` steps from zero to `peak`, cosine to zero at `total`.
 
     Released code (opt.py 7-10): the cosine runs over the whole training and is not re-based after the warm-up.
     peak, warmup, total: numbers or scalar arrays, the latter two in steps; a warm-up of 0 is none.
     """
-    def schedule(count):
-        x = _fraction(count, total)
-        count = jnp.asarray(count, jnp.float32)
-        cosine = 0.5 * (1 + jnp.cos(jnp.pi * x))
-        return peak * jnp.where(_warming(count, warmup), count / jnp.maximum(warmup, 1e-30), cosine)
-    return schedule
+    return _schedule(peak, warmup, total, lambda count, x: 0.5 * (1 + jnp.cos(jnp.pi * x)))
 
 
-def warmup_linear(peak: Any, warmup: Any, total: Any) -> optax.Schedule:
+def warmup_linear(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.Schedule:
     """An optax schedule: linear warm-up over `warmup` steps times a linear decay over all `total` (opt.py 15-17)."""
     def schedule(count):
-        x = _fraction(count, total)
-        count = jnp.asarray(count, jnp.float32)
-        return peak * jnp.where(_warming(count, warmup), count / jnp.maximum(warmup, 1e-30), 1.0) * (1 - x)
+        return _schedule(peak, warmup, total, lambda count, x: 1.0)(count) * (1 - _fraction(count, total))
     return schedule
 
 
-def _warming(count, warmup):
-    # In steps, not in fractions of the training as released: the quotients count / total and warmup / total may round
-    # differently.
-    return (count <= warmup) & (warmup > 0)
+def warmup_constant(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.Schedule:
+    """An optax schedule: linear warm-up over `warmup` steps, then `peak`."""
+    return _schedule(peak, warmup, total, lambda count, x: 1.0)
+
+
+def stable_decay(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.Schedule:
+    """An optax schedule: linear warm-up, then `peak`, then a linear decay to zero over the last `decay` steps.
+
+    Also called warmup-stable-decay or trapezoidal (Hu et al., 2024). Up to total - decay no rate depends on `total`, so
+    that a run can be extended from there.
+    """
+    return _schedule(peak, warmup, total, lambda count, x: jnp.clip((total - count) / jnp.maximum(decay, 1), 0, 1))
+
+
+SCHEDULES = {'cosine': warmup_cosine, 'linear': warmup_linear, 'constant': warmup_constant,
+             'stable_decay': stable_decay}  # config.optimizer.schedule
+
+
+def _schedule(peak, warmup, total, after):
+    """peak x (a linear warm-up, then after(count, count / total))."""
+    def schedule(count):
+        x = _fraction(count, total)
+        count = jnp.asarray(count, jnp.float32)
+        # In steps, not in fractions of the training as released: the quotients count / total and warmup / total may
+        # round differently.
+        warming = (count <= warmup) & (warmup > 0)
+        return peak * jnp.where(warming, count / jnp.maximum(warmup, 1e-30), after(count, x))
+    return schedule
 
 
 def _fraction(count, total):
@@ -76,6 +95,19 @@ def adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, weight_decay: fl
 
     released = optax.GradientTransformationExtraArgs(init, update)
     return optax.chain(optax.clip_by_global_norm(clip), released) if clip else released
+
+
+def check(values: Mapping[str, Any]) -> None:
+    """UserError unless `schedule` and `decay_steps` of config.optimizer fit together."""
+    if (values['schedule'] == 'stable_decay') != (values['decay_steps'] > 0):
+        raise UserError(f"config.optimizer.schedule = {values['schedule']!r} with config.optimizer.decay_steps = "
+                        f"{values['decay_steps']}: 'stable_decay' needs at least 1 and no other schedule reads it")
+
+
+def hyperparameters(values: Mapping[str, Any], warmup: float, total: int) -> dict[str, np.float32]:
+    """The scalars that a training step takes for its schedule, of config.optimizer. warmup, total: in steps."""
+    return {'peak': np.float32(values['peak_rate']), 'warmup': np.float32(warmup), 'total': np.float32(total),
+            'decay': np.float32(values['decay_steps'])}
 
 
 def settings(values: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:

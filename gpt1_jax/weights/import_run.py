@@ -3,6 +3,7 @@ import hashlib
 import math
 import pathlib
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -47,12 +48,18 @@ def write(out: str | pathlib.Path, kind: str, model: dict, read: Callable[[str],
     UserError where `out` holds another run.
     """
     hashes = {file.name: storage.sha256(file) for file in paths}
+    return save(out, kind, model, lambda: names.to_tree(model, read), tokenizer, hashes, left_out)
+
+
+def save(out: str | pathlib.Path, kind: str, model: dict, make: Callable[[], Any], tokenizer: Tokenizer,
+         hashes: dict[str, str], left_out: Sequence[str] = ()) -> workdir.Run:
+    """`write` for parameters that `make` returns. hashes: {name: hash} of what they were made from."""
     weights = hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()
     config = {'kind': 'pretrain', 'model': model,
               'imported': {'from': kind, 'files': hashes, 'left_out': list(left_out)},
               'fingerprint': {'tokens': None, 'tokenizer': tokenizer.fingerprint, 'weights': weights}}
     workdir.check(out)
-    params = jax.tree.map(jnp.asarray, names.to_tree(model, read))  # `read` may raise: before anything is written
+    params = jax.tree.map(jnp.asarray, make())  # may raise: before anything is written
     with workdir.hold(out):
         run = workdir.start(out, config, tokenizer)
         if STEP not in run.steps():

@@ -18,10 +18,12 @@ OPTIMIZER = {'optimizer.b1': 0.9, 'optimizer.b2': 0.999, 'optimizer.eps': 1e-8, 
              'optimizer.clip': 1.0}
 RECIPE = {
     'pretrain': MODEL | OPTIMIZER | {
-        'batch.size': 64, 'optimizer.peak_rate': 2.5e-4, 'optimizer.warmup_steps': 2000, 'train.epochs': 100,
+        'batch.size': 64, 'optimizer.peak_rate': 2.5e-4, 'optimizer.warmup_steps': 2000,
+        'optimizer.schedule': 'cosine', 'optimizer.decay_steps': 0, 'train.epochs': 100,
         'train.steps': None, 'train.skip_nonfinite': 0, 'init_from': None},
     'finetune': MODEL | OPTIMIZER | {
-        'batch.size': 32, 'optimizer.peak_rate': 6.25e-5, 'optimizer.warmup': 0.002, 'train.epochs': 3,
+        'batch.size': 32, 'optimizer.peak_rate': 6.25e-5, 'optimizer.warmup': 0.002,
+        'optimizer.schedule': 'linear', 'optimizer.decay_steps': 0, 'train.epochs': 3,
         'train.skip_nonfinite': 0, 'lm_weight': 0.5, 'classifier_dropout': 0.1, 'data.train_rows': None}}
 NOT_SET = {'train.steps': '100 epochs', 'data.train_rows': 'all'}  # what None stands for
 NOTICE = '''The vocabulary (`vocab.json`, `merges.txt`) is the one published with openai/finetune-transformer-lm:

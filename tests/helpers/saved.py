@@ -9,6 +9,7 @@ from gpt1_jax.training import loop, optimizer
 from tiny import place
 
 HYPER = {'seed': np.uint32(0), 'peak': np.float32(0.1), 'warmup': np.float32(1), 'total': np.float32(10),
+         'decay': np.float32(0),
          'skips': np.int32(0)}
 
 

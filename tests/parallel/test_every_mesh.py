@@ -58,6 +58,7 @@ def run(sizes, head=None):
     """
     p = program(sizes, head)
     hyper = {'seed': jnp.uint32(3), 'peak': jnp.float32(1e-2), 'warmup': jnp.float32(2), 'total': jnp.float32(20),
+             'decay': np.float32(0),
              'skips': jnp.int32(0)}
     state, history = p.init(jnp.uint32(0)), []
     started = jax.device_get(state.params)

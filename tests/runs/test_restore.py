@@ -37,6 +37,7 @@ def trained():
     """The state of two updates, on the host: moments of every size and sign."""
     one = program((1, 1, 1))
     hyper = {'seed': np.uint32(0), 'peak': np.float32(0.1), 'warmup': np.float32(1), 'total': np.float32(10),
+             'decay': np.float32(0),
              'skips': np.int32(0)}
     state = one.init(jnp.uint32(0))
     for step in range(2):

@@ -19,6 +19,7 @@ from gpt1_jax.training import loop as loop_lib
 from gpt1_jax.training import losses, optimizer, preemption, profiling
 
 HYPER = {'seed': np.uint32(3), 'peak': np.float32(1e-2), 'warmup': np.float32(2), 'total': np.float32(20),
+         'decay': np.float32(0),
          'skips': np.int32(0)}
 
 

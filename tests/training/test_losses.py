@@ -206,6 +206,7 @@ def first_update(config, head, n_labels, params, batch, lm_weight=0.5, microbatc
     model = TaskModel(GPT(config), head, n_labels, classifier_dropout)
     program = finetune._program(model, settings, mesh, microbatches, 1, K)
     hyper = {'seed': jnp.uint32(SEED), 'peak': jnp.float32(1e-3), 'warmup': jnp.float32(1), 'total': jnp.float32(9),
+             'decay': np.float32(0),
              'lm_weight': jnp.float32(lm_weight), 'skips': jnp.int32(0)}
     shapes = jax.tree.map(lambda x: (x.shape, x.dtype), program.state.params)
     assert shapes == jax.tree.map(lambda x: (x.shape, x.dtype), params)

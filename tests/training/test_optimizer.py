@@ -6,6 +6,7 @@ import numpy as np
 import optax
 import pytest
 
+from gpt1_jax.errors import UserError
 from gpt1_jax.models.gpt import GPT, GPTConfig
 from gpt1_jax.models.heads import TaskModel
 from gpt1_jax.training import optimizer
@@ -130,6 +131,27 @@ def test_cosine_schedule_by_hand(step, rate):
     (0, 0.0), (1, 0.45), (2, 0.8), (3, 0.7), (5, 0.5), (9, 0.1), (10, 0.0), (12, 0.0)])
 def test_linear_schedule_by_hand(step, rate):
     assert float(optimizer.warmup_linear(4.0, 2, 10)(step)) == pytest.approx(4 * rate, rel=1e-6, abs=1e-7)
+
+
+@pytest.mark.parametrize('name, rates', [
+    ('constant', {0: 0.0, 1: 0.5, 2: 1.0, 3: 1.0, 10: 1.0, 12: 1.0}),
+    ('stable_decay', {0: 0.0, 1: 0.5, 2: 1.0, 6: 1.0, 7: 0.75, 8: 0.5, 9: 0.25, 10: 0.0, 12: 0.0})])
+def test_constant_and_stable_decay_by_hand(name, rates):
+    """Two of ten updates of warm-up; stable_decay falls over the last four."""
+    schedule = optimizer.SCHEDULES[name](4.0, 2, 10, 4)
+    assert {step: float(schedule(step)) / 4 for step in rates} == pytest.approx(rates)
+
+
+def test_stable_decay_can_be_extended_from_its_constant_part():
+    short, long = optimizer.stable_decay(3e-4, 5, 100, 20), optimizer.stable_decay(3e-4, 5, 1000, 200)
+    assert [float(short(step)) for step in range(81)] == [float(long(step)) for step in range(81)]
+
+
+@pytest.mark.parametrize('schedule, steps', [('stable_decay', 0), ('cosine', 10)])
+def test_decay_steps_belong_to_stable_decay_alone(schedule, steps):
+    with pytest.raises(UserError, match='decay_steps'):
+        optimizer.check({'schedule': schedule, 'decay_steps': steps})
+    optimizer.check({'schedule': schedule, 'decay_steps': 10 - steps})
 
 
 def test_pretraining_s_warm_up_reaches_the_peak_at_update_2000():

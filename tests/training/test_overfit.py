@@ -39,6 +39,7 @@ def pretraining(model):
 def curve(program, batch, peak, steps, seed=0):
     """The loss at each step on the same batch. seed: of the dropout masks."""
     hyper = {'seed': np.uint32(seed), 'peak': np.float32(peak), 'warmup': np.float32(10), 'total': np.float32(steps),
+             'decay': np.float32(0),
              'skips': np.int32(0)}
     state, history = program.init(jnp.uint32(0)), []
     for _ in range(steps):

@@ -1,0 +1,64 @@
+"""Averages the weights of several checkpoints of a pretraining run (Izmailov et al., 2018) into a new run.
+
+    python -m gpt1_jax.weights.average --source=runs/gpt1 --steps=8000,9000,10000 --out=runs/averaged
+
+The new run can be read, fine-tuned and exported like any other. At a constant learning rate the mean of the last
+checkpoints has a lower loss than any of them, much as after a decay of the rate.
+"""
+import pathlib
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+from absl import flags
+
+from gpt1_jax import cli
+from gpt1_jax.errors import UserError
+from gpt1_jax.evaluation import load
+from gpt1_jax.parallel import sharding
+from gpt1_jax.runs import checkpoint, workdir
+from gpt1_jax.weights import import_run
+
+
+def average(source: str | pathlib.Path, steps: Sequence[int], out: str | pathlib.Path) -> workdir.Run:
+    """Make the run directory `out` with the mean of the parameters of these steps; returns its workdir.Run.
+
+    The mean is computed in float64 and rounded once. UserError where `source` is no pretraining run, lacks one of the
+    steps, or `out` holds another run.
+    """
+    run = load.open_pretrained(source)
+    if len(set(steps)) != len(steps) or len(steps) < 2:
+        raise UserError(f'steps {", ".join(map(str, steps))}: give at least two different ones')
+    for step in steps:
+        run.step(step)
+
+    def mean():
+        mesh = sharding.make_mesh()
+        total = None
+        for step in steps:
+            params = jax.tree.map(lambda x: np.asarray(x, np.float64), load.pretrained(run, step, mesh)[1])
+            total = params if total is None else jax.tree.map(np.add, total, params)
+        return jax.tree.map(lambda x: (x / len(steps)).astype(np.float32), total)
+    digests = {f'step {step}': checkpoint.params_digest(checkpoint.read_meta(run.checkpoints, step)) for step in steps}
+    model = {name: value for name, value in run.config['model'].items() if name != 'n_special'}
+    return import_run.save(out, f'the mean of {len(steps)} checkpoints of {run.path.name}', model, mean,
+                           run.tokenizer(), digests)
+
+
+def _define_flags():
+    flags.DEFINE_string('source', None, 'a pretraining run')
+    flags.DEFINE_list('steps', None, 'its saved steps to average, separated by commas')
+    flags.DEFINE_string('out', None, 'the run directory to make')
+
+
+def main() -> None:
+    f = flags.FLAGS
+    if not (f.source and f.steps and f.out):
+        raise UserError('give --source=RUN --steps=A,B,... --out=DIR')
+    if not all(step.isdecimal() for step in f.steps):
+        raise UserError(f'--steps={",".join(f.steps)}: must be whole numbers')
+    print(import_run.report(average(f.source, [int(step) for step in f.steps], f.out)))
+
+
+if __name__ == '__main__':
+    cli.run(main, _define_flags)
