@@ -41,6 +41,31 @@ if _COMMAND and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, _interrupted)
 
 
+def _with_huge_pages():
+    """Restart this process with huge pages for malloc: training on CPUs is 15% (float32) to 34% (bfloat16) faster.
+
+    glibc reads the setting before Python runs, hence the restart, before anything is imported. Only where the kernel
+    leaves the choice to programs and the user has made none. GPT1_JAX_HUGE_PAGES=0 turns it off.
+    """
+    tunables = os.environ.get('GLIBC_TUNABLES', '')
+    if 'glibc.malloc.hugetlb' in tunables or os.environ.get('GPT1_JAX_HUGE_PAGES') == '0':
+        return
+    try:
+        with open('/sys/kernel/mm/transparent_hugepage/enabled', encoding='ascii') as file:
+            if '[madvise]' not in file.read():
+                return
+        name, version = os.confstr('CS_GNU_LIBC_VERSION').split()
+        if name == 'glibc' and tuple(map(int, version.split('.'))) >= (2, 35):
+            setting = ':'.join(filter(None, (tunables, 'glibc.malloc.hugetlb=1')))
+            os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | {'GLIBC_TUNABLES': setting})
+    except (OSError, ValueError, AttributeError):  # no Linux, no glibc, or no permission: train without
+        return
+
+
+if _COMMAND and any(word.removeprefix('gpt1_jax.') in ('pretrain', 'finetune') for word in sys.orig_argv[1:4]):
+    _with_huge_pages()
+
+
 def _configs_of_the_clone():
     """Make the folder configs/ of a clone importable as gpt1_jax.configs, its name in the wheel, which holds it."""
     package = os.path.dirname(os.path.abspath(__file__))

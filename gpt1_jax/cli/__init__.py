@@ -44,6 +44,9 @@ def _run_main(main, argv):
         _fail(f'unexpected argument {argv[1]!r}: options are written --name=value', 2)
     try:
         gpt1_jax.interruptible()
+        if 'jax' in sys.modules:
+            from gpt1_jax.parallel import compilation_cache
+            compilation_cache.enable()
         main()
         sys.stdout.flush()
     except Interrupted as error:

@@ -32,21 +32,13 @@ DETERMINISTIC = '--xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0'
 
 def start(coordinator: str | None = None, processes: int | None = None, process: int | None = None,
           deterministic: bool = False) -> None:
-    """`initialize` and `keep_programs`; call it before anything touches a device.
+    """`initialize`, with flags for determinism if asked for; call it before anything touches a device.
 
     deterministic: flags for GPUs, with which results are the same to the bit in every run.
     """
     if deterministic:
         os.environ['XLA_FLAGS'] = f'{os.environ.get("XLA_FLAGS", "")} {DETERMINISTIC}'.strip()
     initialize(coordinator, processes, process)
-    keep_programs()
-
-
-def keep_programs() -> None:
-    """Cache compiled programs on this host, on GPUs and TPUs, where compiling takes long. JAX_COMPILATION_CACHE_DIR, if
-    set, says where. A CPU compiles fast, and its programs do not run on other CPUs."""
-    if jax.config.jax_compilation_cache_dir is None and jax.default_backend() != 'cpu':
-        jax.config.update('jax_compilation_cache_dir', str(storage.cache('programs')))
 
 
 def initialize(coordinator: str | None = None, processes: int | None = None, process: int | None = None) -> None:

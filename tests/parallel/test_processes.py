@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from experiments.launch import local
-from gpt1_jax import pretrain, storage
+from gpt1_jax import pretrain
 from gpt1_jax.data import tokens
 from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import processes as processes_lib
@@ -253,17 +253,3 @@ def test_another_process_is_lost_only_where_there_are_others_and_memory_is_not_s
     monkeypatch.setattr(processes_lib.time, 'sleep', lambda seconds: None)
     monkeypatch.setattr(processes_lib.faulthandler, 'disable', lambda: None)
     assert processes_lib.lost(jax.errors.JaxRuntimeError(text)) == found
-
-
-@pytest.mark.parametrize('backend, before, after', [
-    ('gpu', None, 'kept/programs'), ('tpu', None, 'kept/programs'), ('cpu', None, None), ('gpu', 'mine', 'mine')])
-def test_compiled_programs_are_kept_where_compiling_takes_long(monkeypatch, backend, before, after):
-    monkeypatch.setenv(storage.CACHE, 'kept')
-    monkeypatch.setattr(jax, 'default_backend', lambda: backend)
-    was = jax.config.jax_compilation_cache_dir
-    try:
-        jax.config.update('jax_compilation_cache_dir', before)
-        processes_lib.keep_programs()
-        assert jax.config.jax_compilation_cache_dir == after
-    finally:
-        jax.config.update('jax_compilation_cache_dir', was)
