@@ -86,7 +86,7 @@ def parquet(path: str, field: str, key: str | None = None, groups: Iterable[int]
     is one, for a file that is damaged, a column that is missing or not of text, a null, and a text longer than LONGEST
     bytes. Memory holds a few rows.
     """
-    with _parquet_file(path) as file:
+    with parquet_file(path) as file:
         columns = _columns(path, file.schema_arrow, field, key)
         first = _first_rows(file)
         for group in range(file.num_row_groups) if groups is None else groups:
@@ -103,9 +103,22 @@ def parquet(path: str, field: str, key: str | None = None, groups: Iterable[int]
                                 f'{first[group + 1] - first[group]}')
 
 
+@contextlib.contextmanager
+def parquet_file(path):
+    """Opens a pyarrow.parquet.ParquetFile that verifies page checksums; read errors become UserErrors naming it."""
+    import pyarrow
+    import pyarrow.parquet
+    try:
+        with storage.opened(path) as stream, pyarrow.parquet.ParquetFile(
+                stream, buffer_size=_BUFFER, page_checksum_verification=True) as file:
+            yield file
+    except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:  # the second of a column's name
+        raise UserError(f'{path}: cannot be read ({" ".join(str(error).split())[:300]})') from None
+
+
 def row_group_sizes(path: str) -> list[int]:
     """The bytes of each row group of a Parquet file, uncompressed. UserError if it cannot be read."""
-    with _parquet_file(path) as file:
+    with parquet_file(path) as file:
         return [file.metadata.row_group(group).total_byte_size for group in range(file.num_row_groups)]
 
 
@@ -148,19 +161,6 @@ def _check_field(field, known, where):
     if field not in known:
         others = ', '.join(map(repr, list(known)[:10])) or 'none'
         raise UserError(f'{where} has no field {field!r}, only {others}{did_you_mean(field, known)}')
-
-
-@contextlib.contextmanager
-def _parquet_file(path):
-    """A pyarrow.parquet.ParquetFile. Its errors, also while it is read, become UserErrors naming the file."""
-    import pyarrow
-    import pyarrow.parquet
-    try:
-        with storage.opened(path) as stream, pyarrow.parquet.ParquetFile(
-                stream, buffer_size=_BUFFER, page_checksum_verification=True) as file:
-            yield file
-    except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:  # the second of a column's name
-        raise UserError(f'{path}: cannot be read ({" ".join(str(error).split())[:300]})') from None
 
 
 def _columns(path, schema, field, key):

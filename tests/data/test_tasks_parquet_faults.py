@@ -3,6 +3,7 @@ import pytest
 
 import hub_parquet as hub
 from gpt1_jax.data import tasks
+from gpt1_jax.errors import UserError
 from official import PAIRS
 
 pytestmark = pytest.mark.filterwarnings('ignore:.*the published set has')
@@ -52,18 +53,26 @@ def test_a_file_that_is_missing_cut_short_or_not_parquet_is_named(tmp_path):
     assert hub.complaint('cola', tmp_path, 'train') == f'{first}: shard 1 of 2 is missing'
     (tmp_path / 'away').rename(second)
     second.write_bytes(second.read_bytes()[:-20])
-    assert hub.complaint('cola', tmp_path, 'train').startswith(f'{second}: not a complete Parquet file (')
+    assert hub.complaint('cola', tmp_path, 'train').startswith(f'{second}: cannot be read (')
     assert hub.complaint('cola', tmp_path, 'dev') == (
         f'{tmp_path}: no Parquet file of cola validation, such as cola/validation-00000-of-00001.parquet')
     assert hub.complaint('cola', 'parquet:/no/such/place') == '/no/such/place: no such directory'
 
 
-def test_damaged_pages_are_named(tmp_path):
-    (path,) = hub.glue(tmp_path, 'cola', 'train', [(p[0], int(p[4])) for p in PAIRS])
-    content = bytearray(path.read_bytes())
-    content[4:60] = bytes(56)
-    path.write_bytes(content)
-    assert hub.complaint('cola', tmp_path, 'train').startswith(f'{path}: damaged (')
+@pytest.mark.parametrize('how', [dict(use_dictionary=True), dict(use_dictionary=False, compression='none')], ids=str)
+def test_a_flipped_bit_is_an_error_naming_the_file_or_changes_nothing(tmp_path, how):
+    """Pages have checksums, the footer has a parser."""
+    rows = [(f'The cat number {i} sat.', i % 2, i) for i in range(40)]
+    path = hub.write(tmp_path / 'train.parquet', hub.GLUE['cola'], rows, write_page_checksum=True, **how)
+    data, expected, refused = path.read_bytes(), tasks.get('cola').read(tmp_path, 'train'), []
+    for place in range(0, len(data), 23):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1:])
+        try:
+            assert tasks.get('cola').read(tmp_path, 'train') == expected, place
+        except UserError as error:
+            assert str(path) in str(error) and '\n' not in str(error)
+            refused.append(place)
+    assert len(refused) > 20
 
 
 def test_sets_without_parquet_files_say_so(tmp_path):

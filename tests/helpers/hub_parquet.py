@@ -20,8 +20,8 @@ def feature(kind):
     return {'dtype': kind, '_type': 'Value'}
 
 
-def write(path, columns, rows, metadata=True):
-    """One file. columns: {name: kind}. rows: tuples in that order."""
+def write(path, columns, rows, metadata=True, **how):
+    """One file. columns: {name: kind}. rows: tuples in that order. how: of pyarrow.parquet.write_table."""
     schema = pa.schema([(name, pa.int64() if isinstance(kind, list) else TYPES[kind])
                         for name, kind in columns.items()])
     if metadata:
@@ -29,7 +29,7 @@ def write(path, columns, rows, metadata=True):
         schema = schema.with_metadata({'huggingface': json.dumps(info)})
     path.parent.mkdir(parents=True, exist_ok=True)
     arrays = [pa.array([row[i] for row in rows], kind) for i, kind in enumerate(schema.types)]
-    pq.write_table(pa.Table.from_arrays(arrays, schema=schema), path, row_group_size=8)
+    pq.write_table(pa.Table.from_arrays(arrays, schema=schema), path, row_group_size=8, **how)
     return path
 
 

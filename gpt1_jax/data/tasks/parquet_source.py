@@ -11,9 +11,9 @@ import itertools
 import json
 import pathlib
 import re
-from collections.abc import Iterator
 
 from gpt1_jax.data import hub
+from gpt1_jax.data import records as records_lib
 from gpt1_jax.errors import UserError
 
 PREFIX = 'parquet:'
@@ -70,7 +70,8 @@ def _check_shards(shards):
 
 def columns(directory: str | pathlib.Path, source: str) -> list[str]:
     """The columns of the files of 'builder/config:split'. UserError as in `files`."""
-    return _open(files(directory, source)[0]).schema_arrow.names
+    with records_lib.parquet_file(files(directory, source)[0]) as file:
+        return file.schema_arrow.names
 
 
 def records(directory: str | pathlib.Path, source: str, features: tuple[str, ...],
@@ -83,15 +84,18 @@ def records(directory: str | pathlib.Path, source: str, features: tuple[str, ...
     """
     found = []
     for path in files(directory, source):
-        file = _open(path)
-        schema = file.schema_arrow
-        for name in features:
-            if name not in schema.names:
-                raise UserError(f'{path}: no column {name!r} (columns: {", ".join(schema.names)})')
-        for name, expected in (classes or {}).items():
-            _check_names(path, schema, name, expected)
-        for number, values in enumerate(_rows(path, file, features)):
-            found.append((f'{path}: row {number}', dict(zip(features, values))))
+        with records_lib.parquet_file(path) as file:
+            schema = file.schema_arrow
+            for name in features:
+                if name not in schema.names:
+                    raise UserError(f'{path}: no column {name!r} (columns: {", ".join(schema.names)})')
+            for name, expected in (classes or {}).items():
+                _check_names(path, schema, name, expected)
+            rows = [dict(zip(features, values)) for batch in file.iter_batches(columns=list(features))
+                    for values in zip(*(batch.column(name).to_pylist() for name in features))]
+            if len(rows) != file.metadata.num_rows:
+                raise UserError(f'{path}: damaged, it has {len(rows)} rows, not {file.metadata.num_rows}')
+            found.extend((f'{path}: row {number}', row) for number, row in enumerate(rows))
     return found
 
 
@@ -113,25 +117,6 @@ def _find(directory, source) -> list[pathlib.Path]:
     elif not root.is_dir():
         raise UserError(f'{root}: no such directory')
     return next((found for pattern in patterns if (found := sorted(root.glob(pattern)))), [])
-
-
-def _open(path):
-    import pyarrow
-    import pyarrow.parquet
-    try:
-        return pyarrow.parquet.ParquetFile(path)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise UserError(f'{path}: not a complete Parquet file ({error})') from None
-
-
-def _rows(path, file, features) -> Iterator[tuple]:
-    """The values of each row, a few thousand rows in memory as arrays."""
-    import pyarrow
-    try:
-        for batch in file.iter_batches(columns=list(features)):
-            yield from zip(*(batch.column(name).to_pylist() for name in features))
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise UserError(f'{path}: damaged ({error})') from None
 
 
 def _check_names(path, schema, name, expected):
