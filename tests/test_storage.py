@@ -42,6 +42,17 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
     assert storage.read(tmp_path / 'x') == b'old'
 
 
+def test_a_file_is_flushed_to_the_disk_before_it_takes_its_name(tmp_path, monkeypatch):
+    calls = []
+    for name in ('fsync', 'replace'):
+        def noted(*given, name=name, call=getattr(os, name)):
+            calls.append(name)
+            call(*given)
+        monkeypatch.setattr(os, name, noted)
+    storage.write(tmp_path / 'x', b'new')
+    assert calls == ['fsync', 'replace'] and storage.read(tmp_path / 'x') == b'new'
+
+
 def test_a_plain_name_is_a_plain_path():
     for name in ('runs/a', '/runs/a', 'C:/runs', 'a:b', pathlib.Path('x')):
         assert storage.path(name) == pathlib.Path(name) and not storage.remote(name)

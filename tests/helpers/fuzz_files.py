@@ -19,7 +19,7 @@ import pyarrow.parquet
 import safetensors.numpy
 from hypothesis import strategies as st
 
-import mutations
+import damages
 import released
 from gpt1_jax import metrics
 from gpt1_jax.data import corpus, published, tokenizer, tokens
@@ -55,16 +55,16 @@ def one_input(targets, draw, directory):
     """Writes a target's files, one of them changed, and reads them."""
     names = [target.name for target in targets]
     target = targets[names.index(draw(st.sampled_from(names)))]
-    directory = directory / draw(st.sampled_from(mutations.ODD_NAMES))
+    directory = directory / draw(st.sampled_from(damages.ODD_NAMES))
     changed = draw(st.sampled_from(sorted(target.files)))
     for name, content in target.files.items():
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if name == changed:
-            content = mutations.data(draw, content, name.endswith(('.json', '.jsonl')) or content[:1] == b'{')
+            content = damages.data(draw, content, name.endswith(('.json', '.jsonl')) or content[:1] == b'{')
         path.write_bytes(content)
     if draw(st.sampled_from((*[False] * 12, True))):
-        mutations.place(draw, directory / changed)
+        damages.place(draw, directory / changed)
     try:
         target.read(directory)
     except UserError as error:

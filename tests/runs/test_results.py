@@ -30,6 +30,13 @@ def test_a_line_cut_by_a_kill_is_left_out_and_overwritten_by_the_next(tmp_path):
     assert path.read_text() == '{"a": 1}\n{"a": 3}\n'
 
 
+def test_a_row_is_on_the_disk_when_append_returns(tmp_path, monkeypatch):
+    flushed = []
+    monkeypatch.setattr(os, 'fsync', lambda number: flushed.append(os.pread(number, 100, 0)))
+    results.append(tmp_path / 'x.jsonl', {'a': 1})
+    assert flushed == [b'{"a": 1}\n']
+
+
 def test_a_whole_row_without_a_line_break_stays(tmp_path):
     """As an editor may leave it."""
     path = tmp_path / 'x.jsonl'

@@ -1,0 +1,381 @@
+"""Sixty faults, put into the package one at a time, and the test that notices each.
+
+    python tests/mutations.py [NAME ...]      all of them, or those whose names contain a word
+
+The package and its tests are copied to a temporary directory; each fault is applied there and its test must fail, as it
+must pass without a fault. Whoever deletes a test keeps this list caught; whoever moves code keeps it current:
+tests/test_mutations.py (part of every test run) checks that each `old` text occurs exactly once in its file.
+"""
+import importlib
+import os
+import pathlib
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from typing import NamedTuple
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+COPIED = ('gpt1_jax', 'configs', 'experiments', 'tests', 'setup.cfg', 'pyproject.toml', 'README.md', 'CHANGELOG.md')
+LIMIT_S = 300  # a fault may make a test wait for ever
+
+
+class Mutation(NamedTuple):
+    """file: inside gpt1_jax/. old: a text that occurs in it once. new: what takes its place. test: inside tests/."""
+    name: str
+    file: str
+    old: str
+    new: str
+    test: str
+
+
+MUTATIONS = [Mutation(*fields) for fields in (
+    # models
+    ('the causal mask lets a query see the next key', 'models/attention.py',
+     'jnp.tril(jnp.ones((L, L), bool))', 'jnp.tril(jnp.ones((L, L), bool), 1)',
+     'models/test_blocked_attention.py::test_float32_results_and_gradients_are_those_of_plain_attention'),
+    ('the causal mask of the blocks does', 'models/blocked_attention.py',
+     'causal = start + jnp.arange', 'causal = start + 1 + jnp.arange',
+     'models/test_gpt.py::test_no_state_depends_on_a_later_position'),
+    ('queries and keys are swapped', 'models/blocked_attention.py',
+     'q, k, v = lax.optimization_barrier(jnp.transpose', 'k, q, v = lax.optimization_barrier(jnp.transpose',
+     'models/test_gpt.py::test_hidden_states_equal_numpy_s_with_dropout_at_each_site'),
+    ("softmax's gradient lacks its sum", 'models/blocked_attention.py',
+     '(dp - jnp.sum(p * dp, axis=-1, keepdims=True))', 'dp',
+     'models/test_blocked_attention.py::test_float32_results_and_gradients_are_those_of_plain_attention'),
+    ('positions in the KV cache are off by one', 'models/gpt.py',
+     'positions = cache.length[:, None] + jnp.arange(L)[None]',
+     'positions = cache.length[:, None] + jnp.arange(L)[None] + 1',
+     'evaluation/test_log_probs.py::test_sharing_a_forward_pass_over_a_common_prefix_changes_no_value'),
+    ('all layers have the dropout masks of the first', 'models/gpt.py',
+     'layers = jnp.arange(c.n_layer, dtype=jnp.uint32)', 'layers = jnp.zeros(c.n_layer, jnp.uint32)',
+     'models/test_gpt.py::test_hidden_states_equal_numpy_s_with_dropout_at_each_site'),
+    ('the parts of the embedding matrix have overlapping dropout masks', 'models/gpt.py',
+     'first_row += n', 'first_row = n',
+     'models/test_gpt.py::test_the_step_s_one_dropped_matrix_serves_tokens_positions_and_the_output_layer'),
+    ('the bias of a dense layer is dropped', 'models/dense.py',
+     'y = add_bias(product(x, kernel.reshape(x.shape[-1], -1)), bias.reshape(-1))',
+     'y = product(x, kernel.reshape(x.shape[-1], -1))',
+     'models/test_dense.py::test_a_dense_layer_has_the_parameters_and_values_of_flaxs'),
+    ("a bias's gradient is summed in bfloat16", 'models/float32_sums.py',
+     'lax.reduce_sum(x.astype(jnp.float32), axes=tuple(range(n)))', 'lax.reduce_sum(x, axes=tuple(range(n)))',
+     'models/test_numerics.py::test_the_gradient_of_a_bias_that_many_positions_share_is_their_sum_rounded_once'),
+    ("GELU's cubic term is a square", 'models/gelu.py',
+     '0.044715 * z * z * z)', '0.044715 * z * z)',
+     'models/test_gelu.py::test_values_and_gradients_are_the_formulas'),
+    ("LayerNorm's epsilon is added to the deviation", 'models/residual.py',
+     'lax.rsqrt(variance + 1e-5)', '1 / (jnp.sqrt(variance) + 1e-5)',
+     'models/test_gpt.py::test_default_epsilon_of_layer_norm_is_1e_5'),
+    ("LayerNorm's gradient ignores the gain", 'models/residual.py',
+     'dz = dy * scale[None, None]', 'dz = dy',
+     'models/test_residual.py::test_values_and_gradients_are_the_formulas'),
+    ('kept elements are not rescaled', 'models/dropout.py',
+     'jnp.where(mask, x / (1 - rate), 0)', 'jnp.where(mask, x, 0)',
+     'models/test_dropout.py::test_kept_elements_are_divided_by_the_keep_rate_and_others_are_zero'),
+    ('a part of a batch has the masks of its first rows', 'models/dropout.py',
+     'offsets = (key.row,)', 'offsets = (0,)',
+     'models/test_dropout.py::test_dropout_starts_at_the_row_of_the_key'),
+    ('similarity reads one order of the two', 'models/heads.py',
+     'pooled = jnp.sum(pooled, axis=1, keepdims=True)', 'pooled = pooled[:, :1]',
+     'models/test_heads.py::test_similarity_adds_the_states_of_both_orders_each_at_its_own_extract_token'),
+    ('an absent choice keeps its logit', 'models/heads.py',
+     'jnp.where(present > 0, logits, ABSENT)', 'jnp.where(present >= 0, logits, ABSENT)',
+     'models/test_heads.py::test_a_choice_that_a_row_lacks_has_no_chance'),
+    ("the LSTM's gradient reads the cell of the same step", 'models/lstm.py',
+     '(gates, c, _before(c), dh)', '(gates, c, c, dh)',
+     'models/test_lstm.py::test_states_losses_and_gradients_equal_those_of_torchs_lstm_with_a_tied_output'),
+    # training
+    ('the LM loss is masked by the token before the target', 'training/losses.py',
+     'weights = mask[:, 1:].astype(jnp.float32)', 'weights = mask[:, :-1].astype(jnp.float32)',
+     'training/test_losses.py::test_auxiliary_loss_is_normalised_by_each_sequence_s_own_length_over_all_rows'),
+    ("the LM loss is a mean over the padded length", 'training/losses.py',
+     '/ jnp.maximum(jnp.sum(weights, axis=1), 1)', '/ weights.shape[1]',
+     'training/test_losses.py::test_auxiliary_loss_is_normalised_by_each_sequence_s_own_length_over_all_rows'),
+    ('the softmax of pretraining covers specials and positions', 'training/losses.py',
+     'token_losses(hidden, embeddings.tokens, targets', 'token_losses(hidden, jnp.concatenate(embeddings), targets',
+     'training/test_losses.py::test_pretraining_softmax_covers_vocabulary_rows_alone'),
+    ("cross-entropy's gradient lacks the one-hot", 'training/losses.py',
+     ' - _one_hot(targets, logits)', '',
+     'training/test_losses.py::test_gradient_of_token_losses_is_softmax_minus_one_hot_weighted_by_place'),
+    ("Adam's epsilon is under the root", 'training/optimizer.py',
+     '(jnp.sqrt(v) + eps)', 'jnp.sqrt(v + eps)',
+     'training/test_optimizer.py::test_the_first_50_updates_equal_the_released_formula'),
+    ('biases are decayed', 'training/optimizer.py',
+     "(bias|scale)$'", "(scale)$'",
+     'training/test_optimizer.py::'
+     'test_decay_touches_weights_and_embeddings_but_no_bias_and_no_gain_of_the_stacked_model'),
+    ('the step of the bias correction is off by one', 'training/optimizer.py',
+     'count = state.count + 1', 'count = state.count + 2',
+     'training/test_optimizer.py::test_the_first_50_updates_equal_the_released_formula'),
+    ('gradients are not clipped', 'training/optimizer.py',
+     'optax.chain(optax.clip_by_global_norm(clip), released) if clip else released', 'released',
+     'training/test_optimizer.py::test_the_first_50_updates_equal_the_released_formula'),
+    ('the cosine ends at half of its way', 'training/optimizer.py',
+     'jnp.cos(jnp.pi * x)', 'jnp.cos(jnp.pi * x / 2)',
+     'training/test_optimizer.py::test_cosine_schedule_by_hand'),
+    ('microbatches repeat the dropout masks of the first', 'training/loop.py',
+     '(index * rows).astype(jnp.uint32)', 'jnp.uint32(0)',
+     'training/test_loop.py::test_microbatches_with_dropout_on_give_the_unaccumulated_step'),
+    ('a gradient that is not finite is applied', 'training/loop.py',
+     'jnp.isfinite(value) & jnp.isfinite(norm) & ~state.halted', 'jnp.isfinite(value) & ~state.halted',
+     'training/test_loop.py::test_a_loss_that_is_not_finite_halts_before_the_state_is_touched'),
+    ('a resumed run reads its batches from the first', 'training/loop.py',
+     'prefetch.ahead(place, step, total)', 'prefetch.ahead(place, 0, total)',
+     'training/test_loop.py::test_rows_of_a_loop_that_stopped_between_them_are_those_of_one_that_did_not'),
+    ('a preempted run does not save', 'training/loop.py',
+     'if signal or schedule.saves(step):', 'if schedule.saves(step):',
+     'training/test_loop.py::test_a_signal_saves_after_the_step_and_says_how_to_go_on'),
+    ('one layer too many is transferred', 'training/transfer.py',
+     'jnp.where(layers < n_layers, old, new)', 'jnp.where(layers <= n_layers, old, new)',
+     'training/test_transfer.py::test_exactly_n_layers_are_transferred_to_the_bit'),
+    ('the validation loss counts the windows that fill up the last batch', 'training/validation.py',
+     '/ len(chosen)', '/ (size * len(sums))',
+     'test_perplexity.py::test_prepared_tokens_give_the_validation_perplexity_of_pretraining'),
+    # data
+    ('windows do not share a token', 'data/tokens.py',
+     'int(i) * n_ctx, 0', 'int(i) * (n_ctx + 1), 0',
+     'data/test_tokens.py::test_windows_overlap_by_one_token_and_cross_shards'),
+    ('every epoch has the order of the first', 'data/tokens.py',
+     'permutation(seed, epoch, n_windows)', 'permutation(seed, 0, n_windows)',
+     'data/test_tokens.py::test_every_epoch_visits_every_window_once_in_an_order_of_its_own'),
+    ("a manifest's digest is not compared", 'data/tokens.py',
+     "manifest.get('digest') != digest(manifest)", "'digest' not in manifest",
+     'data/test_tokens.py::test_no_flipped_bit_of_a_manifest_is_believed'),
+    ("a shard's digest is not compared", 'data/tokens.py',
+     "verify and storage.sha256(file) != entry['sha256']", "verify and 'sha256' not in entry",
+     'data/test_tokens.py::test_what_is_missing_or_damaged_is_named'),
+    ('a document that is cut for encoding gets a line break at the cut', 'data/encode.py',
+     'if part_ids and not part.goes_on:', 'if part_ids:',
+     'data/test_encode.py::test_a_long_line_is_cut_without_a_trace'),
+    ('shards of another text are kept', 'data/shards.py',
+     "_digests(map(digest, units)) == record['made_from']", "'made_from' in record",
+     'data/test_encode.py::test_shards_of_another_text_are_not_kept'),
+    ('held-out text is recognised by its name', 'data/held_out.py',
+     'digest = text_digest(document)', 'digest = document.name.encode()',
+     'test_prepare.py::test_a_copy_or_link_of_training_text_is_refused_as_validation_text'),
+    ('a fraction is held out by name', 'data/document.py',
+     "int.from_bytes(text_digest(document)[:8], 'big')", "hash(document.name) % 2 ** 64",
+     'data/test_corpus.py::test_validation_documents_are_chosen_by_their_text_alone'),
+    ('the second text follows without a delimiter', 'data/inputs.py',
+     '([tokenizer.delimiter_id] if i else [])', '([tokenizer.start_id] if i else [])',
+     'data/test_inputs.py::test_entailment_is_start_premise_delimiter_hypothesis_extract'),
+    ('similarity gets one order twice', 'data/inputs.py',
+     'one(*reversed(segments))', 'one(*segments)',
+     'data/test_inputs.py::test_similarity_is_both_orders'),
+    ('a long text loses its beginning', 'data/inputs.py',
+     'segment[:limit]', 'segment[-limit:]',
+     'data/test_inputs.py::test_a_single_text_keeps_its_first_510_tokens'),
+    ('a long passage loses its beginning', 'data/inputs.py',
+     'texts[task.cut][:room]', 'texts[task.cut][-room:]',
+     'data/test_inputs.py::test_race_cuts_the_document_alone_and_alike_for_all_answers'),
+    ('the two bins of a score are swapped', 'data/inputs.py',
+     'upper = example.label - whole', 'upper = 1 - example.label + whole',
+     'data/test_inputs.py::test_a_score_splits_its_mass_between_the_whole_numbers_around_it'),
+    ('the extract token is looked for one place too early', 'data/batches.py',
+     'extract[b, k] = len(sequence) - 1', 'extract[b, k] = len(sequence) - 2',
+     'data/test_batches.py::test_padding_puts_mask_and_extract_where_the_tokens_end'),
+    ('padding counts as text', 'data/batches.py',
+     'mask[b, k, :len(sequence)] = 1', 'mask[b, k] = 1',
+     'data/test_batches.py::test_padding_puts_mask_and_extract_where_the_tokens_end'),
+    ('words keep their case', 'data/text.py',
+     'word.text.lower()', 'word.text',
+     'data/test_text.py::test_words_are_fixed_split_and_lower_cased'),
+    ("the end of a word is no tighter than a merge", 'data/published.py',
+     'return 1 if row > characters else 0', 'return 0',
+     'data/test_tokenizer.py::test_every_golden_row_is_exact'),
+    ("a tokenizer's fingerprint is not compared", 'data/tokenizer.py',
+     "settings.get('fingerprint') != loaded.fingerprint", "'fingerprint' not in settings",
+     'data/test_tokenizer.py::test_a_damaged_directory_is_named'),
+    ('labels of QQP are swapped', 'data/tasks/similarity.py',
+     "('not_duplicate', 'duplicate')", "('duplicate', 'not_duplicate')",
+     'data/test_tasks_parquet.py::test_a_glue_set_is_the_same_from_both_sources'),
+    ('the two parts of Story Cloze are swapped', 'data/tasks/qa.py',
+     'order[:DEV] if dev else order[DEV:]', 'order[DEV:] if dev else order[:DEV]',
+     'data/test_tasks.py::test_story_cloze_is_split_as_the_released_code_splits_it'),
+    ("RACE's passages are sorted as texts", 'data/tasks/race.py',
+     'int(digits or 0), text', '0, text + digits',
+     'data/test_race.py::test_every_question_is_a_row_middle_school_first_and_passages_by_number'),
+    # evaluation
+    ('the first scored token is one too early', 'evaluation/log_probs.py',
+     'first[g, k] = len(rest) - n', 'first[g, k] = len(rest) - n - 1',
+     'evaluation/test_log_probs.py::test_sums_are_those_of_the_models_softmax_whatever_the_batching'),
+    ('tokens that a window scored are scored again with less context', 'evaluation/log_probs.py',
+     'new = n_ctx - stride if start else 0', 'new = 0',
+     'test_perplexity.py::test_every_token_after_the_first_is_scored_once_in_its_window'),
+    ('answers are compared by sums, not means', 'evaluation/zero_shot_heuristics.py',
+     'sums / counts if heuristic.mean else sums', 'sums',
+     'evaluation/test_zero_shot_heuristics.py::test_race_takes_the_highest_mean_over_the_answers_tokens'),
+    ('sentences of BLiMP are compared by means, not sums', 'evaluation/zero_shot_heuristics.py',
+     "Heuristic(after_line_break, mean=False", "Heuristic(after_line_break, mean=True",
+     'evaluation/test_zero_shot_heuristics.py::test_blimp_compares_sums_over_all_tokens_after_a_line_break'),
+    ('a tie is right', 'evaluation/minimal_pairs.py',
+     '(1 + np.sign(scores[:, 0] - scores[:, 1])) / 2', '1.0 * (scores[:, 0] >= scores[:, 1])',
+     'evaluation/test_minimal_pairs.py::test_sets_come_first_then_phenomena_and_a_tie_is_half_a_pair'),
+    ('top-p counts the tokens that top-k left out', 'evaluation/decoding.py',
+     'jax.nn.softmax(jnp.where(in_top_k, logits, -jnp.inf), axis=-1)', 'jax.nn.softmax(logits, axis=-1)',
+     'evaluation/test_decoding.py::test_the_tokens_left_are_those_that_a_sorted_list_says'),
+    ('all rows draw the same random numbers', 'evaluation/decoding.py',
+     "jax.random.fold_in(jax.random.key(how['seed']), stream)", "jax.random.key(how['seed'])",
+     'evaluation/test_decoding.py::test_a_seed_decides_and_each_stream_has_its_own_numbers'),
+    ('the score of soft labels is off by one', 'evaluation/fine_tuned.py',
+     'whole_numbers = low + np.arange', 'whole_numbers = low + 1 + np.arange',
+     'test_predict.py::test_a_score_of_soft_labels_is_their_mean'),
+    ("rows of a batch are not put back in the file's order", 'evaluation/fine_tuned.py',
+     'outputs[indices] = found[:len(indices)]', 'outputs[np.sort(indices)] = found[:len(indices)]',
+     'test_predict.py::test_labels_of_single_texts'),
+    # metrics
+    ('F1 is half as strict with misses', 'metrics/__init__.py',
+     'whole = 2 * tp + fp + fn', 'whole = 2 * tp + fp',
+     'test_metrics.py::test_label_metrics_agree_with_scikit_learn'),
+    ('Matthews has a factor twice', 'metrics/__init__.py',
+     '(tn + fp) * (tn + fn)', '(tn + fp) * (tn + fp)',
+     'test_metrics.py::test_label_metrics_agree_with_scikit_learn'),
+    ('tied values get their last rank', 'metrics/__init__.py',
+     'last - (sizes - 1) / 2', 'last',
+     'test_metrics.py::test_tied_values_share_their_mean_rank'),
+    ('two runs are resampled apart', 'metrics/__init__.py',
+     'values = resampled([a, b], final, n_resamples, seed)',
+     'values = [resampled([x], final, n_resamples, seed + i)[0] for i, x in enumerate((a, b))]',
+     'test_metrics.py::test_pairing_narrows_the_difference_of_alike_runs'),
+    # runs
+    ('a file is not flushed to the disk before it is renamed', 'storage.py',
+     'os.fsync(stream.fileno())', 'pass',
+     'test_storage.py::test_a_file_is_flushed_to_the_disk_before_it_takes_its_name'),
+    ('a file is written in place', 'storage.py',
+     "file.with_name(f'{file.name}.partial')", 'file',
+     'test_storage.py::test_a_failed_write_leaves_what_was_there'),
+    ('a row is not flushed to the disk', 'runs/results.py',
+     'os.fsync(file.fileno())', 'pass',
+     'runs/test_results.py::test_a_row_is_on_the_disk_when_append_returns'),
+    ('rewinding drops the row of the step itself', 'runs/results.py',
+     "row.get('step', 0) <= step", "row.get('step', 0) < step",
+     'runs/test_results.py::test_rewinding_drops_the_rows_after_the_step'),
+    ('a held lock is no obstacle', 'runs/lock.py',
+     'raise _refusal(self._path, _record(self._read())) from None', 'return True',
+     'runs/test_lock.py::test_a_second_process_is_told_who_holds_it'),
+    ('a lock is not released', 'runs/lock.py',
+     'self._path.unlink()', 'pass',
+     'runs/test_lock.py::test_nothing_is_left_of_a_lock_that_was_given_back'),
+    ('a stale lock of this machine is waited for', 'runs/lock.py',
+     "not (excludes and found.get('machine') == _machine())", 'True',
+     'runs/test_lock.py::test_a_killed_process_s_directory_is_free_at_once_on_the_same_machine'),
+    ("an array's digest is not compared", 'runs/checkpoint.py',
+     "array['digest'] != stored[item][name]['digest']", "'digest' not in stored[item][name]",
+     'runs/test_checkpoint.py::test_values_changed_behind_orbax_are_caught_by_their_digest'),
+    ("a digest does not see the order of values", 'runs/provenance.py',
+     'element = mix(bits ^ mix(index))', 'element = mix(bits)',
+     'runs/test_checkpoint.py::test_the_digest_sees_two_flipped_signs_and_two_swapped_values'),
+    ('a state is overwritten while it is saved', 'runs/checkpoint.py',
+     'items = jax.tree.map(jnp.copy, items)', 'pass',
+     'runs/test_checkpoint.py::test_asynchronous_saves_are_not_touched_by_the_updates_that_follow'),
+    ('the worst step is kept as the best', 'runs/retention.py',
+     '(-qualities[step], step)', '(qualities[step], step)',
+     'runs/test_checkpoint.py::test_retention_keeps_the_latest_two_and_the_best_finite_one'),
+    ('a run goes on from its oldest step', 'runs/resume.py',
+     'reversed(checkpoint.steps(directory))', 'checkpoint.steps(directory)',
+     'runs/test_resume.py::test_the_newest_step_is_taken_without_a_word_where_nothing_changed'),
+    ("another run's tokenizer is taken", 'runs/workdir.py',
+     'expected is not None and tokenizer.fingerprint != expected', 'expected is not None and not expected',
+     'runs/test_mixed_runs.py::test_another_run_s_tokenizer_is_refused'),
+    ('another batch size goes on in the same directory', 'runs/workdir.py',
+     "'batch.size', 'model.'", "'model.'",
+     'test_pretrain.py::test_another_batch_size_in_the_same_directory_is_refused_by_name'),
+    # parallel
+    ('a microbatch that the devices do not divide is accepted', 'parallel/sharding.py',
+     '(size // microbatches) % n', 'size % n',
+     'parallel/test_sharding.py::test_a_batch_must_give_every_device_the_same_number_of_rows_of_every_part'),
+    ("a kernel's axes are divided the other way", 'parallel/sharding.py',
+     "P(None, 'tensor', 'fsdp')),               # [N, F, D]", "P(None, 'fsdp', 'tensor')),               # [N, F, D]",
+     'parallel/test_sharding.py::test_every_leaf_of_the_training_state_has_the_place_that_the_design_gives_it'),
+    ('one of several processes that is not told so works alone', 'parallel/processes.py',
+     'if _above_one(count) and index in os.environ:', 'if False:',
+     'parallel/test_processes.py::test_one_of_several_that_is_not_told_which_is_refused_unless_it_says_it_is_alone'),
+    ('attention is left out of the operations', 'parallel/step_cost.py',
+     'total += 12 * n_ctx', 'total += 0 * n_ctx',
+     'parallel/test_step_cost.py::test_the_papers_model_takes_752_75_million_operations_a_token'),
+    # weights
+    ('the two norms of a block are swapped', 'weights/names.py',
+     "'ln_1.weight': 'ln_1/scale', 'ln_1.bias': 'ln_1/bias'", "'ln_1.weight': 'ln_2/scale', 'ln_1.bias': 'ln_2/bias'",
+     'weights/test_novels.py::test_its_perplexity_on_a_paragraph_is_what_it_was'),
+    ("the released pieces are cut one value off", 'weights/openai.py',
+     'piece[max(0, start - first):', 'piece[max(0, start - first - 1):',
+     'weights/test_openai.py::test_every_array_comes_back_to_the_bit_under_its_name'),
+)]
+
+
+def copy_to(directory: pathlib.Path) -> None:
+    for name in COPIED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns('__pycache__'))
+        else:
+            shutil.copy(ROOT / name, directory / name)
+
+
+def run(directory: pathlib.Path, *tests: str) -> tuple[int | None, str]:
+    """(exit status of pytest, None if it ran too long; the end of its output), in a fork of this process."""
+    log = directory / 'log'
+    child = os.fork()
+    if child == 0:
+        with open(log, 'w') as output:
+            os.setpgid(0, 0)
+            os.dup2(output.fileno(), 1)
+            os.dup2(output.fileno(), 2)
+            os.chdir(directory)
+            sys.path[0] = str(directory)
+            os._exit(pytest.main(['-n', '0', '-q', '-x', '-p', 'no:cacheprovider', '-m', '',
+                                  *(f'tests/{test}' for test in tests)]))
+    deadline = time.monotonic() + LIMIT_S * len(tests)
+    while True:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return os.waitstatus_to_exitcode(status), log.read_text()[-3000:]
+        if time.monotonic() > deadline:
+            os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return None, ''
+        time.sleep(0.1)
+
+
+def check(directory: pathlib.Path, mutation: Mutation) -> bool:
+    """Whether the test notices the fault; prints a line."""
+    began = time.monotonic()
+    file = directory / 'gpt1_jax' / mutation.file
+    source = file.read_text()
+    file.write_text(source.replace(mutation.old, mutation.new))
+    status, output = run(directory, mutation.test)
+    file.write_text(source)
+    # 1: a test failed. Any other status, such as that of a module that cannot be imported, is no answer.
+    words = {0: "NOT CAUGHT", 1: "caught", None: "caught: it never ended"}
+    found = words.get(status, f"no answer ({status})\n{output}")
+    print(f'{time.monotonic() - began:4.0f} s  {mutation.name}: {found}', flush=True)
+    return status in (1, None)
+
+
+def main(words: list[str]) -> int:
+    chosen = [mutation for mutation in MUTATIONS if not words or any(word in mutation.name for word in words)]
+    with tempfile.TemporaryDirectory() as directory:
+        directory = pathlib.Path(directory)
+        copy_to(directory)
+        # Both variables of the cache, or tests/conftest.py gives each process its own. Without bytecode, as a file that
+        # was changed twice within a second would be taken for the one before.
+        os.environ.update(PYTHONPATH=str(directory), PYTHONDONTWRITEBYTECODE='1', JAX_PLATFORMS='cpu',
+                          JAX_COMPILATION_CACHE_DIR=str(directory / 'programs'),
+                          JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS='0',
+                          XLA_FLAGS='--xla_backend_optimization_level=0')
+        sys.dont_write_bytecode = True
+        for slow_to_import in ('flax.linen', 'optax', 'orbax.checkpoint'):  # once, before the forks
+            importlib.import_module(slow_to_import)
+        status, output = run(directory, *dict.fromkeys(mutation.test for mutation in chosen))
+        if status != 0:
+            print(f'{output}\nwithout a fault the tests do not pass')
+            return 1
+        caught = sum(check(directory, mutation) for mutation in chosen)
+    print(f'{caught} of {len(chosen)} caught')
+    return 0 if caught == len(chosen) else 1
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))
