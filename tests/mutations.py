@@ -121,7 +121,7 @@ MUTATIONS = [Mutation(*fields) for fields in (
      'training/test_loop.py::test_microbatches_with_dropout_on_give_the_unaccumulated_step'),
     ('a gradient that is not finite is applied', 'training/loop.py',
      'jnp.isfinite(value) & jnp.isfinite(norm) & ~state.halted', 'jnp.isfinite(value) & ~state.halted',
-     'training/test_loop.py::test_a_loss_that_is_not_finite_halts_before_the_state_is_touched'),
+     'training/test_loop.py::test_a_loss_or_gradient_that_is_not_finite_halts_before_the_state_is_touched'),
     ('a resumed run reads its batches from the first', 'training/loop.py',
      'prefetch.ahead(place, step, total)', 'prefetch.ahead(place, 0, total)',
      'training/test_loop.py::test_rows_of_a_loop_that_stopped_between_them_are_those_of_one_that_did_not'),
