@@ -27,10 +27,3 @@ def test_elsewhere_there_are_lines_alone(capsys):
     console.print_line(2, 2000, METRICS)
     assert capsys.readouterr().out == (
         'step 2/2,000  loss 2.5000  rate 1.00e-03  1,234 tokens/s  1 d 3:46:40 left, 0% done\n')
-
-
-def test_what_is_known_of_the_machine_stands_beside_the_rate(capsys):
-    known = {'mfu': 0.4123, 'memory_bytes': 61.3 * 2**30, 'memory_limit': 78.4 * 2**30}
-    console.print_line(1999, 2000, METRICS | known)
-    assert '  1,234 tokens/s  41.2% MFU  memory 61.3 of 78.4 GiB  1 d' in (said := capsys.readouterr().out)
-    assert said.endswith(' left, 99% done\n')

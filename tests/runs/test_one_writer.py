@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import gpt1_jax
-import many_processes
 from gpt1_jax import finetune, perplexity, pretrain
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned
@@ -80,30 +79,6 @@ def test_of_two_runs_in_one_directory_one_goes_on_and_a_killed_one_leaves_it_fre
     found = steps(directory)
     assert found == list(range(1, len(found) + 1)) and found[-1] == checkpoint.steps(directory / 'checkpoints')[-1]
     assert not (directory / lock.FILE).exists()
-
-
-def test_all_processes_of_a_run_learn_that_another_works_there(finished, tmp_path):
-    with lock.hold(tmp_path / 'run'):
-        status, out = many_processes.ended(many_processes.start(2, 1, tmp_path / 'run', finished.path.parent / 'text'))
-    assert status == 1 and 'Traceback' not in out
-    assert out.count(f'error: another process (pid {os.getpid()} on ') == 2, out
-    assert not (tmp_path / 'run').exists()
-
-
-def everything(directory):
-    return {str(file): file.read_bytes() for file in directory.rglob('*') if file.is_file()}
-
-
-def test_pretraining_and_fine_tuning_are_refused_where_another_works(finished, tmp_path):
-    config = finetune_config('cola', cola(tmp_path / 'cola'), init_from=str(finished.path), data__n_ctx=16)
-    for run in (lambda: pretrain.run(pretrain_config(finished.path.parent / 'text', data__tokens=str(
-            finished.path.parent / 'tokens'), train__steps=4), finished.path),
-            lambda: finetune.run(config, finished.path)):
-        with lock.hold(finished.path):
-            before = everything(finished.path)
-            with pytest.raises(UserError, match=f'another process .pid {os.getpid()} on .* on {finished.path}$'):
-                run()
-            assert everything(finished.path) == before
 
 
 def test_a_run_that_is_being_trained_can_be_read(finished, tmp_path):

@@ -115,15 +115,6 @@ def test_a_run_whose_terminal_is_closed_saves_stops_and_goes_on_later(base, stra
     assert rows(base, 'closed') == straight
 
 
-def test_a_run_whose_terminal_is_gone_and_sent_nothing_goes_on(base, straight, started):
-    process, master = in_a_terminal(arguments(base, 'gone'), controlling=False)
-    started.append(process)
-    wait_for_a_row(base, 'gone', process)
-    os.close(master)
-    assert process.wait(200) == 0
-    assert rows(base, 'gone') == straight
-
-
 @pytest.mark.parametrize('closing', ['>&- 2>&-', '2>/dev/full >/dev/full'])
 def test_a_run_without_output_and_errors_saves_when_it_is_hung_up_twice(base, started, closing):
     name = 'full' if 'full' in closing else 'none'
@@ -159,10 +150,6 @@ def test_a_short_program_whose_output_nobody_reads_ends_as_a_closed_pipe_ends_an
     module, *flags = program.split()
     status, errors = run_unread(f'gpt1_jax.{module}', f'--init_from={pretrained}', *flags)
     assert status == 141 and 'Traceback' not in errors and 'BrokenPipe' not in errors, errors
-
-
-def test_so_does_the_list_of_programs():
-    assert run_unread('gpt1_jax') == (141, '')
 
 
 @pytest.mark.parametrize('module', ['numpy', 'gpt1_jax.runs.checkpoint'])

@@ -7,7 +7,6 @@ import pytest
 
 import wandb_files
 from gpt1_jax.errors import UserError
-from gpt1_jax.runs import config_rules as rules
 from gpt1_jax.runs import results, tracker
 from tiny import command, corpus
 
@@ -88,23 +87,6 @@ def test_a_run_that_gets_a_service_later_is_logged_from_its_start(tmp_path, serv
     assert json.loads((tmp_path / tracker.FILE).read_text()).keys() == {'trackio', 'wandb'}
 
 
-def test_rows_that_are_made_again_are_no_news_only_to_a_service_that_has_them(tmp_path, service):
-    path = tmp_path / 'metrics.jsonl'
-    for step in (1, 2, 3):
-        results.append(path, {'step': step, 'loss': 5 - step / 10})
-    start(path, 2, 4)  # killed at 3, the newest checkpoint was that of 2
-    assert [step for step, _ in logged(service)['loss']] == [1, 2, 3, 4]
-
-
-def test_a_row_that_the_next_one_replaces_is_not_logged(tmp_path, service):
-    path = tmp_path / 'metrics.jsonl'
-    log = results.Log(path, 0, tracker=lambda rows, dropped: tracker.Tracker(
-        'wandb', 'mine', tmp_path, {'a': 1}, rows, dropped))
-    log.append({'step': 3, 'loss': 2.0, 'partial': [{'loss': 2.0}]})
-    log.append({'step': 5, 'loss': 1.0})
-    assert logged(service) == {'loss': [(5, 1.0)]}
-
-
 def test_a_service_that_refuses_is_one_line(tmp_path, service, monkeypatch):
     def refuse(**how):
         raise RuntimeError('no API key\nconfigured')
@@ -117,13 +99,6 @@ def test_a_service_that_refuses_is_one_line(tmp_path, service, monkeypatch):
     monkeypatch.setattr(service, 'init', accept)
     start(path, 1, 2, 'wandb')
     assert [step for step, _ in logged(service)['loss']] == [1, 2]
-
-
-def test_a_service_that_is_not_installed_names_the_extra(monkeypatch):
-    accepts, wanted = rules.TRAINING['tracker']
-    monkeypatch.setattr(rules.importlib.util, 'find_spec', lambda name: None)
-    assert accepts('') and not accepts('wandb') and not accepts('comet')
-    assert "pip install 'gpt1_jax[wandb]'" in wanted
 
 
 def offline_run(tmp_path, service):
