@@ -96,14 +96,6 @@ def test_a_signal_to_one_stops_all_at_the_same_step_and_any_number_goes_on(text,
     assert checkpoint.steps(tmp_path / 'run' / 'checkpoints')[-1] == steps[0]
 
 
-def test_any_number_of_processes_and_devices_goes_on_where_another_was(text, alone, tmp_path):
-    """1 x 2, then 2 x 2, then 1 x 8, each but the last dying without a word."""
-    for processes, devices, dies, first in ((1, 2, 7, 0), (2, 2, 13, 5), (1, 8, None, 10)):
-        status, out = ended(start(processes, devices, tmp_path / 'run', text, dies_at=dies, checkpoint__every=5))
-        assert status == (9 if dies else 0) and f'step {first} of {STEPS}: ' in out, out
-    check_losses(tmp_path / 'run', alone)
-
-
 def wait_for(directory, step, timeout=200):
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
@@ -160,12 +152,6 @@ def test_jax_is_asked_who_the_others_are_where_there_may_be_some(environment, va
     assert environment(**variables) == [(None, None, None)]
 
 
-@pytest.mark.parametrize('variables', [{}, {'SLURM_STEP_NUM_TASKS': '1'}, {'OMPI_COMM_WORLD_SIZE': '1'},
-                                       {'TPU_WORKER_HOSTNAMES': 'localhost'}], ids=str)
-def test_a_process_alone_joins_nobody(environment, variables):
-    assert environment(**variables) == []
-
-
 ALL = {'JAX_COORDINATOR_ADDRESS': 'a:1', 'JAX_NUM_PROCESSES': '4', 'JAX_PROCESS_ID': '3'}
 
 
@@ -203,18 +189,6 @@ def test_one_of_several_that_is_not_told_which_is_refused_unless_it_says_it_is_a
     assert environment(**variables, JAX_NUM_PROCESSES='1') == []
 
 
-@pytest.mark.parametrize('variables', [
-    {'LWS_GROUP_SIZE': '1', 'LWS_WORKER_INDEX': '0'}, {'PMI_SIZE': '1', 'PMI_RANK': '0'}, {'WORLD_SIZE': '2'},
-    {'TPU_WORKER_HOSTNAMES': 'localhost', 'JOB_COMPLETION_INDEX': '0'}, {'KUBERNETES_SERVICE_HOST': '10.0.0.1'}],
-    ids=str)
-def test_what_says_nothing_of_others_is_no_sign_of_them(environment, variables):
-    assert environment(**variables) == []
-
-
-def test_slurm_with_a_coordinator_of_one_s_own_is_left_to_jax(environment):
-    assert environment(SLURM_STEP_NUM_TASKS='8', JAX_COORDINATOR_ADDRESS='a:1') == [(None, None, None)]
-
-
 def test_pods_of_kubeflow_s_trainer_are_one_run(text, tmp_path):
     """Two real processes that are told who they are by the environment alone; and one that is told half of it."""
     own = pretrain_flags(text, tmp_path / 'run')
@@ -233,15 +207,6 @@ def test_pods_of_kubeflow_s_trainer_are_one_run(text, tmp_path):
 def pretrain_flags(text, directory):
     small = dict(train__steps=4, log_every=1, data__tokens=str(text.parent / 'tokens'), data__corpus='')
     return [sys.executable, WORKER, f'--text={text}', f'--workdir={directory}', f'--overrides={json.dumps(small)}']
-
-
-@pytest.mark.parametrize('given, message', [
-    (dict(process=1), 'give --coordinator=HOST:PORT, --processes=N and --process=I together'),
-    (dict(coordinator='a:1', processes=2), 'together'),
-    (dict(coordinator='a:1', processes=2, process=2), r'--process=2 must be from 0 to 1 \(--processes=2\)')])
-def test_flags_that_do_not_fit_are_named(given, message):
-    with pytest.raises(UserError, match=message):
-        processes_lib.initialize(**given)
 
 
 @pytest.mark.parametrize('several, text, found', [

@@ -33,14 +33,6 @@ def test_every_window_is_the_one_that_the_host_would_read(sizes):
     np.testing.assert_array_equal(found, [stream.window(i, 8) for i in numbers])
 
 
-def test_they_are_placed_where_asked_for_or_where_they_fit():
-    stream, mesh = stream_of(41), sharding.make_mesh()
-    assert device_data.place(stream, 8, mesh, 'no') is None
-    assert device_data.place(stream, 8, mesh, 'auto') is None  # a CPU's
-    assert device_data.where(None) == 'read a step ahead'
-    assert device_data.where(device_data.place(stream_of(2 ** 19), 512, mesh, 'yes')) == 'on each device, 1.0 MiB'
-
-
 @pytest.mark.parametrize('platform, stats, fits', [
     ('gpu', {'bytes_limit': 8000}, True), ('tpu', {'bytes_limit': 8000}, True), ('gpu', {'bytes_limit': 7999}, False),
     ('cpu', {'bytes_limit': 8000}, False), ('gpu', None, False), ('gpu', {}, False)])

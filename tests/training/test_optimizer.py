@@ -1,4 +1,3 @@
-import inspect
 
 import jax
 import jax.numpy as jnp
@@ -154,12 +153,6 @@ def test_decay_steps_belong_to_stable_decay_alone(schedule, steps):
     optimizer.check({'schedule': schedule, 'decay_steps': 10 - steps})
 
 
-def test_pretraining_s_warm_up_reaches_the_peak_at_update_2000():
-    schedule = optimizer.warmup_cosine(2.5e-4, 2000, 1_000_000)
-    rates = [float(schedule(step)) for step in (0, 1, 1000, 2000, 500_000, 1_000_000)]
-    assert rates == pytest.approx([0, 1.25e-7, 1.25e-4, 2.5e-4, 1.25e-4, 0], rel=1e-5, abs=1e-12)
-
-
 @pytest.mark.parametrize('schedule', [optimizer.warmup_cosine, optimizer.warmup_linear])
 def test_schedules_take_arrays_so_that_a_sweep_compiles_once(schedule):
     traced = []
@@ -172,15 +165,3 @@ def test_schedules_take_arrays_so_that_a_sweep_compiles_once(schedule):
              for p, w, n in [(4, 2, 10), (6, 3, 20)]]
     assert found == pytest.approx({'warmup_cosine': [2.0, 2.0], 'warmup_linear': [1.8, 1.9]}[schedule.__name__])
     assert len(traced) == 1
-
-
-def test_every_default_is_the_released_one():
-    defaults = {name: p.default for name, p in inspect.signature(optimizer.adam).parameters.items()}
-    assert defaults == {'b1': 0.9, 'b2': 0.999, 'eps': 1e-8, 'weight_decay': 0.01, 'clip': 1.0}
-
-
-def test_settings_are_hashable_and_equal_for_equal_numbers():
-    values = {'b1': 0.9, 'b2': 0.999, 'eps': 1e-8, 'weight_decay': 0, 'clip': 1, 'peak_rate': 3.0}
-    others = values | {'weight_decay': 0.0, 'peak_rate': 4.0}
-    assert hash(optimizer.settings(values)) == hash(optimizer.settings(others))
-    assert dict(optimizer.settings(values)) == {'b1': 0.9, 'b2': 0.999, 'eps': 1e-8, 'weight_decay': 0.0, 'clip': 1.0}

@@ -35,19 +35,3 @@ def test_an_error_comes_in_its_own_turn_as_it_was_raised():
     with pytest.raises(ZeroDivisionError):
         next(values)
     assert not alive()
-
-
-def test_closing_waits_for_what_has_begun():
-    begun, done, go = threading.Event(), [], threading.Event()
-
-    def make(step):
-        if step:
-            begun.set()
-            go.wait(60)
-        done.append(step)
-    values = prefetch.ahead(make, 0, 9)
-    next(values)
-    assert begun.wait(60) and done == [0]
-    threading.Timer(0.05, go.set).start()
-    values.close()
-    assert done == [0, 1] and not alive()
