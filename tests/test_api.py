@@ -73,12 +73,6 @@ def test_the_examples_are_true(example, base, monkeypatch):
     assert not told, ''.join(told)
 
 
-def test_every_public_name_of_the_api_has_an_example():
-    found = {e.name.rpartition('.')[2] for e in doctest.DocTestFinder().find(api) if e.examples}
-    assert found == {'api', 'load', *(name for name in vars(api.Trained) if not name.startswith('_') and callable(
-        getattr(api.Trained, name)))}
-
-
 @pytest.fixture(scope='module')
 def gpt1(base):
     return gpt1_jax.load(base / 'runs' / 'gpt1')
@@ -120,12 +114,6 @@ def test_a_fine_tuned_run_embeds_what_its_classifier_reads(tmp_path):
     np.testing.assert_allclose(maps.sum(-1), 1, atol=1e-6)
 
 
-def test_a_long_text_is_scored_token_by_token(gpt1):
-    pieces, known = gpt1.score(SENTENCE * 9)
-    assert len(pieces) == len(known) + 1 == 9 * 8 - 1 and (known > -0.01).all() and (known < 0).all()
-    assert gpt1.score('The mat').log_probabilities[0] < -5
-
-
 @pytest.mark.parametrize('ask, message', [
     (lambda gpt1, tuned: gpt1.score('The'), 'the text has 1 token'),
     (lambda gpt1, tuned: gpt1.generate(' '), 'the prompt is empty'),
@@ -151,11 +139,6 @@ def test_a_mistake_is_one_line(ask, message, base, gpt1):
         ask(gpt1, gpt1_jax.load(base / 'runs' / 'tuned'))
     assert '\n' not in str(error.value)
     assert error.value._render_traceback_() == [f'error: {error.value}']
-
-
-def test_no_stop_string_is_none(gpt1):
-    assert gpt1.generate('The cat', tokens=5, top_k=1, stop=None) == gpt1.generate('The cat', tokens=5, top_k=1)
-    assert gpt1.generate('The cat', tokens=9, top_k=1, stop='mat') == ['sat on a']
 
 
 def test_a_damaged_checkpoint_is_an_error_and_nothing_else(base, tmp_path):

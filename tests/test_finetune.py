@@ -13,7 +13,7 @@ from gpt1_jax.runs import checkpoint, results, workdir
 from interruptions import power_cut
 from saved import spoil
 from short_runs import pretrained_run
-from tiny import cola, command, corpus, finetune_config, override, pretrain_config
+from tiny import cola, corpus, finetune_config, override, pretrain_config
 
 pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
 
@@ -87,24 +87,12 @@ def test_a_finished_run_evaluates_again_from_its_directory_alone(tuned, pretrain
     assert config['labels'] == ['0', '1'] and config['task'] == 'cola' and (tmp_path / 'moved' / 'tokenizer').is_dir()
 
 
-def test_a_finished_run_started_again_adds_no_second_row(tuned, pretrained, data):
-    directory, rows = tuned
-    finetune.run(finetune_config('cola', data, init_from=str(pretrained), train__epochs=6), directory)
-    assert len(results.read(directory / 'results.jsonl')) == 2
-
-
 def test_an_interrupted_run_ends_with_the_weights_of_one_that_was_not(tuned, pretrained, data, tmp_path):
     config = finetune_config('cola', data, init_from=str(pretrained), train__epochs=6)
     with power_cut(12):
         finetune.run(config, tmp_path / 'run')
     rows = finetune.run(config, tmp_path / 'run')
     assert [r['digest'] for r in rows] == [r['digest'] for r in tuned[1]]
-
-
-def test_another_sort_window_than_the_runs_is_another_setting(tuned, pretrained, data):
-    config = finetune_config('cola', data, init_from=str(pretrained), train__epochs=6, batch__sort_window=3)
-    with pytest.raises(UserError, match='batch.sort_window: None -> 3'):
-        finetune.run(config, tuned[0])
 
 
 def start(pretrained, data, directory, **overrides):
@@ -128,13 +116,6 @@ def test_layers_transferred_and_seed_decide_what_training_starts_from(pretrained
     assert embeddings['backbone/blocks/mlp/fc/kernel'] == nothing['backbone/blocks/mlp/fc/kernel']
     assert whole['classifier/kernel'] == nothing['classifier/kernel']
     assert start(pretrained, data, tmp_path / 'seed', seed=1)['classifier/kernel'] != whole['classifier/kernel']
-
-
-def test_from_scratch_needs_a_tokenizer_and_takes_its_own_sizes(pretrained, data, tmp_path):
-    config = finetune_config('cola', data, tokenizer=str(pretrained), model__n_layer=1, model__n_embd=8,
-                             model__n_head=2, model__n_inner=8, model__n_ctx=32)
-    rows = finetune.run(config, tmp_path / 'run')
-    assert rows[0]['config']['n_transfer'] == -1 and rows[0]['config']['model']['n_embd'] == 8
 
 
 def test_a_sweep_over_seed_lambda_rate_and_layers_compiles_once(pretrained, data, tmp_path):
@@ -174,11 +155,6 @@ def test_a_mistake_is_named(pretrained, data, tmp_path, overrides, message):
         finetune.run(override(finetune_config('cola', data, init_from=str(pretrained)), overrides), tmp_path / 'run')
 
 
-def test_a_split_without_labels_or_existence_is_named(tuned):
-    with pytest.raises(UserError, match="cola has no split 'test' \\(there are train, dev, glue_test\\)"):
-        fine_tuned.evaluate_run(workdir.load(tuned[0]), 'test')
-
-
 @pytest.mark.parametrize('name', ['predictions_dev.jsonl', 'results.jsonl'])
 def test_figures_are_printed_even_where_nothing_can_be_written(tuned, tmp_path, capsys, name):
     directory, rows = tuned
@@ -204,20 +180,3 @@ def test_an_evaluation_of_some_rows_or_of_an_unfinished_run_says_so(pretrained, 
     fine_tuned.evaluate_run(workdir.load(tmp_path / 'run'), 'train', selection='final')
     assert capsys.readouterr().out.startswith('warning: only 32 rows of train are scored, as the run was trained with '
                                               'config.data.train_rows = 32\ncola train: ')
-
-
-def test_the_final_step_of_a_run_without_a_checkpoint_is_one_line(tuned, tmp_path):
-    shutil.copytree(tuned[0], tmp_path / 'run')
-    shutil.rmtree(tmp_path / 'run' / 'checkpoints')
-    with pytest.raises(UserError, match='run: no complete checkpoint yet'):
-        fine_tuned.evaluate_run(workdir.load(tmp_path / 'run'), 'dev', selection='final')
-
-
-def test_the_command_line_fine_tunes_and_evaluates_again(pretrained, data, tmp_path):
-    run = tmp_path / 'run'
-    first = command('finetune', '--config=configs/finetune.py:cola', f'--workdir={run}',
-                    f'--config.init_from={pretrained}', f'--config.data.dir={data}', '--config.batch.size=8',
-                    '--config.train.epochs=1', check=0)
-    again = command('finetune', f'--workdir={run}', '--evaluate_only', '--split=train', check=0)
-    assert 'cola dev: matthews' in first.stdout and 'cola train: accuracy' in again.stdout
-    assert (run / 'predictions_train.jsonl').exists()

@@ -69,17 +69,6 @@ def test_scitail_is_selected_on_dev_and_reported_on_test(pretrained, tmp_path):
     assert finetune.run_key(config) != found[0]['key'] != finetune.run_key(config, code='other')
 
 
-def test_mnli_is_scored_on_both_of_its_dev_sets(pretrained, tmp_path):
-    for name in ('train', 'dev_matched', 'dev_mismatched'):
-        pairs = official.PAIRS[:16] if name == 'dev_mismatched' else official.PAIRS
-        official.tsv(tmp_path / 'data' / f'{name}.tsv', [(i, *pair[:3]) for i, pair in enumerate(pairs)],
-                     ('index', 'sentence1', 'sentence2', 'gold_label'))
-    config = finetune_config('mnli', tmp_path / 'data', init_from=str(pretrained), train__epochs=1,
-                             eval__splits=('dev', 'dev_mismatched'))
-    assert [(row['split'], row['n']) for row in finetune.run(config, tmp_path / 'run')] == [
-        ('dev', 21), ('dev_mismatched', 16)]
-
-
 def test_sts_b_predicts_the_expected_score(pretrained, tmp_path):
     for split in ('train', 'dev'):
         official.tsv(tmp_path / 'data' / f'{split}.tsv', [(i, *p[:2], p[3]) for i, p in enumerate(official.PAIRS)],

@@ -45,15 +45,6 @@ def scripted(monkeypatch, tokenizer):
     return generate
 
 
-def test_a_continuation_is_its_tokens_and_their_text(scripted, tokenizer):
-    n = len(tokenizer.encode(TEXT))
-    found, pieces = scripted(n)
-    assert (found.ids, found.reason) == (tokenizer.encode(TEXT), 'length')
-    assert found.text == tokenizer.decode(found.ids) == f'{WHOLE}\nold birds sang'
-    found, _ = scripted(4)
-    assert found.ids == tokenizer.encode(TEXT)[:4] and found.text == tokenizer.decode(found.ids)
-
-
 def test_words_come_one_by_one_and_whole(scripted, tokenizer):
     _, pieces = scripted(len(tokenizer.encode(TEXT)))
     assert pieces == ['the', *(f' {word}' for word in WHOLE.split()[1:]), '\n', 'old', ' birds', ' sang']
@@ -93,10 +84,6 @@ def test_stop_strings_are_looked_for_as_given_and_as_the_tokenizer_writes_them(t
         'end.', 'end .', 'the end', '\n\n', '\n', ' at', 'q:\n', 'q :\n']
 
 
-def test_stop_strings_do_not_reach_into_the_prompt(scripted):
-    assert scripted(3, stop=['A cat the'])[0].reason == 'length'
-
-
 @pytest.mark.parametrize('n_positions, tokens, full', [(8, 5, False), (8, 6, True), (0, 50, False)])
 def test_a_notice_tells_of_a_context_that_gets_full(scripted, tokenizer, capsys, n_positions, tokens, full):
     """It has 8 places and the prompt 4 tokens: the last of 5 more is chosen, and not read."""
@@ -104,21 +91,6 @@ def test_a_notice_tells_of_a_context_that_gets_full(scripted, tokenizer, capsys,
     scripted(tokens, 'A cat.', model_of(8, n_positions))
     told = 'notice: the context holds 8 tokens: whenever it is full, the text goes on from the last 4\n'
     assert capsys.readouterr().err == told * full
-
-
-def test_a_notice_tells_of_prompts_longer_than_the_context(tokenizer, scripted, capsys):
-    scripted(1, 'cat ' * 9, model_of(8, 8))
-    n = len(tokenizer.encode('cat ' * 9))
-    assert capsys.readouterr().err == (f'notice: the prompt has {n} tokens, the context holds 8: the first {n - 8} are '
-                                       'left out\n')
-    text_generation.generate(model_of(8, 0), None, None, tokenizer, ['a', 'cat ' * 9], 1)
-    assert capsys.readouterr().err.startswith(f'notice: prompt 2 has {n} tokens')
-
-
-@pytest.mark.parametrize('text, stops, n', [('a b', ['b c'], 1), ('a b', ['a b c', 'b c'], 3), ('a b', ['c'], 0),
-                                            ('a b', ['a b'], 0), ('', ['a'], 0), ('xx', ['xxy'], 2)])
-def test_how_much_may_begin_a_stop_string(text, stops, n):
-    assert text_generation.held_back(text, stops) == n
 
 
 def test_a_token_ends_a_word_or_it_does_not(tokenizer):

@@ -1,5 +1,4 @@
 """A run whose work directory and token shards are in an object store is the run of a local directory."""
-import json
 import re
 import shutil
 
@@ -9,16 +8,14 @@ import pytest
 
 import emulator
 import gpt1_jax
-import many_processes
 import saved
 from event_files import points, points_of
-from gpt1_jax import finetune, metrics, perplexity, prepare, pretrain, storage, zero_shot
+from gpt1_jax import finetune, prepare, pretrain, storage, zero_shot
 from gpt1_jax.data import corpus as corpus_lib
-from gpt1_jax.data import tokens
 from gpt1_jax.data.parts import Part
 from gpt1_jax.errors import UserError
-from gpt1_jax.runs import checkpoint, console, provenance, results, resume, retention, workdir
-from tiny import cola, command, corpus, finetune_config, load_config, override, pretrain_config
+from gpt1_jax.runs import checkpoint, console, results, resume, retention, workdir
+from tiny import cola, corpus, finetune_config, load_config, override, pretrain_config
 
 pytestmark = pytest.mark.full
 
@@ -93,18 +90,6 @@ def test_a_run_stopped_twice_is_the_local_run(local, prepared, cache, monkeypatc
     assert sorted(p.name for p in cache.rglob('*.bin'))  # shards have copies here
 
 
-@pytest.mark.slow
-def test_two_processes_write_one_run_there(local, prepared, cache):
-    place = storage.path(f'{emulator.bucket()}/two')
-    status, out = many_processes.ended(many_processes.start(
-        2, 1, place, local[0], data__tokens=f'{prepared}/tokens', checkpoint__every=10, log_every=5, **SIZE))
-    assert status == 0, out
-    assert checkpoint.steps(place / 'checkpoints')[-1] == 30
-    found, expected = ({row['step']: row['loss'] for row in rows(one) if 'loss' in row} for one in (place, local[1]))
-    assert found.keys() == expected.keys()
-    np.testing.assert_allclose([found[step] for step in expected], list(expected.values()), rtol=2e-5)
-
-
 def test_fine_tuning_and_zero_shot_read_and_write_there(local, prepared, tmp_path):
     place = storage.path(f'{emulator.bucket()}/pretrained')
     storage.upload(local[1], place)
@@ -124,23 +109,6 @@ def test_fine_tuning_and_zero_shot_read_and_write_there(local, prepared, tmp_pat
         one, other = gpt1_jax.load(origin), gpt1_jax.load(str(copy))
         assert other.path == str(copy) and other.step == one.step
         assert all(map(np.array_equal, jax.tree.leaves(one.params), jax.tree.leaves(other.params)))
-
-
-def test_predictions_there_have_metrics():
-    place = f'{emulator.bucket()}/predictions_dev.jsonl'
-    storage.write(place, b'{"id": "a", "gold": 1, "scores": [0, 1]}\n')
-    assert metrics.read_predictions(place)[:2] == (['a'], [1])
-
-
-def test_text_is_prepared_there(local, prepared, cache):
-    place = f'{emulator.bucket()}/text'
-    arguments = dict(corpus=str(local[0]), valid='0.2', merges=60, processes=1)
-    manifest = prepare.prepare(place, **arguments)
-    assert manifest == json.loads((local[1].parent / 'tokens' / 'manifest.json').read_bytes())
-    shutil.rmtree(cache)
-    assert prepare.prepare(place, **arguments) == manifest  # nothing to do, on another host too
-    with pytest.raises(UserError, match='gs://bucket/text was prepared from other inputs: tokenizer was'):
-        prepare.prepare(place, **arguments | {'merges': 61})
 
 
 def test_a_corpus_is_read_there(tmp_path):
@@ -178,44 +146,6 @@ def test_a_corpus_is_read_there(tmp_path):
             read(f'{place}/{name}')
 
 
-def test_text_there_has_the_perplexity_of_the_same_text_here(tmp_path, local):
-    text, run = local
-    place = f'{emulator.bucket()}/text'
-    storage.upload(text, storage.path(place))
-    here, there = (perplexity.evaluate(str(run), [f'{folder}/0*.txt'], path=str(tmp_path / 'results.jsonl'))
-                   for folder in (text, place))
-    assert here['n'] > 1000 and len(here['files']) == 10
-    assert there | {'text': here['text'], 'seconds': here['seconds']} == here
-    before = provenance.file_hashes([f'{place}/01.txt'])
-    storage.write(f'{place}/01.txt', b'Another text.')
-    assert provenance.file_hashes([f'{place}/01.txt']) != before
-    with pytest.raises(UserError, match='absent.txt: '):
-        provenance.file_hashes([f'{place}/absent.txt'])
-
-
-def test_parts_are_merged_there(tmp_path, local):
-    tokenizer = str(local[1] / 'tokenizer')
-    whole = prepare.prepare(tmp_path / 'whole', str(local[0]), '0.2', tokenizer)
-    place = f'{emulator.bucket()}/parts'
-    for i in range(2):
-        prepare.prepare(place, str(local[0]), '0.2', tokenizer, part=Part(i, 2))
-    manifest = prepare.merge(place)
-    for split in ('train', 'valid'):
-        assert manifest['splits'][split]['bytes'] == whole['splits'][split]['bytes']
-        found, expected = (np.concatenate(tokens.open_split(one, split, verify=True).shards)
-                           for one in (place, tmp_path / 'whole'))
-        assert np.array_equal(found, expected)
-
-
-def test_a_damaged_shard_there_is_named(local, prepared):
-    place = storage.path(f'{emulator.bucket()}/damaged')
-    storage.upload(local[1].parent / 'tokens', place / 'tokens')
-    shard = place / 'tokens' / 'train' / '00000.bin'
-    storage.write(shard, storage.read(shard)[:-2])
-    with pytest.raises(UserError, match=f'^{shard}: damaged, its SHA-256 is not the one in the manifest$'):
-        pretrain.run(config_of(place), storage.path(f'{emulator.bucket()}/never'))
-
-
 @pytest.fixture
 def three(tmp_path):
     """Steps 1 to 3 of a run, each test's its own: (directory, program, {step: arrays})."""
@@ -246,13 +176,3 @@ def test_a_damaged_step_there_is_named_and_fallback_passes_over_it(three, capsys
     state = resume.resume(place, program.state, fallback=True)
     assert saved.same(state, history[2]) and 'passed over step 3, kept as 3.damaged' in capsys.readouterr().out
     assert checkpoint.steps(place) == [1, 2]
-
-
-def test_a_place_that_does_not_exist_is_one_line(tmp_path):
-    emulator.bucket()
-    text = corpus(tmp_path / 'text')
-    for name in ('gs://no-such-bucket/run', 's3://bucket/run'):
-        found = command('pretrain', '--config=configs/pretrain.py', f'--workdir={name}', f'--config.data.corpus={text}',
-                        '--config.data.valid=0.3', '--config.tokenizer.merges=60', '--config.model.n_ctx=16', check=1)
-        assert found.stderr.strip().splitlines()[-1].startswith('error: ') and 'Traceback' not in found.stderr
-        assert name.rpartition('/')[0] in found.stderr

@@ -101,14 +101,6 @@ def test_a_command_that_cannot_be_is_found(command, complaint):
         parse(*shlex.split(command))
 
 
-def test_the_commands_of_a_text_are_found():
-    assert commands('See `x/python -m a.b --c=1 ...`, or\n```\npython -m a.c [--d] \\\n    --e="f g"  # h\n```\n'
-                    'pip install x && x/python -m a.d\n') == [
-        ('a.b', '--c=1'), ('a.c', '--d', '--e=f g'), ('a.d',)]
-    assert commands('```\nx/gpt1 openai --a=1\n```\nor `gpt1 predict --b`, and gpt1 is a command\n') == [
-        ('gpt1_jax.predict', '--b'), ('gpt1_jax.weights.openai', '--a=1')]
-
-
 @pytest.mark.parametrize('name', ['gpt1_jax.prepare', 'gpt1_jax.metrics', 'experiments.plots'])
 def test_help_shows_the_page_and_the_flags(name):
     done = subprocess.run([sys.executable, '-m', name, '--help'], cwd=ROOT, capture_output=True, text=True, timeout=120)

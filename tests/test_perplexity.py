@@ -115,14 +115,6 @@ def test_prepared_tokens_give_the_validation_perplexity_of_pretraining(pretraine
     assert row['per_word'] == pytest.approx(row['value'] ** (row['n'] / row['words']))
 
 
-def test_the_text_of_a_split_gives_the_figure_of_its_tokens(pretrained, tmp_path):
-    tokenizer = workdir.load(pretrained).tokenizer()
-    stream = tokens.open_split(pretrained / 'tokens', 'valid')
-    (tmp_path / 'valid.txt').write_text(tokenizer.decode(np.concatenate(stream.shards)))
-    text = perplexity.evaluate(pretrained, text=str(tmp_path / 'valid.txt'))
-    assert text['value'] == perplexity.evaluate(pretrained, tokens=pretrained / 'tokens')['value']
-
-
 @pytest.mark.parametrize('text, more, message', [
     ('', {}, 'the text has 0 token'), (' \n\n', {}, 'the text has 0 token'), ('.', {}, 'has 1 token'),
     ('a b', {'stride': 17}, 'stride = 17, must be from 1 to the context, 16'), ('a b', {'stride': 0}, 'stride = 0'),
@@ -136,21 +128,6 @@ def test_a_mistake_is_named(pretrained, tmp_path, text, more, message):
         more = more | {'text': str(tmp_path / 'a.txt')}
     with pytest.raises(UserError, match=message):
         perplexity.evaluate(pretrained, **more)
-
-
-def test_a_text_has_rows_of_its_tokens_only_where_they_are_asked_for(pretrained, monkeypatch):
-    given = dict.fromkeys(('text', 'step', 'stride', 'sentence', 'per_token')) | {
-        'init_from': pretrained, 'tokens': pretrained / 'tokens', 'split': 'valid', 'tokens_per_batch': 4096,
-        'text_field': 'text'}
-    monkeypatch.setattr(perplexity.flags, 'FLAGS', types.SimpleNamespace(**given))
-    monkeypatch.setattr(perplexity.cli, 'join', lambda: None)
-    monkeypatch.setattr(perplexity, 'token_rows', None)  # a dict a token: more memory than a long text leaves
-    perplexity.main()
-
-
-def test_a_split_of_a_text_is_refused(pretrained):
-    done = command('perplexity', f'--init_from={pretrained}', '--sentence=The cat', '--split=valid', check=1)
-    assert done.stderr == 'error: --split goes with --tokens=DIR: a text is scored whole\n'
 
 
 def test_a_sentence_is_scored_token_by_token_as_it_is(pretrained, tmp_path):
@@ -170,24 +147,6 @@ def test_a_sentence_is_scored_token_by_token_as_it_is(pretrained, tmp_path):
     assert ''.join(one['token'] for one in found) == 'the cat sat on a mat , while red dogs ran over green hills . '
 
 
-@pytest.mark.slow
-def test_the_command_prints_the_tokens_of_a_sentence_and_writes_them(pretrained, tmp_path):
-    path = tmp_path / 'tokens.jsonl'
-    done = command('perplexity', f'--init_from={pretrained}', '--sentence=The cat', f'--per_token={path}', check=0)
-    rows = results.read(path)
-    lines = done.stdout.splitlines()
-    assert [line.split("'")[1] for line in lines[:len(rows)]] == [row['token'] for row in rows]
-    assert [line.split()[-1] for line in lines[1:len(rows)]] == [f'{row["log_probability"]:.4f}' for row in rows[1:]]
-    assert 'perplexity per token ' in lines[len(rows) + 2]
-
-
-def test_tokens_of_another_vocabulary_are_refused(pretrained, tmp_path):
-    from gpt1_jax.prepare import prepare
-    prepare(tmp_path / 'other', corpus=str(corpus(tmp_path / 'text')), valid='0.2', merges=20, processes=1)
-    with pytest.raises(UserError, match='tokens of another vocabulary'):
-        perplexity.evaluate(pretrained, tokens=tmp_path / 'other')
-
-
 def test_the_figure_is_printed_even_where_no_row_can_be_written(pretrained, tmp_path):
     shutil.copytree(pretrained, tmp_path / 'run')
     (tmp_path / 'run' / 'results.jsonl').unlink(missing_ok=True)
@@ -197,16 +156,3 @@ def test_the_figure_is_printed_even_where_no_row_can_be_written(pretrained, tmp_
                    f'--per_token={tmp_path / "tokens.jsonl"}', check=1)
     assert 'perplexity per token ' in done.stdout and (tmp_path / 'tokens.jsonl').stat().st_size
     assert done.stderr == f'error: {tmp_path / "run"}/results.jsonl: Is a directory\n'
-
-
-def test_the_command_prints_window_stride_and_the_note(pretrained, tmp_path):
-    (tmp_path / 'a.txt').write_text('The cat sat on a mat while red dogs ran over green hills and old birds sang.')
-    done = command('perplexity', f'--init_from={pretrained}', f'--text={tmp_path / "a.txt"}', '--stride=2', check=0)
-    for line in ('windows of 16 tokens at stride 2', 'perplexity per token ', 'perplexity per word ', 'bits per byte ',
-                 "note: the paper's 18.4"):
-        assert line in done.stdout
-    done = command('perplexity', f'--init_from={pretrained}', f'--tokens={pretrained / "tokens"}', check=0)
-    assert 'perplexity per word ' in done.stdout and 'bits per byte ' in done.stdout
-    assert results.read(workdir.load(pretrained).results)[-1]['split'] == 'valid'
-    done = command('perplexity', f'--init_from={pretrained}', '--text=nowhere', check=1)
-    assert done.stderr == 'error: nowhere: no such file or directory\n'

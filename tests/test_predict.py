@@ -21,17 +21,11 @@ from gpt1_jax.data import (
     bpe_training,
     tasks,  # noqa: E402
 )
-from gpt1_jax.data.tasks.example import Example  # noqa: E402
 from gpt1_jax.errors import UserError  # noqa: E402
-from gpt1_jax.evaluation import (
-    fine_tuned,  # noqa: E402
-    load,  # noqa: E402
-)
 from gpt1_jax.models import heads  # noqa: E402
 from gpt1_jax.runs import (
     results,  # noqa: E402
-    workdir,  # noqa: E402
-)
+    )
 
 pytestmark = pytest.mark.full
 
@@ -104,14 +98,6 @@ def test_labels_of_single_texts(tmp_path):
     assert found == answers(path, [{'id': str(i + 5), 'texts': [text]} for i, text in enumerate(texts)])
 
 
-def test_names_of_labels_and_a_cut_text(tmp_path):
-    path, params = fitted(tmp_path, 'rte')
-    found = answers(path, [{'texts': pair} for pair in (PAIRS[0], (LONG, PAIRS[0][1]))])
-    assert list(found[0]['probabilities']) == ['entailment', 'not_entailment'] and 'cut' not in found[0]
-    assert close(found[0], outputs(params, states(params, *PAIRS[0])))
-    assert found[1]['cut'] is True
-
-
 def test_similarity_reads_both_orders(tmp_path):
     path, params = fitted(tmp_path, 'qqp')
     found = answers(path, 'id\tquestion1\tquestion2\n' + ''.join(f'{i}\t{a}\t{b}\n' for i, (a, b) in enumerate(PAIRS)))
@@ -159,30 +145,6 @@ def test_the_best_step_answers_unless_another_is_named(tmp_path):
     assert abs(other['probabilities']['1'] - row['probabilities']['1']) > 0.01
     with pytest.raises(UserError, match='no checkpoint of step 3; there are 1, 2'):
         answers(path, [{'texts': ['Red dogs ran.']}], 3)
-
-
-@pytest.mark.slow
-def test_other_rows_compile_nothing_new(tmp_path):
-    path, _ = fitted(tmp_path, 'race', lengths=(16, 24))
-    found = load.fine_tuned(workdir.load(path))
-    assert found.sizes.lengths == (16, 24, 32, 48) and found.batch_sizes == (1, 8)
-
-    def ask(n, words, choices):
-        fine_tuned.predict(found, [Example(str(i), (' '.join(WORDS[:words]), 'which ?'), tuple(WORDS[:choices]))
-                                   for i in range(n)])
-    for words in range(1, 42, 2):
-        ask(8, words, 4)
-    compiled = []
-    jax.monitoring.register_event_duration_secs_listener(
-        lambda event, seconds, **_: compiled.append(event) if 'backend_compile' in event else None)
-    for n in (1, 3, 9, 20):
-        for words in (2, 9, 15, 30, 90):
-            ask(n, words, 2 + n % 3)
-    found = load.fine_tuned(workdir.load(path))  # nor does the same run, loaded again
-    ask(2, 4, 3)
-    assert compiled == []
-    jax.jit(lambda x: x * 3.75)(np.ones(3))  # the listener does hear of a compilation
-    assert len(compiled) == 1
 
 
 def test_a_bad_row_is_named_or_left_out(tmp_path):

@@ -9,7 +9,6 @@ import pytest
 
 from gpt1_jax.data import bpe_training, encode, sources, tokens
 from gpt1_jax.data.document import Document
-from gpt1_jax.data.document import size as document_size
 from gpt1_jax.data.joining import Join
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
@@ -41,12 +40,6 @@ def test_a_prepared_directory_holds_the_text(books, tmp_path):
         *made.encode('a dog sat.'), made.newline_id]
 
 
-def test_documents_can_be_given_from_python(tmp_path):
-    train = (Document(str(i), text) for i, text in enumerate(LINES[1:]))
-    manifest = prepare(tmp_path / 'out', train, [Document('v', LINES[0])], merges=20)
-    assert [manifest['splits'][split]['documents'] for split in ('train', 'valid')] == [19, 1]
-
-
 def test_a_fraction_holds_out_whole_documents(books, tmp_path):
     manifest = prepare(tmp_path / 'out', str(books), '0.3', merges=20)
     made = Tokenizer.load(tmp_path / 'out' / 'tokenizer')
@@ -65,12 +58,6 @@ def test_the_vocabulary_is_learnt_from_training_documents_alone(tmp_path):
     prepare(tmp_path / 'a', [Document('', 'aa ab')], [Document('', 'zq zq zq zq')], merges=3)
     made = Tokenizer.load(tmp_path / 'a' / 'tokenizer')
     assert made.fingerprint == bpe_training.train(['aa ab'], merges=3).fingerprint
-
-
-def test_a_manifest_counts_bytes_of_utf_8(tmp_path):
-    manifest = prepare(tmp_path / 'out', [Document('', 'café — au lait')], [Document('', 'aé')], merges=3)
-    assert [manifest['splits'][split]['bytes'] for split in ('train', 'valid')] == [17, 3]
-    assert document_size(Document('', 'x' * 2 ** 20 + 'é\ud800')) == 2 ** 20 + 2 + 3
 
 
 def test_a_vocabulary_is_learnt_from_a_sample_of_documents(tmp_path):
@@ -115,15 +102,6 @@ def test_rows_that_are_sentences_are_said_and_joining_them_cures_it(tmp_path, ca
         prepare(tmp_path / 'joined', str(rows), 0.2, merges=9)
 
 
-def test_a_given_tokenizer_is_used(books, tmp_path):
-    own = bpe_training.train(['the cat'], merges=2)
-    own.save(tmp_path / 'given')
-    for number, given in enumerate((own, str(tmp_path / 'given'))):
-        manifest = prepare(tmp_path / f'out{number}', str(books), 0.3, given)
-        assert manifest['tokenizer'] == own.fingerprint
-        assert Tokenizer.load(tmp_path / f'out{number}' / 'tokenizer') == own
-
-
 @pytest.mark.parametrize('arguments, message', [
     (dict(valid=None), 'valid: name validation text, or a fraction'),
     (dict(valid=' '), 'valid: name validation text, or a fraction'),
@@ -154,15 +132,6 @@ def test_what_is_wrong_is_named_before_anything_is_written(books, tmp_path, monk
     assert not (tmp_path / 'out').exists()
 
 
-@pytest.mark.parametrize('documents', [False, True])
-def test_validation_text_that_is_trained_on_is_refused(books, tmp_path, documents):
-    corpus, valid = str(books), str(books / '03.txt')
-    if documents:
-        corpus, valid = [Document('a', 'x'), Document('03.txt', 'y')], [Document('03.txt', 'y')]
-    with pytest.raises(UserError, match='03.txt is both in corpus and in valid'):
-        prepare(tmp_path / 'out', corpus, valid, merges=20)
-
-
 @pytest.mark.parametrize('link', [shutil.copy, os.symlink])
 def test_a_copy_or_link_of_training_text_is_refused_as_validation_text(books, tmp_path, link):
     (books / '03.txt').write_text(LINES[3] * 30)
@@ -188,13 +157,3 @@ def test_some_short_documents_in_both_are_said(books, tmp_path, capsys):
     prepare(tmp_path / 'out', str(books), str(tmp_path / 'valid.jsonl'), merges=20)
     assert 'warning: 1 of 2 different validation texts, all short, are training documents, too' in \
         capsys.readouterr().err
-
-
-def test_files_that_are_left_out_are_said(books, tmp_path, capsys):
-    for name in ('notes.md', 'scan.pdf', '.hidden'):
-        (books / name).write_text('x')
-    prepare(tmp_path / 'out', str(books), 0.3, merges=20)
-    assert capsys.readouterr().err.splitlines()[0] == (
-        f'{books}: 2 of 22 files left out (notes.md, scan.pdf): only these are read: .txt, .train, .dev, .test, '
-        '.jsonl, .json, .parquet; all but .parquet also compressed: .gz, .bz2, .zst, .lz4; a .json file only if it is '
-        'named itself')

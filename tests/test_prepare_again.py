@@ -1,15 +1,12 @@
 """A prepared directory and `prepare` once more: what goes on, what is made again, what is refused."""
-import json
 import pathlib
-import re
 
 import pytest
 
-from gpt1_jax.data import bpe_training, encode, sources, tokenizer, tokens
+from gpt1_jax.data import bpe_training, encode, tokenizer, tokens
 from gpt1_jax.data.document import Document
 from gpt1_jax.errors import UserError
 from gpt1_jax.prepare import prepare
-from gpt1_jax.runs import lock
 from twenty_books import write_books
 
 
@@ -23,12 +20,6 @@ def test_the_same_inputs_again_change_nothing(books, tmp_path):
     times = {file: file.stat().st_mtime_ns for file in (tmp_path / 'out').rglob('*')}
     assert prepare(tmp_path / 'out', [str(books / '*.txt')], 0.3, merges=20, processes=2) == first
     assert {file: file.stat().st_mtime_ns for file in (tmp_path / 'out').rglob('*')} == times
-
-
-def test_the_fingerprint_follows_the_text_and_the_vocabulary(books, tmp_path):
-    prints = [prepare(tmp_path / f'{i}', str(books), fraction, merges=merges)['fingerprint']
-              for i, (fraction, merges) in enumerate([(0.3, 20), (0.3, 20), (0.3, 21), (0.6, 20)])]
-    assert prints[0] == prints[1] and len(set(prints)) == 3
 
 
 def test_an_unfinished_run_goes_on_with_its_vocabulary(books, tmp_path, monkeypatch):
@@ -55,10 +46,6 @@ def null(file):
     file.write_bytes(b'null')
 
 
-def half_a_unit(file):
-    file.write_bytes(re.sub(rb'("units": )\d+', rb'\g<1>0.5', file.read_bytes()))
-
-
 def flip(file):
     file.write_bytes(file.read_bytes()[:-1] + bytes([file.read_bytes()[-1] ^ 1]))
 
@@ -76,28 +63,6 @@ def test_what_is_damaged_in_a_finished_directory_is_made_again(books, tmp_path, 
     assert contents(tmp_path / 'out') == before
     if name != 'manifest.json' or damage != pathlib.Path.unlink:
         assert 'again' in capsys.readouterr().err
-
-
-def test_a_record_whose_counts_are_no_numbers_is_made_again(books, tmp_path):
-    arguments = dict(corpus=str(books), valid=0.3, merges=20, shard_tokens=100)
-    manifest = prepare(tmp_path / 'out', **arguments)
-    before = contents(tmp_path / 'out')
-    half_a_unit(tmp_path / 'out' / 'train' / '00000.json')
-    assert contents(tmp_path / 'out') != before
-    (tmp_path / 'out' / 'manifest.json').unlink()
-    assert prepare(tmp_path / 'out', **arguments) == manifest and contents(tmp_path / 'out') == before
-
-
-def test_only_the_damaged_shard_is_encoded_again(books, tmp_path, monkeypatch):
-    arguments = dict(corpus=str(books), valid=0.3, merges=20, shard_tokens=100)
-    monkeypatch.setattr(encode.units, '__defaults__', (40,))
-    prepare(tmp_path / 'out', **arguments)
-    units = json.loads((tmp_path / 'out' / 'train' / '00000.json').read_text())['units']
-    original, done = encode._encode, []
-    monkeypatch.setattr(encode, '_encode', lambda *given: done.append(1) or original(*given))
-    flip(tmp_path / 'out' / 'train' / '00000.bin')
-    prepare(tmp_path / 'out', **arguments)
-    assert len(done) == units > 0 and len(list((tmp_path / 'out' / 'train').glob('*.bin'))) > 1
 
 
 def test_a_damaged_tokenizer_of_a_finished_directory_is_named(books, tmp_path):
@@ -126,12 +91,6 @@ def test_text_edited_to_the_same_size_is_noticed_and_nothing_is_written(books, t
     assert refused(tmp_path / 'out', books, 'the text gives other tokens now than it was prepared with')
 
 
-def test_a_finished_directory_that_may_not_be_written_is_no_fault(books, tmp_path, monkeypatch):
-    manifest = prepare(tmp_path / 'out', str(books), 0.3, merges=20)
-    monkeypatch.setattr(lock, 'hold', None)  # not called
-    assert prepare(tmp_path / 'out', str(books), 0.3, merges=20) == manifest
-
-
 @pytest.mark.parametrize('change, message', [
     (dict(merges=21), 'tokenizer was trained, 20 merges, now trained, 21 merges'),
     (dict(valid=0.4), 'valid was 0.3 of the documents, now 0.4 of the documents'),
@@ -143,27 +102,3 @@ def test_other_inputs_in_the_same_directory_are_refused(books, tmp_path, change,
     prepare(tmp_path / 'out', **arguments)
     with pytest.raises(UserError, match=f'out was prepared from other inputs: {message}'):
         prepare(tmp_path / 'out', **{**arguments, **change})
-
-
-def test_kinds_of_files_that_were_read_before_others_are_described_as_then(tmp_path):
-    """Or a directory that was prepared by an earlier version could not go on; the digest is that version's."""
-    (tmp_path / 'gold').mkdir()
-    sizes = {f'{i}.txt': 47 for i in range(9)} | {'a.txt.gz': 33, 'b.jsonl': 43, 'c.jsonl.gz': 44}
-    for name, size in sizes.items():  # names and sizes alone are looked at
-        (tmp_path / 'gold' / name).write_bytes(b'x' * size)
-    assert sources.splits(str(tmp_path / 'gold'), 0.3)[1] == {
-        'corpus': "12 files of 543 bytes, names and sizes 64d05af1774839de, field 'text'",
-        'valid': '0.3 of the documents'}
-
-
-def test_a_changed_file_is_another_input(books, tmp_path):
-    prepare(tmp_path / 'out', str(books), 0.3, merges=20)
-    (books / '03.txt').write_text('Something else.')
-    with pytest.raises(UserError, match='corpus was 20 files of .* bytes.*, now 20 files of'):
-        prepare(tmp_path / 'out', str(books), 0.3, merges=20)
-
-
-def test_a_directory_that_holds_something_else_is_refused(books, tmp_path):
-    (tmp_path / 'run' / 'tokenizer').mkdir(parents=True)
-    with pytest.raises(UserError, match='run: holds something else .no inputs.json in it.'):
-        prepare(tmp_path / 'run', str(books), 0.3, merges=20)

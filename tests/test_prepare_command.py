@@ -50,16 +50,6 @@ def test_while_one_prepares_a_directory_a_second_says_so(books, tmp_path):
     assert command('prepare', f'--out={out}', *flags).returncode == 0 and not (out / lock.FILE).exists()
 
 
-def test_the_command_line_prepares_and_says_what(books, tmp_path):
-    done = command('prepare', f'--out={tmp_path / "out"}', f'--corpus={books / "0*.txt"}',
-                   f'--corpus={books / "10.txt"}', f'--valid={books / "1[1-8].txt"}', f'--valid={books / "19.txt"}',
-                   '--merges=20')
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith('train: 11 documents, ')
-    assert '\nvalid: 9 documents, ' in done.stdout
-    assert tokens.read_manifest(tmp_path / 'out')['splits']['train']['documents'] == 11
-
-
 def test_the_command_line_joins_rows_of_parquet(tmp_path):
     table = pyarrow.table({'body': [f'The cat {i}.' for i in range(60)], 'book': [i // 5 for i in range(60)]})
     pyarrow.parquet.write_table(table, tmp_path / 'a.parquet')

@@ -15,7 +15,6 @@ import pyarrow.parquet
 import pytest
 import yaml
 
-from gpt1_jax import prepare as program
 from gpt1_jax.data import bpe_training, tokens
 from gpt1_jax.data.joining import Join
 from gpt1_jax.data.parts import Part
@@ -115,30 +114,6 @@ def test_merged_shards_outlive_their_parts_and_are_repaired_from_them(made, tmp_
     assert stream(tmp_path / 'out', 'train') == stream(made / 'whole', 'train')
 
 
-def test_the_command_for_the_whole_takes_the_merged_directory(made, tmp_path, capsys):
-    """Pretraining gives it again whenever it starts."""
-    all_parts(tmp_path / 'out', 2, arguments(made))
-    manifest = merge(tmp_path / 'out')
-    for verify in (False, True):
-        assert prepare(tmp_path / 'out', **arguments(made), verify=verify) == manifest
-    assert 'names and sizes were compared' in capsys.readouterr().out
-    shard = tmp_path / 'out' / 'train' / '00001.bin'
-    shard.write_bytes(shard.read_bytes()[:-2])
-    with pytest.raises(UserError, match='00001.bin: .* bytes, the manifest says .*: merge its parts again'):
-        prepare(tmp_path / 'out', **arguments(made))
-    with pytest.raises(UserError, match='other inputs: valid was 0.2 of the documents, now 0.3'):
-        prepare(tmp_path / 'out', **arguments(made, valid=0.3))
-
-
-def test_a_copy_is_made_where_there_are_no_hard_links(made, tmp_path, monkeypatch):
-    def refuse(*names):
-        raise PermissionError
-    all_parts(tmp_path / 'out', 2, arguments(made))
-    monkeypatch.setattr(os, 'link', refuse)
-    merge(tmp_path / 'out')
-    assert stream(tmp_path / 'out', 'train') == stream(made / 'whole', 'train')
-
-
 def remove_part(out):
     shutil.rmtree(out / Part(1, 3).name)
 
@@ -182,21 +157,6 @@ def test_parts_with_two_tokenizers_or_of_two_corpora_are_not_merged(made, tmp_pa
     prepare(out, **arguments(made, valid=0.3), part=Part(1, 2))
     with pytest.raises(UserError, match='from other inputs than part 0: valid was 0.2 of the documents, now 0.3'):
         merge(out)
-
-
-def test_parts_without_validation_text_are_not_merged(made, tmp_path):
-    all_parts(tmp_path / 'out', 2, arguments(made, valid=1e-9))
-    with pytest.raises(UserError, match='out: no part has a token for the valid split'):
-        merge(tmp_path / 'out')
-
-
-@pytest.mark.parametrize('change, message', [
-    (dict(tokenizer='train'), '--part=0/2 needs --tokenizer=DIR, the same for all parts'),
-    (dict(corpus='documentation'), '--part=0/2: only files can be divided')])
-def test_what_a_part_cannot_be_made_of_is_named(made, tmp_path, change, message):
-    with pytest.raises(UserError, match=message):
-        prepare(tmp_path / 'out', **arguments(made, **change), part=Part(0, 2))
-    assert not (tmp_path / 'out').exists()
 
 
 def command(*flags, **environment):
@@ -276,22 +236,3 @@ def test_a_recipe_prepares_all_parts(made, tmp_path, name):
     merge(tmp_path / 'out')
     for split in ('train', 'valid'):
         assert stream(tmp_path / 'out', split) == stream(made / 'whole', split)
-
-
-def test_an_unfinished_part_goes_on_with_its_shards(made, tmp_path, monkeypatch):
-    part = tmp_path / 'out' / Part(1, 2).name
-    first = prepare(tmp_path / 'out', **arguments(made), part=Part(1, 2))
-    (part / 'manifest.json').unlink()
-    monkeypatch.setattr(program.encode.shards, 'write', None)  # not called
-    assert prepare(tmp_path / 'out', **arguments(made), part=Part(1, 2)) == first
-
-
-@pytest.mark.parametrize('flags, environment, message', [
-    (('--merge', '--valid=0.1'), {}, '--merge takes --out alone'),
-    (('--corpus=absent', '--valid=0.1'), {}, 'absent: no such file or directory'),
-    (('--valid=0.1',), {}, 'give --corpus=TEXT and --valid=TEXT or a fraction of the documents, or --merge'),
-    (('--corpus=x.txt', '--valid=0.1'), {'JOB_COMPLETION_INDEX': '1'}, 'JOB_COMPLETION_INDEX is set, but not --part')])
-def test_a_mistake_on_the_command_line_is_one_line(tmp_path, flags, environment, message):
-    done = run(f'--out={tmp_path / "out"}', *flags, **environment)
-    assert (done.returncode, done.stdout) == (1, '') and done.stderr.startswith(f'error: {message}')
-    assert done.stderr.count('\n') == 1

@@ -1,25 +1,21 @@
 """Pretraining: exact after any interruption, and what it says on the way."""
 import json
 import math
-import random
 import shutil
 
 import jax
 import numpy as np
-import pyarrow
-import pyarrow.parquet
 import pytest
 
 from event_files import points, points_of
 from gpt1_jax import pretrain
-from gpt1_jax.data import bpe_training, tokens
+from gpt1_jax.data import tokens
 from gpt1_jax.errors import UserError
 from gpt1_jax.prepare import prepare
 from gpt1_jax.runs import checkpoint, origins, results
 from interruptions import power_cut, sigterm
-from saved import flip
 from short_runs import arrays, losses
-from tiny import corpus, override, pretrain_config, sentence
+from tiny import corpus, override, pretrain_config
 
 
 @pytest.fixture(scope='module')
@@ -101,17 +97,6 @@ def test_a_run_killed_before_its_next_row_still_has_what_the_row_it_was_stopped_
     assert results.Log(path, 15).partial == []
 
 
-def test_a_changed_seed_changes_the_weights(text, straight, tmp_path):
-    run = pretrain.run(pretrain_config(text, seed=1, train__steps=1), tmp_path / 'run')
-    assert arrays(run, 1) != arrays(straight, 30)
-
-
-def test_a_finished_run_started_again_trains_no_further(text, straight):
-    before = losses(straight)
-    pretrain.run(pretrain_config(text), straight.path)
-    assert losses(straight) == before and checkpoint.steps(straight.checkpoints)[-1] == 30
-
-
 def test_another_batch_size_in_the_same_directory_is_refused_by_name(text, straight):
     with pytest.raises(UserError, match=r'holds another run \(batch.size: 8 -> 16\): use a new --workdir'):
         pretrain.run(pretrain_config(text, batch__size=16), straight.path)
@@ -143,24 +128,6 @@ def test_changed_text_in_the_same_directory_is_refused(text, straight, tmp_path)
     other = corpus(tmp_path / 'other', documents=15)
     with pytest.raises(UserError, match='fingerprint.t'):
         pretrain.run(pretrain_config(other), tmp_path / 'copy')
-
-
-def test_an_edited_shard_is_named_where_hashes_are_asked_for(text, straight, tmp_path):
-    shutil.copytree(straight.path / 'tokens', tmp_path / 'tokens')
-    flip(tmp_path / 'tokens' / 'train' / '00000.bin')
-    config = pretrain_config('', data__tokens=str(tmp_path / 'tokens'), data__verify=True)
-    with pytest.raises(UserError, match='train/00000.bin: damaged, its SHA-256 is not the one in the manifest'):
-        pretrain.run(config, tmp_path / 'run')
-    (tmp_path / 'tokens' / 'valid' / '00000.bin').write_bytes(b'1234')
-    with pytest.raises(UserError, match='valid/00000.bin: 4 bytes, the manifest says'):
-        pretrain.run(override(config, {'data__verify': False}), tmp_path / 'run')
-
-
-def test_tokens_of_another_tokenizer_are_named(text, straight, tmp_path):
-    shutil.copytree(straight.path / 'tokens', tmp_path / 'tokens')
-    bpe_training.train(['another one'], merges=3).save(tmp_path / 'tokens' / 'tokenizer')
-    with pytest.raises(UserError, match='manifest.json: tokens of another tokenizer'):
-        pretrain.run(pretrain_config('', data__tokens=str(tmp_path / 'tokens')), tmp_path / 'run')
 
 
 def test_init_from_takes_the_weights_and_a_fresh_schedule(text, straight, tmp_path):
@@ -214,13 +181,6 @@ def test_a_run_goes_on_from_the_weights_that_it_began_with_alone(straight, tmp_p
         pretrain.run(config(str(straight.path)), scratch.path)
 
 
-def test_init_from_another_shape_names_the_array(text, straight, tmp_path):
-    config = pretrain_config(text, init_from=str(straight.path), model__n_inner=64,
-                             tokenizer__source=str(straight.path / 'tokenizer'))
-    with pytest.raises(UserError, match='params/blocks/mlp/fc/bias has shape'):
-        pretrain.run(config, tmp_path / 'run')
-
-
 def test_a_dry_run_reports_sizes_time_and_a_long_warm_up_and_trains_nothing(text, tmp_path, capsys):
     assert pretrain.run(pretrain_config(text, optimizer__warmup_steps=4), tmp_path / 'run', dry_run=True) is None
     shown = capsys.readouterr().out
@@ -229,26 +189,6 @@ def test_a_dry_run_reports_sizes_time_and_a_long_warm_up_and_trains_nothing(text
                  'a unigram model of the training text has a loss of'):
         assert part in shown
     assert not (tmp_path / 'run' / 'checkpoints').exists()
-
-
-def test_a_corpus_of_sentences_in_parquet_is_joined_to_documents(tmp_path):
-    rows = [sentence(random.Random(i)) for i in range(600)]
-    table = pyarrow.table({'sentence': rows, 'book': [i // 50 for i in range(600)]})
-    pyarrow.parquet.write_table(table, tmp_path / 'a.parquet')
-    counts = {}
-    for name, join in {'rows': {}, 'books': {'data__join_by': 'book'}, 'pieces': {
-            'data__join_characters': 1000, 'data__join_with': '\n'}}.items():
-        config = pretrain_config(tmp_path / 'a.parquet', data__text_field='sentence', tokenizer__characters=5000,
-                                 **join)
-        manifest = pretrain._open_text(config, tmp_path / name).manifest
-        counts[name] = sum(entry['documents'] for entry in manifest['splits'].values())
-        assert manifest['inputs']['tokenizer'] == 'trained, 60 merges from 5000 characters'
-    assert counts == {'rows': 600, 'books': 12, 'pieces': counts['pieces']} and 20 < counts['pieces'] < 40
-
-
-def test_no_validation_text_is_an_error(text, tmp_path):
-    with pytest.raises(UserError, match='valid'):
-        pretrain.run(pretrain_config(text, data__valid=''), tmp_path / 'run')
 
 
 def test_length_in_epochs_is_that_many_passes_over_the_windows(text, tmp_path, capsys):

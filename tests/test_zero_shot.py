@@ -1,24 +1,17 @@
 """Zero-shot scoring of a pretrained run: steps, splits, groups, and what a row of results records."""
 import json
 import os
-import shutil
-import tarfile
 
-import numpy as np
 import pytest
 
 from gpt1_jax import metrics, pretrain, zero_shot
 from gpt1_jax.data import tasks
-from gpt1_jax.data.published import from_published
-from gpt1_jax.data.tasks import tfds_source
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import padding
 from gpt1_jax.evaluation import zero_shot_heuristics as heuristics
 from gpt1_jax.runs import results, workdir
-from shared import DATA, ENCODER, MERGES, needs_data, needs_vocabulary
 from tiny import (
     cola,
-    command,
     corpus,
     load_config,
     override,
@@ -55,28 +48,6 @@ def test_every_saved_step_is_scored_and_its_predictions_recompute(pretrained, tm
         assert sorted(row['files']) == ['dev.tsv', 'train.tsv']  # the threshold comes from the training split
 
 
-def test_steps_can_be_chosen_in_the_config_or_by_the_caller(pretrained, tmp_path):
-    wanted = config('cola', pretrained, cola(tmp_path / 'cola'))
-    assert {row['step'] for row in zero_shot.run(override(wanted, {'step': 2}))} == {2}
-    assert {row['step'] for row in zero_shot.run(override(wanted, {'step': None}), steps=[4])} == {4}
-
-
-def test_the_pretrained_run_is_opened_once_for_all_its_checkpoints(pretrained, tmp_path, monkeypatch):
-    opened = []
-    original = workdir.load
-    monkeypatch.setattr(workdir, 'load', lambda path: opened.append(path) or original(path))
-    rows = zero_shot.run(config('dpr', pretrained, dpr(tmp_path / 'dpr')))
-    assert {row['step'] for row in rows} == {2, 4}
-    assert opened == [str(pretrained)]
-
-
-def test_the_same_scoring_is_recorded_once(pretrained, tmp_path):
-    wanted = config('cola', pretrained, cola(tmp_path / 'cola'), results=str(tmp_path / 'results.jsonl'), step=4)
-    first, second = zero_shot.run(wanted), zero_shot.run(wanted)
-    assert [row['value'] for row in first] == [row['value'] for row in second]
-    assert len(results.read(tmp_path / 'results.jsonl')) == 2
-
-
 def test_the_key_says_whether_a_row_was_made_from_the_same_things(pretrained, tmp_path):
     wanted = config('cola', pretrained, cola(tmp_path / 'cola'))
     key = zero_shot.run_key(wanted, 4)
@@ -91,15 +62,6 @@ def test_the_key_says_whether_a_row_was_made_from_the_same_things(pretrained, tm
         file.write('gj04\t1\t\tThe cat sat.\n')
     keys.append(zero_shot.run_key(wanted, 4))
     assert len(set(keys)) == len(keys) == 6
-
-
-def test_a_subset_of_rows_is_always_the_same_and_leaves_the_other_predictions_alone(pretrained, tmp_path):
-    data = cola(tmp_path / 'cola')
-    everything = zero_shot.run(config('cola', pretrained, data, step=4))
-    some = [zero_shot.run(config('cola', pretrained, data, step=4, data__rows=5)) for _ in range(2)]
-    assert [row['n'] for rows in some for row in rows] == [5] * 4
-    ids = [metrics.read_predictions(rows[0]['predictions'])[0] for rows in (everything, *some)]
-    assert ids[1] == ids[2] == sorted(ids[1], key=int) and set(ids[1]) < set(ids[0]) and len(ids[0]) == 13
 
 
 def test_bad_rows_are_left_out_where_that_is_asked_for(pretrained, tmp_path, capsys):
@@ -193,69 +155,3 @@ def test_dpr_finds_the_pronoun_and_scores_what_comes_after_it(pretrained, tmp_pa
     assert tokenizer.decode(rows[0].sequences[0][0]) == 'the cat there sat while the cat that ran ran .'
     found = zero_shot.run(config('dpr', pretrained, data, step=4))
     assert [(row['split'], row['n'], row['metric']) for row in found] == [('test', 4, 'accuracy')]
-
-
-def test_tfds_gives_the_figures_of_the_official_files(pretrained, tmp_path, monkeypatch):
-    data, records = dpr(tmp_path / 'dpr'), []
-    for block in (data / 'test.c.txt').read_text().split('\n\n'):
-        sentence, pronoun, candidates, right = block.strip().split('\n')
-        records.append((sentence, {'sentence': sentence, 'pronoun': pronoun, 'candidates': candidates.split(','),
-                                   'label': candidates.split(',').index(right)}))
-    prepared = tmp_path / 'prepared.array_record'
-    prepared.write_text('records')
-    monkeypatch.setattr(tfds_source, 'records', lambda directory, source, features: records)
-    monkeypatch.setattr(tfds_source, 'files', lambda directory, source: [str(prepared)])
-    official, tfds = (zero_shot.run(config('dpr', pretrained, where, step=4)) for where in (data, 'tfds:'))
-    assert [(row['n'], row['value']) for row in official] == [(row['n'], row['value']) for row in tfds]
-    assert list(tfds[0]['files']) == ['prepared.array_record'] and tfds[0]['key'] != official[0]['key']
-
-
-def test_an_empty_rest_names_its_row_in_the_file(pretrained, tmp_path):
-    data = dpr(tmp_path / 'dpr')
-    with open(data / 'test.c.txt', 'a') as file:
-        file.write('\nThe dog saw him\nhim\nThe dog,the child\nThe child\n')
-    with pytest.raises(UserError, match='test.c.txt.*: row 21: '):
-        zero_shot.run(config('dpr', pretrained, data, step=4))
-
-
-@needs_data
-@pytest.mark.parametrize('task, directory, n', [('sst2', 'SST-2', 20), ('cola', 'CoLA', 20), ('dpr', 'DPR', 20)])
-def test_real_rows_are_scored(pretrained, tmp_path, task, directory, n):
-    rows = zero_shot.run(config(task, pretrained, DATA / directory, step=4, data__rows=n, data__skip_bad=True,
-                                results=str(tmp_path / 'results.jsonl')))
-    assert all(0 < row['n'] <= n and np.isfinite(row['value']) for row in rows)
-    assert rows[0]['n'] >= n - 10  # the tiny vocabulary spells some rows beyond its context of 64
-
-
-@needs_data
-def test_real_questions_of_race_are_scored(pretrained, tmp_path):
-    with tarfile.open(DATA / 'RACE.tar.gz') as archive:
-        wanted = [member for member in archive if member.name.startswith('RACE/dev/middle/')][:3]
-        archive.extractall(tmp_path, wanted, filter='data')
-    rows = zero_shot.run(config('race', pretrained, tmp_path / 'RACE', step=4, data__skip_bad=True))
-    assert rows[0]['n'] + rows[0]['skipped'] >= 6 and rows[0]['value'] == rows[1]['value']
-    assert rows[1]['group'] == 'middle' and len(rows) == 2  # a level without questions has no row
-
-
-@needs_data
-@needs_vocabulary
-def test_every_sentence_of_dpr_is_cut_where_its_candidate_ends():
-    tokenizer = from_published(ENCODER, MERGES)
-    for split in ('train', 'test'):
-        examples = tasks.get('dpr').read(str(DATA / 'DPR'), split)
-        rows = heuristics.encode_all(heuristics.get('dpr'), examples, tokenizer, 512, split)
-        for example, row in zip(examples, rows):
-            for candidate, (ids, n) in zip(example.choices, row.sequences):
-                assert ids[:-n] == tokenizer.encode(example.texts[0] + candidate)
-                assert ids[-n:] == tokenizer.encode(example.texts[1])
-                assert ids == tokenizer.encode(example.texts[0] + candidate + example.texts[1])
-
-
-def test_the_command_scores_and_a_mistake_is_one_line(pretrained, tmp_path):
-    data = dpr(tmp_path / 'dpr')
-    arguments = ['--config=configs/zero_shot.py:dpr', f'--config.init_from={pretrained}', f'--config.data.dir={data}',
-                 '--config.step=4']
-    assert 'dpr zero-shot, step 4: accuracy' in command('zero_shot', *arguments, check=0).stdout
-    shutil.rmtree(data)
-    done = command('zero_shot', *arguments, check=1)
-    assert done.stderr.startswith('error: ') and done.stderr.count('\n') == 1

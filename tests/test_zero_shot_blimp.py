@@ -9,13 +9,12 @@ import pytest
 import official
 from gpt1_jax import metrics, pretrain, zero_shot
 from gpt1_jax.data import tasks
-from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load, log_probs
 from gpt1_jax.models import build
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import results, workdir
 from shared import DATA, needs_data
-from tiny import command, corpus, load_config, override, pretrain_config
+from tiny import corpus, load_config, override, pretrain_config
 
 pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
 OVERALL = ['accuracy', 'accuracy_ties_wrong', 'accuracy_ties_right', 'accuracy_phenomena', 'accuracy_first_unscored']
@@ -69,24 +68,6 @@ def test_every_saved_step_has_rows_for_all_pairs_phenomena_and_sets(pretrained, 
                         'others (of which 2 are the same tokens)')
 
 
-def test_a_pair_is_right_where_a_plain_forward_finds_its_good_sentence_likelier(pretrained, data):
-    ids, scores = scores_of(zero_shot.run(config(pretrained, data, step=20)))
-    run, mesh = workdir.load(pretrained), sharding.make_mesh()
-    tokenizer, (model, params) = run.tokenizer(), load.pretrained(run, 20, mesh)
-    for example, found in zip(tasks.get('blimp').read(data, 'test'), scores, strict=True):
-        for sentence, value in zip(example.choices, found):
-            whole = np.array([tokenizer.newline_id, *tokenizer.encode(sentence)])
-            assert log_probs.by_token(model, params, mesh, whole).sum() == pytest.approx(value, abs=1e-4)
-
-
-def test_one_sentence_at_a_time_gives_what_64_do(pretrained, data):
-    one, many = (scores_of(zero_shot.run(config(pretrained, data, step=20, tokens_per_batch=size)))
-                 for size in (1, 64 * 64))
-    assert one[0] == many[0]
-    np.testing.assert_allclose(one[1], many[1], atol=1e-4)
-    assert (np.sign(one[1][:, 0] - one[1][:, 1]) == np.sign(many[1][:, 0] - many[1][:, 1])).all()
-
-
 def test_a_run_in_bfloat16_is_scored_in_float32(text, pretrained, data):
     run = pretrain.run(pretrain_config('', data__tokens=str(pathlib.Path(pretrained) / 'tokens'),
                                        model__dtype='bfloat16', **SMALL), text.parent / 'bfloat16')
@@ -108,28 +89,6 @@ def test_the_filter_is_reported_and_part_of_the_key(pretrained, data, tmp_path):
     (row,) = [row for row in rows if row['metric'] == 'accuracy_filtered']
     assert row['n'] == 3 and 'filter.json' in row['files']
     assert zero_shot.run_key(plain, 20) != zero_shot.run_key(filtered, 20) == row['key']
-
-
-def test_a_filter_of_other_pairs_is_refused_before_anything_is_scored(pretrained, data, tmp_path, monkeypatch):
-    (tmp_path / 'filter.json').write_text(json.dumps({'mountains': [0]}))
-    monkeypatch.setattr(log_probs, 'score', None)
-    with pytest.raises(UserError, match='config.data.filter: its file has none of these pairs'):
-        zero_shot.run(config(pretrained, data, step=20, data__filter=str(tmp_path / 'filter.json')))
-
-
-def test_the_lstm_is_scored_alike(text, data, pretrained):
-    lstm = pretrain.run(pretrain_config('', data__tokens=str(pathlib.Path(pretrained) / 'tokens'), model__kind='lstm',
-                                        model__n_units=16, **SMALL), text.parent / 'lstm')
-    rows = zero_shot.run(config(lstm.path, data, step=20))
-    assert rows[0]['n'] == 32 and rows[0]['ties'] == 2
-
-
-def test_the_command_prints_no_set_and_a_mistake_is_one_line(pretrained, data, tmp_path):
-    arguments = ['--config=configs/zero_shot.py:blimp', f'--config.init_from={pretrained}', '--config.step=20']
-    done = command('zero_shot', *arguments, f'--config.data.dir={data}', check=0)
-    assert 'blimp binding zero-shot, step 20: accuracy 0.' in done.stdout and 'hills' not in done.stdout
-    done = command('zero_shot', *arguments, f'--config.data.dir={tmp_path}', check=1)
-    assert done.stderr == f'error: {tmp_path}: no .jsonl file, nor in its folder data\n'
 
 
 def harness_task(name, file, out):
