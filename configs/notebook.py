@@ -13,7 +13,7 @@ def get_config(size='small'):
 
 def small(config) -> None:
     """The quickstart's model."""
-    config.n_train, config.n_dev, config.n_test = 1500, 200, 500  # examples of a task
+    config.examples.train, config.examples.test = 1500, 500
 
 
 def medium(config) -> None:
@@ -29,7 +29,7 @@ def medium(config) -> None:
 
 
 def tiny(config) -> None:
-    config.n_train, config.n_dev, config.n_test, config.vocab_size = 64, 16, 32, 600  # as above
+    config.examples.train, config.examples.dev, config.examples.test, config.vocab_size = 64, 16, 32, 600
     p, f = config.pretrain, config.finetune
     p.model.n_layer, p.model.n_embd, p.model.n_head, p.model.n_inner = 1, 16, 2, 16
     p.model.unroll = f.model.unroll = 1

@@ -1,4 +1,4 @@
-"""The main job in small: what `python -m experiments.quickstart` runs, in about seven minutes on two CPU cores."""
+"""GPT-1 in small: what `python -m experiments.quickstart` runs, in about seven minutes on two CPU cores."""
 from gpt1_jax.configs import finetune, pretrain, zero_shot
 from ml_collections import ConfigDict
 
@@ -7,10 +7,10 @@ SAVED = (25, 50, 100, 200, 400, 800, 1500)  # updates whose zero-shot score is p
 
 def get_config():
     config = ConfigDict()
-    config.n_train = 2500                  # fine-tuning examples a task
-    config.n_dev = 200                     # examples that select the best epoch
-    config.n_test = 1000                   # examples reported, from documents never trained on
-    config.segment_words = 26              # at most, of a context or passage: fits half of the model's context
+    config.examples = ConfigDict()            # examples of a task
+    config.examples.train = 2500
+    config.examples.dev = 200                 # select the best epoch
+    config.examples.test = 1000               # reported; from novels never trained on
     config.vocab_size = 2048               # rows of the SentencePiece vocabulary
 
     p = config.pretrain = pretrain.get_config()
@@ -33,6 +33,6 @@ def get_config():
     f.eval.splits = ('test',)
     f.log_every = 50
 
-    config.zero_shot = zero_shot.get_config('acceptability')  # sentences against themselves with two words swapped
-    config.zero_shot.data.split = 'test'   # of the same documents as the fine-tuned tasks
+    config.zero_shot = zero_shot.get_config('continuation')
+    config.zero_shot.data.split = 'test'   # the items that the fine-tuned model gets
     return config

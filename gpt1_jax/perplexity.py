@@ -170,7 +170,7 @@ def _check_length(n):
 def _define_flags():
     flags.DEFINE_string('init_from', None, 'directory of a pretrained run, or hf:USER/NAME', required=True)
     flags.DEFINE_integer('step', None, 'a saved step (default: the latest)')
-    flags.DEFINE_multi_string('text', None, 'a file, directory, pattern, tfds:NAME:SPLIT[:FIELD] or "documentation"; '
+    flags.DEFINE_multi_string('text', None, 'a file, directory, pattern, tfds:NAME:SPLIT[:FIELD] or "novels"; '
                               'may be given several times')
     flags.DEFINE_string('sentence', None, 'a text itself, instead of files')
     flags.DEFINE_string('per_token', None, "a file to write, JSON lines: each token's log-probability")

@@ -153,7 +153,7 @@ def _tokenizer(chosen, encoder, bpe, merges, vocab_size, characters):
 def _define_flags():
     """Called by `main` alone, because other programs import this module and define flags of their own."""
     flags.DEFINE_string('out', None, 'directory to write', required=True)
-    flags.DEFINE_multi_string('corpus', None, 'a file, directory, pattern, tfds:NAME:SPLIT[:FIELD] or "documentation"; '
+    flags.DEFINE_multi_string('corpus', None, 'a file, directory, pattern, tfds:NAME:SPLIT[:FIELD] or "novels"; '
                               'may be given several times')
     flags.DEFINE_multi_string('valid', None, 'the same for validation text, or the fraction of documents to hold out')
     flags.DEFINE_string('tokenizer', 'train', 'train, published, or a directory that holds a tokenizer')

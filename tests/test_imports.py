@@ -120,7 +120,7 @@ def test_a_config_imports_ml_collections_and_other_configs_alone():
 
 
 def test_the_configs_are_a_package_of_ours_wherever_the_clone_is(tmp_path):
-    code = 'from gpt1_jax.configs import quickstart; print(quickstart.__file__, quickstart.get_config().n_train)'
+    code = 'from gpt1_jax.configs import quickstart; print(quickstart.__file__, quickstart.get_config().examples.train)'
     done = subprocess.run([sys.executable, '-c', code], cwd=tmp_path, env=os.environ | {'PYTHONPATH': str(ROOT)},
                           capture_output=True, text=True, timeout=120)
     assert done.stdout.split() == [str(ROOT / 'configs' / 'quickstart.py'), '2500'], done.stderr

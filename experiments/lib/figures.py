@@ -16,8 +16,8 @@ from gpt1_jax.errors import about  # noqa: E402
 # One meaning, one colour, in every figure; told apart by colour-blind readers too (Okabe and Ito).
 COLOURS = {'pretrained': '#0072B2', 'scratch': '#D55E00', 'baseline': '#7F7F7F', 'train': '#56B4E9', 'valid': '#0072B2',
            'chance': '#B0B0B0', 'race': '#009E73', 'mnli': '#332288', 'sst2': '#CC79A7', 'dpr': '#E69F00',
-           'cola': '#000000', 'source': '#44AA99'}
-MARKERS = {'race': 'o', 'mnli': 's', 'sst2': '^', 'dpr': 'D', 'cola': 'v', 'source': 'o'}  # without colours, too
+           'cola': '#000000', 'order': '#44AA99'}
+MARKERS = {'race': 'o', 'mnli': 's', 'sst2': '^', 'dpr': 'D', 'cola': 'v', 'order': 'o'}  # without colours, too
 OTHER = ('#7F7F7F', 'X')  # a task that the paper's figures do not have
 STYLE = {'figure.dpi': 150, 'font.size': 10, 'axes.spines.top': False, 'axes.spines.right': False, 'axes.grid': True,
          'grid.color': '#E6E6E6', 'axes.axisbelow': True, 'legend.frameon': False}

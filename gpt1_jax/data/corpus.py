@@ -1,4 +1,4 @@
-"""Section 4.1: pretraining text from files, TFDS or the installed documentation. BooksCorpus, the paper's, is not
+"""Section 4.1: pretraining text from files or TFDS, or ten novels of the package. BooksCorpus, the paper's, is not
 distributed any more.
 
 A source is written as a spec; a list of specs is read in order:
@@ -11,7 +11,7 @@ A source is written as a spec; a list of specs is read in order:
     'books/**/*.txt'          a pattern; its files by name
     gs://BUCKET/...           each of these in an object store (storage.py)
     tfds:NAME:SPLIT[:FIELD]   a prepared TFDS data set that `tfds.data_source` can read, one document a record
-    documentation             the documentation installed with Python (quickstart/documentation.py)
+    novels                    the novels of the package (data/README.md), unless there is a file of this name
 
 Text is UTF-8. Documents are streamed: one is in memory at a time. Rows that are less than a document can be joined
 (joining.py).
@@ -26,10 +26,10 @@ from gpt1_jax import storage
 from gpt1_jax.data import files, joining, parts, records
 from gpt1_jax.data.document import Document
 from gpt1_jax.data.joining import Join
-from gpt1_jax.data.quickstart import documentation
 from gpt1_jax.errors import UserError, about
 
-DOCUMENTATION = 'documentation'
+NOVELS = 'novels'
+_PACKAGED = pathlib.Path(__file__).parent / 'novels.jsonl.bz2'
 TFDS = 'tfds:'
 
 Spec = str | os.PathLike | Sequence[str | os.PathLike]  # one or several
@@ -55,7 +55,7 @@ def documents(spec: Spec, field: str = 'text', join: Join = Join(), part: parts.
 
 
 def sources(spec: Spec) -> list[str]:
-    """The files of a spec, in order, each once; `tfds:...` and `documentation` stay as they are. UserError as above."""
+    """The files of a spec, in order, each once; `tfds:...` stays as it is. UserError as above."""
     specs = _as_list(spec)
     if not specs:
         raise UserError('corpus: no file, directory or other source given')
@@ -122,8 +122,8 @@ def _hidden(path):
 
 
 def is_file(source: str) -> bool:
-    """Whether a source is a file, rather than `documentation` or a TFDS data set."""
-    return source != DOCUMENTATION and not source.startswith(TFDS)
+    """Whether a source is a file, rather than a TFDS data set."""
+    return not source.startswith(TFDS)
 
 
 def _expand(spec):
@@ -145,6 +145,8 @@ def _expand(spec):
         found = sorted(match for match in glob.glob(spec, recursive=True) if os.path.isfile(match))
         if not found:
             raise UserError(f'{spec}: no file matches this pattern')
+    elif spec == NOVELS and not path.exists():
+        found = [str(_PACKAGED)]
     elif path.exists():
         raise UserError(f'{spec}: is neither a file nor a directory; a pipe is not read, because text is read several '
                         'times')
@@ -202,9 +204,7 @@ def _text_files(directory, names, find_links=list):
 def _read(one, field, join):
     """The documents of one slice."""
     source = one.source
-    if source == DOCUMENTATION:
-        yield from documentation.documents()
-    elif source.startswith(TFDS):
+    if source.startswith(TFDS):
         yield from joining.documents(records.tfds(source, field, join.key), join)
     elif files.kind(source) == files.PARQUET:
         yield from joining.documents(records.parquet(source, field, join.key, one.row_groups), join)

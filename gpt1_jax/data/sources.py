@@ -37,7 +37,7 @@ def splits(corpus: Source, valid: Source | float, field: str = 'text', join: Joi
     fraction = fraction_of(valid)
     corpus, corpus_is = _resolved(corpus, field)
     if part is not None and (isinstance(corpus, tuple) or not all(map(corpus_lib.is_file, corpus))):
-        raise UserError(f'--part={part}: only files can be divided, not TFDS data or the documentation')
+        raise UserError(f'--part={part}: only files can be divided, not TFDS data')
     read = functools.partial(_documents, field=field, join=join)
     extra = {'join': str(join)} if join else {}
     if part is not None:

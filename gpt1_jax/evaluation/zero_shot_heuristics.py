@@ -2,10 +2,10 @@
 
   cola            a sentence's mean token log-probability, against a threshold
   sst2            the text and `very`: is `positive` or `negative` the likelier next word?
-  race            the answer with the highest mean token log-probability, given document and question
+  race            the answer with the highest mean token log-probability, given document and question; likewise
+                  `continuation`, of the quickstart
   dpr, wsc273     the pronoun replaced by each candidate: the highest mean token log-probability of what comes after
                   (partial scoring, Trinh and Le, 2018); of wsc273 full scoring, of the whole sentence, is reported, too
-  acceptability   a sentence or itself with two words swapped: the higher mean token log-probability
   blimp           a good or a bad sentence: the higher log-probability of all tokens, after a line break, in float32
                   (minimal_pairs.py)
 
@@ -52,10 +52,10 @@ class Row(NamedTuple):
     sequences: list[Candidate]
 
 
-def sentences(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidate]:
-    """A text, or each choice; all tokens but the first are scored."""
-    texts = [tokenizer.encode(text) for text in example.choices or example.texts]
-    return [(ids, len(ids) - 1) for ids in texts]
+def sentence(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidate]:
+    """The text; all tokens but the first are scored."""
+    ids = tokenizer.encode(example.texts[0])
+    return [(ids, len(ids) - 1)]
 
 
 def after_line_break(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidate]:
@@ -129,8 +129,8 @@ def end_of_prefix(ids: Sequence[int], prefix: str, tokenizer: Tokenizer) -> int:
 
 
 HEURISTICS = {
-    'cola': Heuristic(sentences, threshold=True), 'sst2': Heuristic(sst2, mean=False), 'race': Heuristic(race),
-    'dpr': Heuristic(pronoun), 'wsc273': Heuristic(pronoun, full=True), 'acceptability': Heuristic(sentences),
+    'cola': Heuristic(sentence, threshold=True), 'sst2': Heuristic(sst2, mean=False), 'race': Heuristic(race),
+    'dpr': Heuristic(pronoun), 'wsc273': Heuristic(pronoun, full=True), 'continuation': Heuristic(race),
     'blimp': Heuristic(after_line_break, mean=False, float32=True, report=minimal_pairs.report)}
 
 

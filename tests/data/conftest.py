@@ -3,14 +3,6 @@ import warnings
 
 import pytest
 
-from gpt1_jax.data.quickstart import documentation
-
-
-@pytest.fixture(scope='session')
-def embedded_corpus():
-    """The documentation installed with Python, harvested once (about ten seconds)."""
-    return documentation.documents()
-
 
 @pytest.fixture(autouse=True)
 def partial_sets_are_fine():

@@ -78,4 +78,4 @@ def test_a_flipped_bit_is_an_error_naming_the_file_or_changes_nothing(tmp_path, 
 def test_sets_without_parquet_files_say_so(tmp_path):
     assert hub.complaint('story_cloze', f'parquet:{tmp_path}') == (
         f'parquet:{tmp_path}: the Hub has no Parquet files of story_cloze: give the official files')
-    assert hub.complaint('cloze', f'parquet:{tmp_path}') == f'parquet:{tmp_path}: cloze is not read from Parquet files'
+    assert hub.complaint('order', f'parquet:{tmp_path}') == f'parquet:{tmp_path}: order is not read from Parquet files'

@@ -98,8 +98,8 @@ def test_json_lines_of_a_published_set(tmp_path):
     assert read('rte', path) == [Example('5', ('A.', 'B.')), Example('1', ('C.', 'D.'))]
     path.write_text('{"sentence1": "A.", "sentence2": "B.", "index": 5}\n')
     assert read('rte', path) == [Example('5', ('A.', 'B.'))]
-    path.write_text('{"texts": ["A."], "choices": ["B.", "C."]}\n')
-    assert read('cloze', path) == [Example('0', ('A.',), ('B.', 'C.'))]
+    path.write_text('{"texts": ["A.", "B."], "choices": ["C.", "D."]}\n')
+    assert read('continuation', path) == [Example('0', ('A.', 'B.'), ('C.', 'D.'))]
 
 
 @pytest.mark.parametrize('name, ending, text, message', [
@@ -112,11 +112,11 @@ def test_json_lines_of_a_published_set(tmp_path):
     ('rte', 'jsonl', '{"texts": ["A.", "B."]}\n{"texts": ["A.", 1]}\n', 'row 2: texts is not a list of non-empty'),
     ('rte', 'jsonl', '{"texts": ["A.", "B."], "choices": ["C.", "D."]}\n', 'row 1: 2 choices, expected 0'),
     ('race', 'jsonl', '{"texts": ["A.", "B."], "choices": ["C."]}\n', 'row 1: 1 choices, expected 2 to 4'),
-    ('cloze', 'jsonl', '{"texts": ["A."]}\n', 'row 1: 0 choices, expected 2'),
+    ('continuation', 'jsonl', '{"texts": ["A.", "B."]}\n', 'row 1: 0 choices, expected 2'),
     ('rte', 'jsonl', '{"texts": ["A.", "B."], "id": null}\n', 'row 1: no id'),
     ('rte', 'jsonl', '{"texts": \n', 'row 1: not JSON'), ('rte', 'jsonl', '[1]\n', 'row 1: list, expected an object'),
     ('race', 'txt', '{"article": "A.", "questions": ["B?"], "options": [["C.", "D."]]}', 'question 1: 2 options, exp'),
-    ('cloze', 'tsv', 'A.\tB.\n', 'rows of cloze are JSON lines')])
+    ('continuation', 'tsv', 'A.\tB.\n', 'rows of continuation are JSON lines')])
 def test_a_bad_row_is_named_with_its_file(tmp_path, name, ending, text, message):
     path = tmp_path / f'new.{ending}'
     path.write_text(text)

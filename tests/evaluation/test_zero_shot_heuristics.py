@@ -125,11 +125,6 @@ def test_a_pronoun_with_nothing_after_it_is_an_error_naming_the_row():
     assert [row.id for row in rows] == ['8'] and len(skipped) == 1
 
 
-def test_acceptability_compares_means_over_the_tokens_after_the_first():
-    scores, _ = answer('acceptability', prefers('a b c'), [Example('1', (), ('a b c', 'a c'), 0)])
-    np.testing.assert_allclose(scores, [[LIKELY, UNLIKELY]], rtol=1e-4)
-
-
 def test_blimp_compares_sums_over_all_tokens_after_a_line_break():
     tokenizer = types.SimpleNamespace(encode=TOKENIZER.encode, newline_id=WORDS.index('y'))
     scores, _ = answer('blimp', prefers('y a b'), [Example('1', (), ('a b c', 'a c'), 0)], tokenizer=tokenizer)
@@ -164,10 +159,8 @@ def balanced(task):
     """Rows whose answers differ in length, with the right one at each place equally often."""
     if task in ('cola', 'sst2'):
         return [Example(f'{i}', ('a b c d'[:2 * i + 3],), label=i % 2) for i in range(4)]
-    if task == 'race':
+    if task in ('race', 'continuation'):
         return [Example(f'{i}', ('a b', 'c'), ('a', 'a b', 'a b c', 'a b c d'), i % 4) for i in range(8)]
-    if task == 'acceptability':
-        return [Example(f'{i}', (), ('a b c d', 'a b c'), i % 2) for i in range(4)]
     return [Example(f'{i}', ('a ', ' c d a'), ('x y', 'x'), i % 2) for i in range(4)]
 
 
@@ -175,7 +168,7 @@ def balanced(task):
 def test_a_model_without_an_opinion_is_right_exactly_as_often_as_chance(task):
     examples = balanced(task)
     # All means are the same to the bit, whatever the lengths, so the first answer is taken everywhere.
-    assert accuracy(task, UNIFORM, examples) == (0.25 if task == 'race' else 0.5)
+    assert accuracy(task, UNIFORM, examples) == (0.25 if task in ('race', 'continuation') else 0.5)
     if task == 'cola':
         scores, details = answer(task, UNIFORM, examples)
         assert details == {'threshold': pytest.approx(ANY)} and not scores.any()

@@ -1,56 +1,107 @@
-"""The main job from end to end, on the real embedded corpus, with models and sets too small to learn anything."""
-import pathlib
+"""The quickstart: its tasks, baselines and report, and all of it with a model too small to learn."""
+import collections
+import random
 
+import numpy as np
 import pytest
 from gpt1_jax.configs import quickstart as sizes
 
-from experiments import quickstart
+from experiments.quickstart import __main__ as quickstart
+from experiments.quickstart import novel_tasks, report, word_counts
+from gpt1_jax.data import corpus
+from gpt1_jax.data.document import Document
+from gpt1_jax.data.tasks.example import Example
+from gpt1_jax.errors import UserError
 from gpt1_jax.runs import results
-from tiny import override
+from tiny import override, predictions
 
 pytestmark = pytest.mark.full
 
 
+@pytest.fixture(scope='module')
+def novels():
+    return list(corpus.documents('novels'))
+
+
+def test_sentences_end_at_marks_before_a_capital_and_not_after_titles():
+    text = 'Mr. Lee sat. "No!" she  said. Was it 3.5? It was.\n\nThe end'
+    assert novel_tasks.sentences(text) == [
+        ['Mr. Lee sat.', '"No!" she said.', 'Was it 3.5?', 'It was.'], ['The end']]
+
+
+def test_order_swaps_two_neighbouring_words_of_every_second_sentence(novels):
+    items = novel_tasks.order(novels[7:], 200, random.Random(0))
+    text = ' '.join(' '.join(novel.text.split()) for novel in novels[7:])
+    assert [item.label for item in items] == [0, 1] * 100
+    for item in items:
+        assert (item.texts[0] in text) == (item.label == 0)
+        words = item.texts[0].split()
+        swaps = [[*words[:i], words[i + 1], words[i], *words[i + 2:]] for i in range(1, len(words) - 1)]
+        assert item.label == 0 or any(' '.join(swap) in text for swap in swaps)
+
+
+def test_each_ending_of_continuation_is_right_once_and_wrong_once_and_shares_equally_many_words(novels):
+    items = novel_tasks.continuation(novels[7:], 200, random.Random(0))
+    text = ' '.join(' '.join(novel.text.split()) for novel in novels[7:])
+    right, wrong = (collections.Counter(item.choices[item.label ^ other] for item in items) for other in (0, 1))
+    assert len(items) == 200 and right == wrong and sum(item.label for item in items) == 100
+    for item in items:
+        assert f'{item.texts[1]} {item.choices[item.label]}' in text
+        assert f'{item.texts[1]} {item.choices[1 - item.label]}' not in text
+        context = set(novel_tasks.words(' '.join(item.texts)))
+        assert len({len(choice.split()) for choice in item.choices}) == 1
+        assert len({len(context & set(novel_tasks.words(choice))) for choice in item.choices}) == 1
+
+
+def test_items_depend_on_the_novels_and_the_seed_alone(novels, tmp_path):
+    first, second = (novel_tasks.write(tmp_path / name, {'test': (novels[8:], 20)}, seed)
+                     for name, seed in (('a', 0), ('b', 0)))
+    assert first == second != novel_tasks.write(tmp_path / 'c', {'test': (novels[8:], 20)}, 1)
+    with pytest.raises(UserError, match='the novels give 1 order, 2 wanted'):
+        novel_tasks.order([Document('', 'The old man sat by the sea.')], 2, random.Random(0))
+
+
+def test_naive_bayes_and_overlap_equal_what_is_computed_by_hand():
+    train = [Example('0', ('red fox',), label=0), Example('1', ('blue blue sky',), label=1)]
+    scores = word_counts.naive_bayes(train, [Example('x', ('red sky',))])  # four different words
+    assert scores[0] == pytest.approx(np.log([2 / 6 * 1 / 6, 1 / 7 * 2 / 7]))
+    items = [Example('x', ('the cow',), ('the cat', 'a cow'), 1), Example('y', ('the pig',), ('the pig', 'an ox'), 0)]
+    assert word_counts.overlap(items, items).argmax(1).tolist() == [1, 0]
+
+
+def test_the_report_has_each_accuracy_with_its_interval_and_the_paired_difference(tmp_path, capsys):
+    def paths(right):
+        names = (report.PRETRAINED, report.SCRATCH, report.WORDS)
+        return {name: predictions(tmp_path / f'{n}.jsonl', n) for name, n in zip(names, right)}
+    curve = [{'step': 10, 'loss': 5.0}, {'step': 20, 'valid_loss': 3.0, 'valid_perplexity': 20.1}]
+    zero_shot = {20: predictions(tmp_path / 'z1.jsonl', 90), 10: predictions(tmp_path / 'z0.jsonl', 50)}
+    headlines = report.write(tmp_path, {'novels': 3}, curve, {'order': paths((80, 60, 50))}, zero_shot)
+    text = (tmp_path / 'report.md').read_text()
+    assert report.accuracy(tmp_path / '80.jsonl') == pytest.approx(  # 0.8 -+ 1.96 * 0.04
+        {'value': 0.8, 'low': 0.72, 'high': 0.88}, abs=0.015)
+    assert '| order | 80.0 (7' in text and '+20.0 (+1' in text and '| 20 | 90.0 (' in text and '| novels | 3 |' in text
+    assert [line.split(':')[0] for line in headlines] == ['pretraining', 'order', 'continuation, zero-shot']
+    assert all(line in capsys.readouterr().out for line in headlines[:1])
+    for plot in ('loss.png', 'fine_tuning.png', 'zero_shot.png'):
+        assert (tmp_path / plot).read_bytes().startswith(b'\x89PNG') and f']({plot})' in text
+
+
 def config():
     return override(sizes.get_config(), dict(
-        n_train=32, n_dev=16, n_test=40, vocab_size=600, pretrain__model__n_layer=1, pretrain__model__n_embd=16,
-        pretrain__model__n_head=2, pretrain__model__n_inner=16, pretrain__model__unroll=1, pretrain__train__steps=4,
-        pretrain__batch__size=8, pretrain__checkpoint__keep_steps=(2,), pretrain__eval__windows=8,
-        pretrain__eval__batch_size=8, pretrain__optimizer__warmup_steps=1, finetune__train__epochs=1,
-        finetune__model__unroll=1, finetune__batch__lengths=1))
+        examples__train=32, examples__dev=16, examples__test=40, vocab_size=600, pretrain__model__n_layer=1,
+        pretrain__model__n_embd=16, pretrain__model__n_head=2, pretrain__model__n_inner=16, pretrain__model__unroll=1,
+        pretrain__train__steps=4, pretrain__batch__size=8, pretrain__checkpoint__keep_steps=(2,),
+        pretrain__eval__windows=8, pretrain__eval__batch_size=8, pretrain__optimizer__warmup_steps=1,
+        finetune__train__epochs=1, finetune__model__unroll=1, finetune__batch__lengths=1))
 
 
-@pytest.fixture(scope='module')
-def finished(tmp_path_factory):
-    directory = tmp_path_factory.mktemp('quickstart') / 'run'
-    return directory, quickstart.run(config(), directory)
-
-
-def test_it_ends_with_a_report_of_every_figure_and_its_plots(finished):
-    directory, main = finished
-    report = (directory / 'report.md').read_text()
-    for part in ('validation perplexity', 'pretrained, then fine-tuned', 'from scratch', 'word overlap',
-                 'majority class', 'Source', 'Zero-shot acceptability', '95% interval',
-                 'No sentence of an evaluation item stands'):
-        assert part in report
-    for plot in ('loss.png', 'fine_tuning.png', 'zero_shot.png'):
-        assert (directory / plot).read_bytes()[:4] == b'\x89PNG' and f']({plot})' in report
-    assert len(main) >= 6
-
-
-def test_each_figure_has_its_row_in_results(finished):
-    directory, _ = finished
-    rows = results.read(directory / 'results.jsonl')
-    assert [(r['task'], r['split'], r['n']) for r in rows if r['kind'] == 'finetune'] == [
-        (task, 'test', 40) for task in ('source', 'source', 'cloze', 'cloze')]
-    assert [r['config']['n_transfer'] for r in rows if r['kind'] == 'finetune'] == [1, -1, 1, -1]
-    assert [(r['task'], r['step'], r['n']) for r in rows if r['kind'] == 'zero_shot'] == [
-        ('acceptability', 2, 40), ('acceptability', 4, 40)]
-
-
-def test_started_again_it_trains_nothing_and_finds_the_same(finished, capsys):
-    directory, main = finished
-    before = (directory / 'pretrain' / 'metrics.jsonl').read_bytes()
-    assert quickstart.run(config(), directory) == main
-    assert (directory / 'pretrain' / 'metrics.jsonl').read_bytes() == before
-    assert pathlib.Path(directory / 'report.md').exists() and 'step 4 of 4: going on' in capsys.readouterr().out
+def test_from_end_to_end_and_again_without_training(tmp_path, capsys):
+    headlines = quickstart.run(config(), tmp_path)
+    rows = results.read(tmp_path / 'results.jsonl')
+    assert [(row['task'], row['config']['n_transfer'], row['n']) for row in rows if row['kind'] == 'finetune'] == [
+        ('order', 1, 40), ('order', -1, 40), ('continuation', 1, 40), ('continuation', -1, 40)]
+    assert [(row['task'], row['step'], row['n']) for row in rows if row['kind'] == 'zero_shot'] == [
+        ('continuation', 2, 40), ('continuation', 4, 40)]
+    metrics = (tmp_path / 'pretrain' / 'metrics.jsonl').read_bytes()
+    assert quickstart.run(config(), tmp_path) == headlines and len(headlines) == 4
+    assert (tmp_path / 'pretrain' / 'metrics.jsonl').read_bytes() == metrics

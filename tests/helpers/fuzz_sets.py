@@ -129,14 +129,14 @@ def tables(vocabulary):
 
 
 def other_sets(vocabulary):
-    """Story Cloze, RACE, the pronouns, and the derived sets' JSON lines."""
+    """Story Cloze, RACE, the pronouns, and the quickstart's JSON lines."""
     def make(task, split, n_texts, write):
         return set_target(task, split, n_texts, write, vocabulary)
 
     blocks = [('The pitcher hit the wall because it was near.', 'it', 'The pitcher,the wall', 'the wall'),
               ('A hen saw a bug and it ate it.', 'it', 'A hen,a bug', 'A hen'),
               ("Ann left as Eve's aunt had hurt her.", 'her', 'Ann,Eve', 'Ann')]
-    lines = {'cloze': (1, 2), 'source': (1, 0), 'acceptability': (0, 2)}
+    lines = {'continuation': (2, 2), 'order': (1, 0)}
 
     def json_lines(task, n_texts, n_choices):
         rows = [{'id': f'{task}/{i}', 'texts': ['A text.'] * n_texts, 'choices': ['One.', 'Two.'][:n_choices],

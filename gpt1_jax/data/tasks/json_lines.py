@@ -48,7 +48,7 @@ def from_rows(rows: Iterable[Row], task: Task, what: str, on_bad: Callable[[str]
     return reading.collect(rows, make, what, on_bad=on_bad)
 
 
-def task(name: str, head: str, labels: tuple[str, ...], splits: tuple[str, ...], n_texts: int) -> Task:
+def task(name: str, head: str, labels: tuple[str, ...], splits: tuple[str, ...], segments: tuple[int, ...]) -> Task:
     """The Task of the files '{name}_{split}.jsonl' in a directory."""
     def files(directory, split):
         reading.check_own_split(directory, name, split, splits)
@@ -58,5 +58,5 @@ def task(name: str, head: str, labels: tuple[str, ...], splits: tuple[str, ...],
         (path,) = files(directory, split)
         return from_rows(json_records.read(path), described, path, on_bad, labelled=True)
 
-    described = Task(name, head, labels, ('accuracy',), splits, read, files, n_texts=n_texts)
+    described = Task(name, head, labels, ('accuracy',), splits, read, files, segments=segments, n_texts=sum(segments))
     return described

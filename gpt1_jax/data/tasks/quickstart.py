@@ -1,8 +1,7 @@
-"""Labelled sets of the quickstart: data/quickstart/derived.py makes them from documentation and writes files."""
+"""Labelled sets of the quickstart: experiments/quickstart/novel_tasks.py makes them from novels and writes files."""
 from gpt1_jax.data.tasks import json_lines
 
-LIBRARIES = ('python', 'numpy', 'jax')  # the labels of `source`: first parts of document names
+SPLITS = ('train', 'dev', 'test')
 
-CLOZE = json_lines.task('cloze', 'choice', ('1', '2'), ('train', 'dev', 'test'), n_texts=1)
-SOURCE = json_lines.task('source', 'classify', LIBRARIES, ('train', 'dev', 'test'), n_texts=1)
-ACCEPTABILITY = json_lines.task('acceptability', 'choice', ('1', '2'), ('dev', 'test'), n_texts=0)
+ORDER = json_lines.task('order', 'classify', ('as written', 'swapped'), SPLITS, segments=(1,))
+CONTINUATION = json_lines.task('continuation', 'choice', ('1', '2'), SPLITS, segments=(2,))

@@ -1,1 +1,0 @@
-"""The quickstart's corpus (installed documentation) and the tasks derived from it."""
