@@ -19,7 +19,6 @@ from absl import flags
 from gpt1_jax import cli, storage
 from gpt1_jax.data import bpe_training, encode, merging, parts, prepared, sources, tokens
 from gpt1_jax.data.joining import Join
-from gpt1_jax.data.token_cache import load_tokenizer
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, about
 from gpt1_jax.runs import lock
@@ -146,7 +145,7 @@ def _tokenizer(chosen, encoder, bpe, merges, vocab_size, characters):
     elif isinstance(chosen, Tokenizer):
         tokenizer = chosen
     else:
-        tokenizer = load_tokenizer(chosen)
+        tokenizer = Tokenizer.load(chosen)
     return tokenizer, f'{tokenizer.vocab_size} rows, fingerprint {tokenizer.fingerprint}'
 
 

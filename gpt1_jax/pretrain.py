@@ -20,7 +20,6 @@ from gpt1_jax import cli, storage
 from gpt1_jax.cli import config_file
 from gpt1_jax.data import tokens, unigram, words
 from gpt1_jax.data.joining import Join
-from gpt1_jax.data.token_cache import load_tokenizer
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, about
 from gpt1_jax.evaluation import sampled_text
@@ -108,7 +107,7 @@ def _open_text(config, directory):
     """The Text of a run, prepared now where it is not yet. UserError for a mistake in the corpus or in `directory`."""
     workdir.check(directory)
     prepared = _prepared(config, directory)
-    tokenizer = load_tokenizer(prepared / 'tokenizer')
+    tokenizer = Tokenizer.load(prepared / 'tokenizer')
     manifest = tokens.read_manifest(prepared, tokenizer.fingerprint)
     train = tokens.open_split(prepared, 'train', config.data.verify)
     valid = tokens.open_split(prepared, 'valid', config.data.verify)

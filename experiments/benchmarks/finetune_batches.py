@@ -22,7 +22,7 @@ from experiments.lib import report, token_counts
 from gpt1_jax import cli
 from gpt1_jax.data import batches, splits, tasks
 from gpt1_jax.data.inputs import Encoded
-from gpt1_jax.data.token_cache import load_tokenizer_of
+from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 
 
@@ -85,7 +85,7 @@ def main() -> None:
     if not f.tokenizer or not f.sets:
         raise UserError('give --tokenizer=RUN and --sets=TASK=DIRECTORY,...')
     jax.config.update('jax_platforms', 'cpu')  # nothing is run
-    tokenizer = load_tokenizer_of(f.tokenizer)
+    tokenizer = Tokenizer.of(f.tokenizer)
     found = {}
     for one in f.sets:
         name, _, directory = one.partition('=')

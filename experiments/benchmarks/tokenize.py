@@ -16,7 +16,6 @@ from experiments.benchmarks import record
 from experiments.lib import report
 from gpt1_jax import cli
 from gpt1_jax.data import corpus, encode
-from gpt1_jax.data.token_cache import load_tokenizer_of
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 
@@ -47,7 +46,7 @@ def main() -> None:
     if not f.tokenizer or not f.corpus:
         raise UserError("give --tokenizer=RUN and --corpus='FILES'")
     jax.config.update('jax_platforms', 'cpu')  # nothing is run
-    tokenizer = load_tokenizer_of(f.tokenizer)
+    tokenizer = Tokenizer.of(f.tokenizer)
     units, characters = [], 0
     for unit in encode.units(corpus.documents(f.corpus), min(encode.UNIT_CHARACTERS, f.characters)):
         units.append(unit)

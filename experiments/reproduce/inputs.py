@@ -1,7 +1,7 @@
 """What a job reads, prepared before it starts: OUT then tells what every run costs, and with config.pack it is all that
 another machine needs.
 
-    OUT/tokens/        the books as shards, their tokenizer, and in it known.npz: the ids of every text of the sets
+    OUT/tokens/        the books as shards, and their tokenizer
     OUT/sets.json      how many tokens the runs on each set process
     OUT/data/          with config.pack: the official files of the splits that are used; of RACE's training passages
                        config.race_passages, a seeded subset
@@ -18,9 +18,9 @@ from experiments.lib import run_list, token_counts
 from experiments.lib.run_list import RunSpec, has_data
 from gpt1_jax import prepare as prepare_lib
 from gpt1_jax import storage
-from gpt1_jax.data import batches, tasks, token_cache
+from gpt1_jax.data import batches, tasks
 from gpt1_jax.data import splits as splits_lib
-from gpt1_jax.data.token_cache import load_tokenizer
+from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.data.tokens import permutation
 from gpt1_jax.errors import UserError, fail
 from gpt1_jax.evaluation import padding, zero_shot_heuristics
@@ -152,23 +152,20 @@ def copy(config: ConfigDict, specs: Sequence[RunSpec], target: pathlib.Path) -> 
 
 
 def count_tokens(config: ConfigDict, specs: Sequence[RunSpec]) -> dict:
-    """Count what runs process, and keep the ids of all texts that they read beside the job's own tokenizer.
+    """Count what runs process.
 
     Returns and writes to OUT/sets.json {task: {'finetune' | 'zero_shot': counts}}. Runs without data are passed over.
     """
-    recorder = token_cache.Recorder(load_tokenizer(tokenizer_of(config)))
+    tokenizer = Tokenizer.load(tokenizer_of(config))
     counts = {}
     for spec in specs:
         of_task = counts.setdefault(spec.task, {})
         if spec.kind in of_task or lacks_data(spec):
             continue
         count = _count_finetune if spec.kind == 'finetune' else _count_zero_shot
-        found = of_task[spec.kind] = count(spec, recorder, config.pretrain.model.n_ctx)
+        found = of_task[spec.kind] = count(spec, tokenizer, config.pretrain.model.n_ctx)
         numbers = [f'{name} {value:,}' for name, value in found.items() if isinstance(value, int)]
         print(f'{spec.task}, {spec.kind}: {", ".join(numbers)}', flush=True)
-    tokenizer = tokenizer_of(config)
-    if tokenizer.parent == pathlib.Path(config.out) / 'tokens':  # others are not this job's
-        recorder.save(tokenizer)
     write_json(pathlib.Path(config.out) / FILE, counts)
     return counts
 

@@ -10,7 +10,7 @@ from experiments.lib.report import table
 from experiments.lib.run_list import CONDITIONS, RunSpec, finetune_specs, zero_shot_specs
 from experiments.reproduce import budget, inputs
 from gpt1_jax.data import tokens
-from gpt1_jax.data.token_cache import load_tokenizer
+from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import workdir
 
@@ -71,7 +71,7 @@ def measure(config: ConfigDict, lstm: bool = False) -> dict:
     p = config.pretrain.copy_and_resolve_references()
     if lstm:
         p.update(config.lstm_differs)
-    vocab_size = load_tokenizer(inputs.tokenizer_of(config)).vocab_size
+    vocab_size = Tokenizer.load(inputs.tokenizer_of(config)).vocab_size
     row = train_step.measure(p, vocab_size, warmup=3, windows=3, steps=10)
     return {'tokens_per_s': row['tokens_per_s'], 'step_seconds': statistics.median(row['step_seconds']),
             **{name: row[name] for name in ('first_seconds', 'flops_per_token', 'device', 'mfu')}}

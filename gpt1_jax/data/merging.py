@@ -12,7 +12,7 @@ import shutil
 from gpt1_jax import storage
 from gpt1_jax.data import prepared, shards, tokens
 from gpt1_jax.data.parts import Part
-from gpt1_jax.data.token_cache import load_tokenizer
+from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, about
 
 PART = re.compile(r'part-(\d{5,9})-of-(\d{5,9})')
@@ -27,7 +27,7 @@ def merge(out: storage.Path) -> dict:
     parts = _parts(out)
     manifests = [_finished(out, part) for part in parts]
     inputs = _common_inputs(out, parts, manifests)
-    tokenizer = load_tokenizer(out / parts[0].name / 'tokenizer')
+    tokenizer = Tokenizer.load(out / parts[0].name / 'tokenizer')
     prepared.check_inputs(out, inputs)
     entries = {}
     for split in manifests[0]['splits']:

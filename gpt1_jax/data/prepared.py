@@ -7,7 +7,6 @@ from typing import Any
 
 from gpt1_jax import storage
 from gpt1_jax.data import encode, sources, tokens
-from gpt1_jax.data.token_cache import load_tokenizer
 from gpt1_jax.data.tokenizer import SETTINGS_FILE, Tokenizer
 from gpt1_jax.errors import UserError
 
@@ -41,7 +40,7 @@ def differences(before: dict[str, Any], now: dict[str, Any], without: Iterable[s
 def saved_tokenizer(out: storage.Path, inputs: dict[str, str], make: Callable[[], Tokenizer]) -> Tokenizer:
     """The tokenizer in a directory; made and saved, with the inputs, if there is none."""
     if (out / 'tokenizer' / SETTINGS_FILE).exists():  # an interrupted run with the same inputs
-        return load_tokenizer(out / 'tokenizer')
+        return Tokenizer.load(out / 'tokenizer')
     tokenizer = make()
     out.mkdir(parents=True, exist_ok=True)
     storage.write_json(out / INPUTS, inputs)
@@ -94,7 +93,7 @@ def is_sound(directory: storage.Path, manifest: dict, splits: sources.Splits, sh
               flush=True)
         return True
     try:
-        tokenizer = load_tokenizer(directory / 'tokenizer')
+        tokenizer = Tokenizer.load(directory / 'tokenizer')
     except UserError as error:
         raise UserError(f'{error}: choose another directory, or delete {directory}') from None
     sound = tokenizer.fingerprint == manifest['tokenizer'] and all(

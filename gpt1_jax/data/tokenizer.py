@@ -117,10 +117,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, directory: str | os.PathLike) -> 'Tokenizer':
-        """Reads what `save` wrote. UserError if a file is missing or damaged, or the two do not belong together.
-
-        The model is parsed when it is first used, so a machine without SentencePiece can load it (token_cache.py).
-        """
+        """Reads what `save` wrote. UserError if a file is missing or damaged, or the two do not belong together."""
         directory = storage.path(directory)
         file = directory / SETTINGS_FILE
         try:
@@ -136,6 +133,13 @@ class Tokenizer:
         if settings.get('fingerprint') != loaded.fingerprint:
             raise UserError(f'{directory / MODEL_FILE}: damaged, or not the model that {file} was written for')
         return loaded
+
+    @classmethod
+    def of(cls, path: str | os.PathLike) -> 'Tokenizer':
+        """The tokenizer of a run, or of a directory that holds one itself. UserError as of `load`."""
+        directory = storage.path(path)
+        inner = directory / 'tokenizer'
+        return cls.load(inner if inner.is_dir() else directory)
 
     @functools.cached_property
     def _engine(self):

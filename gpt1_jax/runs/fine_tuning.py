@@ -7,7 +7,6 @@ from ml_collections import ConfigDict
 
 from gpt1_jax import storage
 from gpt1_jax.data import inputs, splits, tasks
-from gpt1_jax.data.token_cache import load_tokenizer_of
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, about, fail, shown
 from gpt1_jax.models import build
@@ -122,7 +121,7 @@ def _origin(config):
         if config.tokenizer is None:
             raise UserError('give --config.init_from=DIR (a pretrained run), '
                             'or --config.tokenizer=DIR to train from scratch')
-        tokenizer = load_tokenizer_of(config.tokenizer)
+        tokenizer = Tokenizer.of(config.tokenizer)
         return None, tokenizer, _with_defaults(given | {'vocab_size': tokenizer.vocab_size})
     run = workdir.load(config.init_from)
     if run.config['kind'] != 'pretrain':

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from gpt1_jax import storage
-from gpt1_jax.data.token_cache import load_tokenizer
 from gpt1_jax.data.tokenizer import SETTINGS_FILE, Tokenizer
 from gpt1_jax.errors import UserError, about, shown
 from gpt1_jax.models import build
@@ -57,7 +56,7 @@ class Run:
     def tokenizer(self) -> Tokenizer:
         """The run's tokenizer. CheckpointError where it is not the one that the run was trained with."""
         directory = self.path / 'tokenizer'
-        tokenizer = load_tokenizer(directory)
+        tokenizer = Tokenizer.load(directory)
         expected = self.config['fingerprint'].get('tokenizer')
         if expected is not None and tokenizer.fingerprint != expected:
             raise checkpoint.CheckpointError(f"{directory}: is not this run's tokenizer: its fingerprint is "
@@ -186,7 +185,7 @@ def start(path: str | os.PathLike, config: dict, tokenizer: Tokenizer, allow_cha
         storage.mkdir(path)
     if not (path / 'tokenizer' / SETTINGS_FILE).exists():
         tokenizer.save(path / 'tokenizer')
-    elif load_tokenizer(path / 'tokenizer').fingerprint != tokenizer.fingerprint:
+    elif Tokenizer.load(path / 'tokenizer').fingerprint != tokenizer.fingerprint:
         raise UserError(f'{path / "tokenizer"}: is another tokenizer: use a new --workdir')
     with about(path):
         storage.write(path / 'config.json', json.dumps(config, indent=1).encode() + b'\n')

@@ -3,7 +3,6 @@ import pathlib
 
 from gpt1_jax import storage
 from gpt1_jax.data.published import from_published, from_tokenizer_json
-from gpt1_jax.data.token_cache import load_tokenizer
 from gpt1_jax.data.tokenizer import MODEL_FILE, SETTINGS_FILE, Tokenizer
 from gpt1_jax.errors import UserError, about
 from gpt1_jax.weights.names import TOKENIZER
@@ -21,7 +20,7 @@ def find(directory: str | pathlib.Path) -> tuple[Tokenizer, list[pathlib.Path]]:
     with about(directory):
         for place in (directory / TOKENIZER, directory / 'tokenizer', directory):
             if (place / MODEL_FILE).is_file():
-                return load_tokenizer(place), [place / MODEL_FILE, place / SETTINGS_FILE]
+                return Tokenizer.load(place), [place / MODEL_FILE, place / SETTINGS_FILE]
         for names in PUBLISHED:
             files = [directory / name for name in names]
             if all(file.is_file() for file in files):
