@@ -5,7 +5,7 @@
 >>> gpt1
 Trained(path='runs/gpt1', kind='pretrain', step=60)
 >>> gpt1.generate('The cat', tokens=5, temperature=0)
-['sat on a mat .']
+['sat on a mat.']
 
 A mistake raises gpt1_jax.errors.UserError, whose message is one line also in a notebook. The functions in the files
 that each method names take the same model, params and tokenizer, and have more options.
@@ -18,6 +18,7 @@ import jax
 import numpy as np
 
 from gpt1_jax.data import inputs
+from gpt1_jax.data.detokenize import readable
 from gpt1_jax.data.tasks import unlabelled
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, did_you_mean, os_errors_in_one_line, shown
@@ -129,6 +130,8 @@ class Trained:
                  stop: str | Sequence[str] | None = (), **how) -> list[str]:
         """`samples` continuations of a prompt by a pretrained model, in lower case, as the vocabulary is.
 
+        Spaces are as people write them; text_generation.generate gives ids, and text as the vocabulary writes it.
+
         how: temperature, top_k, top_p, seed (evaluation/decoding.Sampling). Equal arguments give equal texts.
         (evaluation/text_generation.py)
 
@@ -142,7 +145,7 @@ class Trained:
         ids = self._pretrained().encode(prompt)
         found = text_generation.generate(self.model, self.params, self.mesh, self.tokenizer, [ids], tokens,
                                          Sampling(**how), samples, stop)
-        return [one.text for one in found[0]]
+        return [readable(one.text) for one in found[0]]
 
     def classify(self, rows: Sequence) -> list[dict]:
         """The label or score of each row, with probabilities, by a fine-tuned run. (evaluation/fine_tuned.py)

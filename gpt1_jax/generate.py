@@ -3,12 +3,13 @@
     python -m gpt1_jax.generate --init_from=runs/gpt1 --prompt='The old man looked at the sea' --top_k=40
     python -m gpt1_jax.generate --init_from=runs/gpt1 --prompt='Once' --samples=4 --stop='The end' --temperature=0.8
 
-The text is lower-case with punctuation set off by spaces, as the vocabulary is. Words are printed as they are
-generated; with several samples, those of the first one. --temperature=0 is greedy decoding.
+The text is lower-case, as the vocabulary is. Words are printed as they are generated; with several samples, those of
+the first one. --temperature=0 is greedy decoding.
 """
 from absl import flags
 
 from gpt1_jax import cli
+from gpt1_jax.data.detokenize import readable
 from gpt1_jax.evaluation import load, text_generation
 from gpt1_jax.evaluation.decoding import Sampling
 from gpt1_jax.parallel import sharding
@@ -39,16 +40,19 @@ def main() -> None:
     prompt = tokenizer.decode(text_generation.encode(tokenizer, [f.prompt])[0])
     text_generation.stop_forms(tokenizer, f.stop)  # a mistake in one is told before the model is read
     model, params = load.pretrained(run, step, mesh)
-    first_line = heading(0, f.samples) + prompt
-    printed = []
+    decoded = printed = ''
 
     def show(_, sample, text):
+        nonlocal decoded, printed
         if sample > 0:
             return
         if not printed:  # the prompt waits for the first word, as notices come before it
-            text = first_line + after(text)
-        print(text, end='', flush=True)
-        printed.append(text)
+            print(heading(0, f.samples), end='')
+            text = prompt + after(text)
+        decoded += text
+        whole = readable(decoded)
+        print(whole[len(printed):], end='', flush=True)
+        printed = whole
 
     try:
         found, = text_generation.generate(model, params, mesh, tokenizer, [f.prompt], f.tokens, how, f.samples, f.stop,
@@ -56,9 +60,9 @@ def main() -> None:
     except KeyboardInterrupt:
         print()  # ends the line of text before the message
         raise
-    print('' if printed else first_line)
+    print('' if printed else heading(0, f.samples) + readable(prompt))
     for sample, continuation in enumerate(found[1:], 1):
-        print(heading(sample, f.samples) + prompt + after(continuation.text))
+        print(heading(sample, f.samples) + readable(prompt + after(continuation.text)))
 
 
 def heading(sample: int, samples: int) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 import jax
 from jax.sharding import Mesh
 
+from gpt1_jax.data.detokenize import readable
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.data.tokens import TokenStream
 from gpt1_jax.evaluation import decoding
@@ -29,5 +30,5 @@ def sampler(fields: dict, mesh: Mesh, tokenizer: Tokenizer, stream: TokenStream,
     def sample(params):
         tokens = decoding.tokens(model, params, mesh, [prompt], HOW)
         found = [int(next(tokens)[0]) for _ in range(n)]
-        return ' | '.join(' '.join(tokenizer.decode(ids).split()) for ids in (prompt, found))
+        return ' | '.join(readable(' '.join(tokenizer.decode(ids).split())) for ids in (prompt, found))
     return sample

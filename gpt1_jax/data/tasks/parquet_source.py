@@ -11,6 +11,7 @@ import itertools
 import json
 import pathlib
 import re
+from typing import Any
 
 from gpt1_jax.data import hub
 from gpt1_jax.data import records as records_lib
@@ -35,9 +36,13 @@ def holds(directory: str | pathlib.Path) -> bool:
     return any(next(root.glob(f'{inner}*.parquet'), None) for inner in ('', '*/', '*/*/'))
 
 
-def has(directory: str | pathlib.Path, source: str) -> bool:
-    """Whether there are files of 'builder/config:split'. UserError where the Hub refuses the data set."""
-    return bool(_find(directory, source))
+def names(directory: str, split: Any) -> tuple[str, ...]:
+    """The 'builder/config:split's of a reading.Split that there are files of; all that there could be if none is."""
+    for sources in (split.parquet, split.tfds):
+        found = tuple(source for source in sources if _find(directory, source))
+        if found:
+            return found
+    return split.parquet or split.tfds
 
 
 def files(directory: str | pathlib.Path, source: str) -> list[str]:

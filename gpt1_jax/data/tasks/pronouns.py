@@ -6,13 +6,14 @@ choices: the two candidates, spelt as in the files.
 WSC273 is read as TFDS has it: "recieved", in one schema of WSCollection.xml, becomes "received". A model gives the two
 spellings different scores, so the answer to this schema may differ from that for the XML as it stands.
 """
+import functools
 import numbers
 import re
 import xml.etree.ElementTree as ElementTree
 
 from gpt1_jax.data.tasks import parquet_source, reading, tfds_source
 from gpt1_jax.data.tasks.example import Example
-from gpt1_jax.data.tasks.reading import Row, RowFault, Split
+from gpt1_jax.data.tasks.reading import Official, Row, RowFault, Split, Typed
 from gpt1_jax.errors import UserError
 
 BLOCK = ('sentence', 'pronoun', 'candidates', 'right candidate')
@@ -89,7 +90,8 @@ def _make_dpr(split, row_id, fields):
 DPR_FEATURES = ('sentence', 'pronoun', 'candidates', 'label')
 
 
-def _dpr_rows(records):
+def _dpr_rows(library, directory, split, sources):
+    records = library.records(directory, sources[0], DPR_FEATURES, {'label': ('0', '1')})
     for position, (where, record) in enumerate(records):
         candidates = record['candidates']
         label = record['label']
@@ -133,8 +135,8 @@ def _make_wsc(split, row_id, fields):
                    reading.label(reading.field(fields, 'correctAnswer'), ('A', 'B')))
 
 
-def _prepared_wsc(directory, split):
-    records = tfds_source.records(directory, split.tfds[0], (
+def _prepared_wsc(directory, split, sources):
+    records = tfds_source.records(directory, sources[0], (
         'text', 'option1', 'option2', 'pronoun_start', 'pronoun_end', 'label', 'idx'))
     for where, record in sorted(records, key=lambda found: found[1]['idx']):
         text = record['text']
@@ -172,12 +174,11 @@ DPR = reading.several_sources(
     'dpr', 'choice', ('0', '1'), ('accuracy',),
     {name: Split((f'{name}.c.txt',), rows, (f'definite_pronoun_resolution:{name}',))
      for name, rows in (('train', 1322), ('test', 564))},
-    official=_blocks, make=_make_dpr,
-    prepared=lambda directory, split: _dpr_rows(tfds_source.records(directory, split.tfds[0], DPR_FEATURES)),
-    parquet=lambda directory, split, sources: _dpr_rows(
-        parquet_source.records(directory, sources[0], DPR_FEATURES, {'label': ('0', '1')})))
+    {'official': Official(_blocks), 'tfds': Typed(tfds_source, functools.partial(_dpr_rows, tfds_source)),
+     'parquet': Typed(parquet_source, functools.partial(_dpr_rows, parquet_source))}, _make_dpr)
 
 WSC273 = reading.several_sources(
     'wsc273', 'choice', ('0', '1'), ('accuracy',),
     {'test': Split(('WSCollection.xml',), WSC_SCHEMAS, ('wsc273:test',))},
-    official=_schemas, prepared=_prepared_wsc, parquet=_parquet_wsc, make=_make_wsc)
+    {'official': Official(_schemas), 'tfds': Typed(tfds_source, _prepared_wsc),
+     'parquet': Typed(parquet_source, _parquet_wsc)}, _make_wsc)

@@ -6,7 +6,7 @@ import numpy as np
 
 from gpt1_jax.data.tasks import reading, tables, tfds_source
 from gpt1_jax.data.tasks.example import Example
-from gpt1_jax.data.tasks.reading import Row, Split
+from gpt1_jax.data.tasks.reading import Official, Row, Split, Typed
 from gpt1_jax.errors import UserError, fail, one_line
 
 STORIES, DEV = 1871, 374  # the published validation file, and the part of it that selects parameters
@@ -50,13 +50,13 @@ def _read_file(path, on_bad=fail):
                            on_bad=on_bad)
 
 
-def _prepared(directory, split):
+def _prepared(directory, split, sources):
     if split.part:
         warnings.warn(one_line(f'{directory}: TFDS keeps neither the ids nor the order of the stories, so its '
                                'training and validation parts are others than those of the official file'),
                       stacklevel=2)
     for position, (where, record) in enumerate(tfds_source.records(
-            directory, split.tfds[0], ('context', 'endings', 'label'))):
+            directory, sources[0], ('context', 'endings', 'label'))):
         fields = {'context': record['context'], RIGHT: str(record['label'])}
         yield Row(where, str(position), fields | dict(zip(ENDINGS, record['endings'])))
 
@@ -68,4 +68,4 @@ STORY_CLOZE = reading.several_sources(
      'dev': Split(('cloze_test_val__spring2016*.csv',), DEV, ('story_cloze/2016:validation',),
                   part=functools.partial(part, True)),
      'test': Split(('cloze_test_test__spring2016*.csv',), STORIES, ('story_cloze/2016:test',))},
-    official=_official, prepared=_prepared, make=_make, read_file=_read_file)
+    {'official': Official(_official), 'tfds': Typed(tfds_source, _prepared)}, _make, read_file=_read_file)

@@ -9,7 +9,7 @@ import re
 
 from gpt1_jax.data.tasks import parquet_source, reading, tfds_source
 from gpt1_jax.data.tasks.example import Example
-from gpt1_jax.data.tasks.reading import Row, RowFault, Split
+from gpt1_jax.data.tasks.reading import Official, Row, RowFault, Split, Typed
 from gpt1_jax.errors import UserError, about, fail
 
 LEVELS = ('middle', 'high')
@@ -91,8 +91,8 @@ def _read_file(path, on_bad=fail):
                            on_bad=on_bad)
 
 
-def _prepared(directory, split):
-    for source in split.tfds:
+def _prepared(directory, split, sources):
+    for source in sources:
         level = source.partition('/')[2].partition(':')[0]
         records = tfds_source.records(directory, source, ('article', 'questions', 'options', 'answers', 'example_id'))
         for where, record in sorted(records, key=lambda found: by_number(found[1]['example_id'])):
@@ -137,5 +137,6 @@ RACE = reading.several_sources(
     'race', 'choice', LETTERS, ('accuracy',),
     {name: Split((name,), rows, tuple(f'race/{level}:{name}' for level in LEVELS), parquet=(f'race/all:{name}',))
      for name, rows in (('train', 87866), ('dev', 4887), ('test', 4934))},
-    official=_official, prepared=_prepared, parquet=_parquet, make=_make, find=files, segments=(2,), cut=0,
-    groups=LEVELS, n_texts=2, read_file=_read_file)
+    {'official': Official(_official, files), 'tfds': Typed(tfds_source, _prepared),
+     'parquet': Typed(parquet_source, _parquet)},
+    _make, segments=(2,), cut=0, groups=LEVELS, n_texts=2, read_file=_read_file)

@@ -9,11 +9,11 @@ import json
 import pathlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from gpt1_jax.data.tasks import parquet_source, tfds_source
 from gpt1_jax.data.tasks.example import Example, Task
-from gpt1_jax.errors import UserError, about, did_you_mean, fail, one_line
+from gpt1_jax.errors import UserError, did_you_mean, fail, one_line
 
 
 class RowFault(Exception):
@@ -74,82 +74,91 @@ def find(directory: str | pathlib.Path, split: Split) -> list[str]:
     raise UserError(f'{pathlib.Path(directory) / first}: no such file{also}')
 
 
-def several_sources(name: str, head: str, labels: tuple[str, ...], metrics: tuple[str, ...],
-                    splits: dict[str, Split], *,
-                    official: Callable[[list[str], Split], Iterable[Row]],
-                    prepared: Callable[[str, Split], Iterable[Row]],
-                    parquet: Callable[[str, Split, tuple[str, ...]], Iterable[Row]] | None = None,
-                    make: Callable[[Split, str, dict], Example],
-                    find: Callable[[str, Split], list[str]] = find, **options: Any) -> Task:
-    """The Task of a set with official files, a TFDS builder, and Parquet files on the Hub.
+class Source(Protocol):
+    """A place where a set's splits are: official files, TFDS or Parquet files."""
 
-    official: (paths of a split, its Split) -> rows of the official files.
-    prepared: (directory 'tfds:...', Split) -> rows of TFDS.
-    parquet:  (directory, Split, its 'builder/config:split's) -> rows of Parquet files; None if the Hub has none.
-    make:     (Split, id, fields) -> Example. It raises RowFault for a bad row, LeftOut for one that does not belong to
-              the set.
-    find:     (directory, Split) -> paths of the official files.
-    options:  further fields of Task.
+    def files(self, directory: str, split: Split) -> list[str]:
+        """The paths that `rows` opens. UserError if there are none."""
+
+    def rows(self, directory: str, split: Split) -> Iterable[Row]:
+        """The rows of a split, in order."""
+
+
+class Official(NamedTuple):
+    """A set's official files. read: (their paths, Split) -> Rows. find: (directory, Split) -> the paths."""
+    read: Callable[[list[str], Split], Iterable[Row]]
+    find: Callable[[str, Split], list[str]] = find
+
+    def files(self, directory: str, split: Split) -> list[str]:
+        return self.find(directory, split)
+
+    def rows(self, directory: str, split: Split) -> Iterable[Row]:
+        return self.read(self.find(directory, split), split)
+
+
+class Typed(NamedTuple):
+    """Records with typed fields. library: tfds_source or parquet_source.
+
+    read: (directory, Split, the split's names there) -> Rows.
     """
-    def opened(directory, split_name) -> tuple[Split, list[str], Callable[[], Iterable[Row]]]:
-        """(Split, its paths, a function that reads their rows)."""
+    library: Any
+    read: Callable[[str, Split, tuple[str, ...]], Iterable[Row]]
+
+    def files(self, directory: str, split: Split) -> list[str]:
+        names = self.library.names(directory, split)
+        return [path for name in names for path in self.library.files(directory, name)]
+
+    def rows(self, directory: str, split: Split) -> Iterable[Row]:
+        return self.read(directory, split, self.library.names(directory, split))
+
+
+def several_sources(name: str, head: str, labels: tuple[str, ...], metrics: tuple[str, ...], splits: dict[str, Split],
+                    sources: dict[str, Source], make: Callable[[Split, str, dict], Example], **options: Any) -> Task:
+    """The Task of a set that is read from 'official' files, 'tfds' or 'parquet' files, the keys of `sources`.
+
+    make: (Split, id, fields) -> Example. It raises RowFault for a bad row, LeftOut for one that does not belong to the
+    set. options: further fields of Task.
+    """
+    def opened(directory, split_name) -> tuple[Source, Split]:
         if split_name not in splits:
             raise UserError(f'{name} has no split {split_name!r}{did_you_mean(split_name, splits)} '
                             f'(there are {", ".join(splits)})')
-        split = splits[split_name]
-        if tfds_source.is_tfds(directory):
-            if not split.tfds:
-                lacking = 'labels' if split.labelled else 'rows'
-                raise UserError(f'{directory}: TFDS has no {lacking} of {name} {split_name}')
-            paths = [path for source in split.tfds for path in tfds_source.files(directory, source)]
-            return split, paths, lambda: prepared(directory, split)
-        if _wants_parquet(directory, split, find):
-            if parquet is None:
-                raise UserError(f'{directory}: the Hub has no Parquet files of {name}: give the official files')
-            sources = _in_parquet(directory, split)
-            paths = [path for source in sources for path in parquet_source.files(directory, source)]
-            return split, paths, lambda: parquet(directory, split, sources)
-        paths = find(directory, split)
-        return split, paths, lambda: official(paths, split)
+        kind = _kind(directory, splits[split_name], sources['official'])
+        if kind not in sources:
+            raise UserError(f'{directory}: the Hub has no Parquet files of {name}: give the official files')
+        return sources[kind], splits[split_name]
 
     def files(directory, split_name):
-        with about(directory):
-            return opened(directory, split_name)[1]
+        source, split = opened(directory, split_name)
+        return source.files(directory, split)
 
     def read(directory, split_name, on_bad=fail):
-        with about(directory):
-            split, paths, rows_of = opened(directory, split_name)
-        rows = rows_of()
+        source, split = opened(directory, split_name)
+        paths = source.files(directory, split)
+        rows = source.rows(directory, split)
         if split.part:
             rows = split.part(list(rows))
         one_file = len(paths) == 1 and not tfds_source.is_tfds(directory)
-        source = paths[0] if one_file else directory
-        return collect(rows, lambda row_id, fields: make(split, row_id, fields), f'{source} ({name} {split_name})',
-                       (split.rows, *split.also_rows), on_bad)
+        what = f'{paths[0] if one_file else directory} ({name} {split_name})'
+        return collect(rows, functools.partial(make, split), what, (split.rows, *split.also_rows), on_bad)
 
     labelled = tuple(key for key, split in splits.items() if split.labelled)
     unlabelled = tuple(key for key, split in splits.items() if not split.labelled)
     return Task(name, head, labels, metrics, labelled, read, files, unlabelled=unlabelled, **options)
 
 
-def _wants_parquet(directory, split, find):
-    """Whether a directory means Parquet files: it says so, or has such files and, by `find`, no official ones."""
+def _kind(directory, split, official):
+    """Which source a directory means: the one that it names; else Parquet files if it has those and no official
+    ones."""
+    if tfds_source.is_tfds(directory):
+        return 'tfds'
     if parquet_source.is_parquet(directory):
-        return True
+        return 'parquet'
     try:
-        find(directory, split)
+        official.files(directory, split)
     except UserError:
-        return parquet_source.holds(directory)
-    return False
-
-
-def _in_parquet(directory, split):
-    """The 'builder/config:split's that make up a split in Parquet files; all that there could be if none is there."""
-    for sources in (split.parquet, split.tfds):
-        found = tuple(source for source in sources if parquet_source.has(directory, source))
-        if found:
-            return found
-    return split.parquet or split.tfds
+        return 'parquet' if parquet_source.holds(directory) else 'official'
+    return 'official'
 
 
 def check_own_split(directory: str | pathlib.Path, name: str, split: str, splits: tuple[str, ...]) -> None:

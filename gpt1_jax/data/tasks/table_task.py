@@ -2,12 +2,12 @@
 import dataclasses
 import functools
 import numbers
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from gpt1_jax.data.tasks import parquet_source, reading, tables, tfds_source
 from gpt1_jax.data.tasks.example import Example, Task
-from gpt1_jax.data.tasks.reading import LeftOut, Row, ShortRow, Split
+from gpt1_jax.data.tasks.reading import LeftOut, Official, Row, ShortRow, Split, Typed
 from gpt1_jax.errors import UserError, fail
 
 DECIMALS = 5  # of a score: TFDS stores 3.8 as float32, 3.79999995; STS-B's files have up to 14 digits
@@ -44,11 +44,14 @@ class Table:
 
 def table_task(name: str, head: str, metrics: tuple[str, ...], splits: dict[str, Split], table: Table) -> Task:
     """The Task of a table; `head`, `metrics`: see Task. UserError for bad rows, when they are read."""
+    names = table.features if table.in_parquet is None else table.in_parquet
+    sources = {
+        'official': Official(functools.partial(_official_rows, table)),
+        'tfds': Typed(tfds_source, functools.partial(_rows, table, tfds_source, table.features)),
+        'parquet': Typed(parquet_source, functools.partial(_rows, table, parquet_source, names))}
     return reading.several_sources(
-        name, head, table.labels, metrics, splits, score=table.score, n_texts=len(table.texts),
-        official=functools.partial(_official_rows, table), prepared=functools.partial(_tfds_rows, table),
-        parquet=functools.partial(_parquet_rows, table), make=functools.partial(_example, table),
-        read_file=functools.partial(_unlabelled, table, splits))
+        name, head, table.labels, metrics, splits, sources, functools.partial(_example, table), score=table.score,
+        n_texts=len(table.texts), read_file=functools.partial(_unlabelled, table, splits))
 
 
 def _example(table, split, row_id, fields):
@@ -88,26 +91,9 @@ def _unlabelled(table, splits, path, on_bad=fail):
     return reading.collect(rows, make, path, on_bad=on_bad)
 
 
-# TFDS and Parquet
-
-def _tfds_rows(table, directory, split):
-    return _rows(table, split, table.features,
-                 lambda columns, _: tfds_source.records(directory, split.tfds[0], columns))
-
-
-def _parquet_rows(table, directory, split, sources):
-    names = table.features if table.in_parquet is None else table.in_parquet
-    return _rows(table, split, names,
-                 lambda columns, labels: parquet_source.records(directory, sources[0], columns, labels))
-
-
-def _rows(table: Table, split: Split, names: dict[str, str],
-          read_records: Callable[[tuple, dict], Iterable[tuple[str, dict[str, Any]]]]) -> Iterator[Row]:
-    """The rows of a source whose records have typed columns.
-
-    names: {column: its name there}, where the two differ. read_records: (names of the columns, {the label's: names of
-    the classes}) -> (where, record) of each.
-    """
+def _rows(table: Table, library: Any, names: dict[str, str], directory: str, split: Split,
+          sources: tuple[str, ...]) -> Iterator[Row]:
+    """The rows of TFDS or of Parquet files. names: {column: its name there}, where the two differ."""
     classes = table.classes or table.labels
     columns = {column: names.get(column, column) for column in table.texts}
     expected = {}
@@ -118,7 +104,8 @@ def _rows(table: Table, split: Split, names: dict[str, str],
     wanted = tuple(columns.values())
     if table.index:
         wanted += (table.index,)
-    for where, place, record in _in_order(read_records(wanted, expected), table.index, table.renumber):
+    records = library.records(directory, sources[0], wanted, expected)
+    for where, place, record in _in_order(records, table.index, table.renumber):
         fields = {column: record[name] for column, name in columns.items()}
         if not split.labelled:
             fields[split.id_column] = place

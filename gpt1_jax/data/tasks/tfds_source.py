@@ -9,6 +9,7 @@ TFDS shuffles records when it prepares them. Sets with an index are sorted by it
 import os
 import pathlib
 import re
+from typing import Any
 
 from gpt1_jax.errors import UserError, shown
 
@@ -21,6 +22,13 @@ def is_tfds(directory: str | pathlib.Path) -> bool:
     return str(directory).startswith(PREFIX)
 
 
+def names(directory: str, split: Any) -> tuple[str, ...]:
+    """The 'builder/config:split's of a reading.Split. UserError if TFDS has none."""
+    if not split.tfds:
+        raise UserError(f'{directory}: TFDS has no {"labels" if split.labelled else "rows"} of {split.files[0]}')
+    return split.tfds
+
+
 def files(directory: str | pathlib.Path, source: str) -> list[str]:
     """The record files of 'builder/config:split'. UserError as in `records`."""
     name, split = source.split(':')
@@ -28,11 +36,13 @@ def files(directory: str | pathlib.Path, source: str) -> list[str]:
     return [str(path) for path in builder.info.splits[split].filepaths]
 
 
-def records(directory: str | pathlib.Path, source: str, features: tuple[str, ...]) -> list[tuple[str, dict]]:
+def records(directory: str | pathlib.Path, source: str, features: tuple[str, ...],
+            classes: dict[str, tuple[str, ...]] | None = None) -> list[tuple[str, dict]]:
     """(where, {feature: value}) of every record of 'builder/config:split', in TFDS's order.
 
-    where: file and record, for messages. Values are str, numbers, or lists of values. UserError if the set or the split
-    is not prepared, a feature is missing, or a record lacks a value (a truncated ArrayRecord file gives None).
+    where: file and record, for messages. classes: not used: TFDS numbers labels as the task does. Values are str,
+    numbers, or lists of values. UserError if the set or the split is not prepared, a feature is missing, or a record
+    lacks a value (a truncated ArrayRecord file gives None).
     """
     name, split = source.split(':')
     builder, path = _open(directory, name, split)

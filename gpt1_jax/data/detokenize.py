@@ -1,0 +1,30 @@
+"""Decoded text as people write it: 'he did n't say " no , thanks . "' -> 'he didn't say "no, thanks."'. Not in the paper.
+
+Undoes the spaces of text.standardize and of spaCy where punctuation tells on which side they were not. Words stay
+lower-case, and ' - ' stays as it is: a hyphen and a dash are the same token. Token ids and scores do not depend on this.
+"""
+import re
+
+LEFT = {*'.,;:!?%)]}', '...', "n't", "'s", "'m", "'d", "'ll", "'re", "'ve"}  # no space before these
+RIGHT = {*'([{$£#'}                                                          # nor after these
+QUOTES = {'"', "'"}
+THOUSANDS = re.compile(r'(?<![\d,])\d{1,3}(,\d{3})*,$')
+
+
+def readable(text: str) -> str:
+    """Text of Tokenizer.decode as people write it. Where `text` is cut after a word, the result is a prefix of that of
+    the whole text, so words can be shown as they are generated."""
+    return '\n'.join(_line(line.split(' ')) for line in text.split('\n'))
+
+
+def _line(words):
+    line, glued, open_quotes = '', True, set()  # glued: no space before the next word
+    for word in words:
+        closes = word in open_quotes
+        thousands = re.fullmatch(r'\d{3}', word) and THOUSANDS.search(line)
+        left = glued or word in LEFT or closes or word == '/' or thousands
+        line += word if left else f' {word}'
+        glued = word in RIGHT or word == '/' or word in QUOTES and not closes
+        if word in QUOTES:
+            open_quotes ^= {word}
+    return line
