@@ -1,7 +1,7 @@
-"""Decoded text as people write it: 'he did n't say " no , thanks . "' -> 'he didn't say "no, thanks."'. Not in the paper.
+"""Decoded text as people write it: 'he did n't say " no , thanks . "' -> 'he didn't say "no, thanks."'.
 
-Undoes the spaces of text.standardize and of spaCy where punctuation tells on which side they were not. Words stay
-lower-case, and ' - ' stays as it is: a hyphen and a dash are the same token. Token ids and scores do not depend on this.
+Not in the paper. Undoes the spaces of text.standardize and of spaCy where punctuation shows on which side they were
+added. Words stay lower-case, and ' - ' stays as it is: a hyphen and a dash are the same token.
 """
 import re
 

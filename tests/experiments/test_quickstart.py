@@ -95,7 +95,9 @@ def config():
         finetune__train__epochs=1, finetune__model__unroll=1, finetune__batch__lengths=1))
 
 
-def test_from_end_to_end_and_again_without_training(tmp_path, capsys):
+def test_from_end_to_end_and_again_without_training(tmp_path, novels, monkeypatch):
+    short = [Document(novel.name, novel.text[:60_000]) for novel in novels]
+    monkeypatch.setattr(quickstart.corpus, 'documents', lambda spec: iter(short))
     headlines = quickstart.run(config(), tmp_path)
     rows = results.read(tmp_path / 'results.jsonl')
     assert [(row['task'], row['config']['n_transfer'], row['n']) for row in rows if row['kind'] == 'finetune'] == [
