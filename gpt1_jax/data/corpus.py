@@ -39,10 +39,9 @@ def documents(spec: Spec, field: str = 'text', join: Join = Join(), part: parts.
               ) -> Iterator[Document]:
     """Streams the documents of a spec (see above), always in the same order; a file named twice is read once.
 
-    field: the text field of JSON lines, the text column of Parquet, and the field of TFDS records whose spec names
-    none. join: which rows form a document. part: only this part of the corpus (parts.py), which may be empty.
-    UserError for a missing file, a pattern or directory without files, an unknown extension, text that is not UTF-8
-    (naming file and byte), broken JSON or a record without the field (naming file and line), and no documents at all.
+    field: the text field of JSON lines, the text column of Parquet, and the default field of TFDS records.
+    join: which rows form a document. part: only this part of the corpus (parts.py), which may be empty.
+    UserError naming the file, and the byte, line or row, for what cannot be read, and for no documents at all.
     """
     empty = part is None
     for one in parts.slices(sources(spec), part, whole_files=bool(join)):
@@ -59,71 +58,52 @@ def sources(spec: Spec) -> list[str]:
     specs = _as_list(spec)
     if not specs:
         raise UserError('corpus: no file, directory or other source given')
-    found = []
-    for one in specs:
-        found += _expand(one)
-    return list(dict.fromkeys(found))
-
-
-def left_out(spec: Spec) -> list[str]:
-    """One line for each directory that holds files with other extensions, and one for each that holds linked
-    directories: neither are read. What is hidden is left out without a line."""
-    lines = []
-    for one in _as_list(spec):
-        if not is_file(one) or storage.remote(one) or not os.path.isdir(one):
-            continue
-        directory = pathlib.Path(one)
-        links = _links_below(directory)
-        if links:
-            lines.append(f'{one}: {_not_followed(links)}')
-        found = _visible_below(directory)
-        read = [path for path in found if files.in_directories(path.name)]
-        others = sorted(path.name for path in set(found) - set(read))
-        if others:
-            dots = ', ...' if len(others) > 3 else ''
-            total = len(read) + len(others)
-            lines.append(f'{one}: {len(others):,} of {total:,} files left out ({", ".join(others[:3])}{dots}): '
-                         f'only these are read: {files.READ}; a .json file only if it is named itself')
-    return lines
-
-
-def _visible_below(directory):
-    """The files of a directory at any depth, but for hidden ones (._book.txt of macOS) and those in hidden
-    directories (.git)."""
-    with about(directory):
-        return [path for path in _below(directory) if path.is_file()]
-
-
-def _links_below(directory):
-    """Links to directories, but for hidden ones."""
-    with about(directory):
-        return [path for path in _below(directory) if path.is_symlink() and path.is_dir()]
-
-
-def _below(directory):
-    """Everything below a directory, but for what is hidden or in hidden directories; links are not followed.
-
-    OSError where a directory cannot be listed: pathlib and glob leave its files out without a word."""
-    def refuse(error):
-        raise error
-    found = []
-    for at, directories, names in os.walk(directory, onerror=refuse):
-        directories[:] = [name for name in directories if not name.startswith('.')]
-        found += [pathlib.Path(at, name) for name in (*directories, *names) if not name.startswith('.')]
-    return sorted(found)
-
-
-def _not_followed(links):
-    return f'directories behind links are not read ({len(links):,}, such as {links[0].name}): name them, too'
-
-
-def _hidden(path):
-    return any(part.startswith('.') for part in path.parts)
+    return list(dict.fromkeys(source for one in specs for source in _expand(one)))
 
 
 def is_file(source: str) -> bool:
     """Whether a source is a file, rather than a TFDS data set."""
     return not source.startswith(TFDS)
+
+
+def left_out(spec: Spec) -> list[str]:
+    """One line for each directory that holds files with other extensions, or links to directories, neither of which
+    are read. Hidden files are left out without a line."""
+    lines = []
+    for one in _as_list(spec):
+        if not is_file(one) or storage.remote(one) or not os.path.isdir(one):
+            continue
+        found, links = _below(one)
+        if links:
+            lines.append(f'{one}: {_not_followed(links)}')
+        read = [name for name in found if files.in_directories(name)]
+        others = sorted(os.path.basename(name) for name in {*found} - {*read})
+        if others:
+            dots = ', ...' if len(others) > 3 else ''
+            lines.append(f'{one}: {len(others):,} of {len(found):,} files left out ({", ".join(others[:3])}{dots}): '
+                         f'only these are read: {files.READ}; a .json file only if it is named itself')
+    return lines
+
+
+def _below(directory):
+    """(files, links to directories) below a directory, by name. Hidden ones are left out, as is what is in hidden
+    directories (.git), and links are not followed.
+
+    UserError where a directory cannot be listed: pathlib and glob leave its files out without a word."""
+    def refuse(error):
+        raise error
+    found, links = [], []
+    with about(directory):
+        for at, directories, names in os.walk(directory, onerror=refuse):
+            directories[:] = [name for name in directories if not name.startswith('.')]
+            paths = [pathlib.Path(at, name) for name in (*directories, *names) if not name.startswith('.')]
+            found += [path for path in paths if path.is_file()]
+            links += [path for path in paths if path.is_symlink() and path.is_dir()]
+    return [str(path) for path in sorted(found)], sorted(links)
+
+
+def _not_followed(links):
+    return f'directories behind links are not read ({len(links):,}, such as {links[0].name}): name them, too'
 
 
 def _expand(spec):
@@ -135,21 +115,19 @@ def _expand(spec):
     if re.match(r'[a-z][a-z0-9]+://', spec):
         return _expand_remote(spec)
     path = pathlib.Path(spec)
-    with about(path):  # the name may be too long for the file system
-        is_dir = path.is_dir()
-    if is_dir:
-        return _text_files(path, map(str, sorted(_visible_below(path))), lambda: _links_below(path))
+    if path.is_dir():
+        return _text_files(path, *_below(spec))
     if path.is_file():
         found = [spec]
     elif glob.has_magic(spec):
         found = sorted(match for match in glob.glob(spec, recursive=True) if os.path.isfile(match))
         if not found:
             raise UserError(f'{spec}: no file matches this pattern')
-    elif spec == NOVELS and not path.exists():
-        found = [str(_PACKAGED)]
     elif path.exists():
         raise UserError(f'{spec}: is neither a file nor a directory; a pipe is not read, because text is read several '
                         'times')
+    elif spec == NOVELS:
+        found = [str(_PACKAGED)]
     else:
         raise UserError(f'{spec}: no such file or directory')
     return [os.path.normpath(file) for file in _known(found)]
@@ -172,31 +150,25 @@ def _expand_remote(spec):
         return _known([spec])
     if not path.is_dir():
         raise UserError(f'{spec}: no such file or directory')
-    visible = (name for name in storage.files(path) if not _hidden(pathlib.PurePosixPath(name)))
+    visible = [name for name in storage.files(path) if '/.' not in f'/{name}']
     return _text_files(spec, sorted(f'{spec.rstrip("/")}/{name}' for name in visible))
 
 
 def _known(found):
-    """Files that were named themselves or by a pattern. UserError for one whose extension is not known."""
+    """Files that were named themselves or by a pattern. UserError for one whose extension is unknown."""
     for file in found:
         if files.kind(file) is None:
             raise UserError(f'{file}: unknown extension, must be one of these: {files.READ}')
     return found
 
 
-def _text_files(directory, names, find_links=list):
-    """Those of a directory's files that are read. find_links() -> links to directories in it, asked for where there is
-    no such file. UserError if there is none."""
-    names = list(names)
+def _text_files(directory, names, links=()):
+    """Those of a directory's files that are read. UserError if there is none."""
     found = [name for name in names if files.in_directories(name)]
     if found:
         return found
     others = sorted({os.path.splitext(name)[1] or os.path.basename(name) for name in names})
-    links = find_links()
-    if links:
-        instead = _not_followed(links)
-    else:
-        instead = f'only {", ".join(others[:5])}' if others else 'it is empty'
+    instead = _not_followed(links) if links else f'only {", ".join(others[:5])}' if others else 'it is empty'
     raise UserError(f'{directory}: no text file in this directory, {instead}; these are read: {files.READ}; a .json '
                     'file only if it is named itself')
 

