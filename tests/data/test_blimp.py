@@ -49,7 +49,7 @@ def test_sets_of_s_selection_count_under_argument_structure(tmp_path):
     ({'UID': None}, 'no UID'),
     ({'linguistics_term': 'bindings'}, "'bindings' is no phenomenon of BLiMP, did you mean 'binding'"),
     ({'sentence_bad': ' '}, 'sentence_bad is empty'), ({'sentence_good': 3}, 'sentence_good is int, must be text'),
-    ({'pairID': '1'}, "id 'binding/a/1' stands twice")])
+    ({'pairID': '1'}, "duplicate id 'binding/a/1'")])
 def test_a_bad_row_is_named_or_left_out(tmp_path, changed, cause):
     write(tmp_path, **changed)
     with pytest.raises(UserError) as caught:

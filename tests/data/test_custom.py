@@ -168,7 +168,7 @@ RECORD = {'id': 'q', 'passage': 'P', 'question': 'Q', 'a': ['x', 'y'], 'answer':
     (PREMISES, 'p1\tp2\th\tlabel\nA\tB\tC\tNo\n', "row 2: label 'No' is none of no, maybe, yes"),
     (FIVE, HEADER + 'q,P,Q,x,,y,,,A\n', 'row 2: b is empty, and a choice after it is not'),
     (FIVE, HEADER + 'q,P,Q,x,,,,,A\n', 'row 2: b is empty, so the row has 1 choices, must be 2 or more'),
-    (FIVE, HEADER + 'q,P,Q,x,y,,,,A\nq,P,Q,x,y,,,,A\n', "row 3: id 'q' stands twice"),
+    (FIVE, HEADER + 'q,P,Q,x,y,,,,A\nq,P,Q,x,y,,,,A\n', "row 3: duplicate id 'q'"),
     (FIVE, HEADER + ',P,Q,x,y,,,,A\n', 'row 2: id is empty'),
     (JSON_FIVE, [RECORD | {'a': ['x']}], 'row 1: a: 1 choices, must be 2 to 3 (config.custom.max_choices)'),
     (JSON_FIVE, [RECORD | {'a': ['x', ' ', 'z']}], 'row 1: a: choice 2 is empty'),

@@ -105,7 +105,7 @@ def test_json_lines_of_a_published_set(tmp_path):
 @pytest.mark.parametrize('name, ending, text, message', [
     ('rte', 'tsv', 'index\tsentence1\tsentence2\n0\tA.\tB.\n1\tA.\t \n', 'row 3: sentence2 is empty'),
     ('rte', 'tsv', 'index\tsentence1\tsentence2\n0\tA.\n', 'row 2: 2 columns, expected 3'),
-    ('rte', 'tsv', 'index\tsentence1\tsentence2\n0\tA.\tB.\n0\tC.\tD.\n', "row 3: id '0' stands twice"),
+    ('rte', 'tsv', 'index\tsentence1\tsentence2\n0\tA.\tB.\n0\tC.\tD.\n', "row 3: duplicate id '0'"),
     ('rte', 'tsv', 'index\tpremise\thypothesis\n0\tA.\tB.\n', "no column 'sentence1'"),
     ('cola', 'tsv', 'A sentence alone.\n', "no column 'sentence'"), ('rte', 'tsv', '', 'empty'),
     ('rte', 'jsonl', '{"texts": ["A."]}\n', 'row 1: 1 texts, expected 2'),

@@ -3,10 +3,6 @@ import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
-
-from gpt1_jax.data import tasks
-from gpt1_jax.errors import UserError, fail
 
 TYPES = {'string': pa.string(), 'int32': pa.int32(), 'float32': pa.float32(), 'strings': pa.list_(pa.string())}
 
@@ -74,11 +70,3 @@ def race_rows(passages, levels=('middle', 'high')):
     return [(passage['id'], passage['article'], answer, question, options)
             for level in levels for passage in passages[level]
             for question, options, answer in zip(passage['questions'], passage['options'], passage['answers'])]
-
-
-def complaint(name, directory, split='dev', on_bad=fail):
-    """What is said of the files in a directory, one line."""
-    with pytest.raises(UserError) as caught:
-        tasks.get(name).read(directory, split, on_bad)
-    assert '\n' not in str(caught.value)
-    return str(caught.value)

@@ -201,7 +201,7 @@ def _about_scoring(spec):
 def _twice(field, names):
     for name in dict.fromkeys(names):
         if names.count(name) > 1:
-            yield f'{field}: {name!r} stands twice'
+            yield f'{field}: duplicate {name!r}'
 
 
 # Converters: a plain value to what a Spec holds. TypeError or ValueError for a value of another type.

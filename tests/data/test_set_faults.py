@@ -1,0 +1,221 @@
+"""Bad rows and bad files of the labelled sets: each is one line that names file, row and cause."""
+import json
+import shutil
+
+import pytest
+
+import hub_parquet as hub
+import official
+from gpt1_jax.data import tasks
+from gpt1_jax.errors import UserError, fail
+
+RTE = b'index\tsentence1\tsentence2\tlabel\n'
+SNLI = '{"gold_label": "neutral", "sentence1": "A.", "sentence2": "B."}'
+MNLI = b'sentence1\tsentence2\tgold_label\nA.\tB.\tneutral\n'
+STSB = b'sentence1\tsentence2\tscore\nA.\tB.\t3.5\n'
+HIGH = official.PASSAGES['high'][0]
+BLOCK = 'The wall fell as it was old.\nit\nThe wall,a hill\nThe wall\n\n'
+WSC = ('<collection><schema><text><txt1>A hen saw it as</txt1><pron>it</pron><txt2>ran.</txt2></text><answers>'
+       '<answer>a</answer><answer>b</answer></answers><correctAnswer>A</correctAnswer></schema>{}</collection>')
+SCHEMA = ('<schema><text><txt1>A</txt1><pron>{}</pron><txt2>{}</txt2></text><answers><answer>a</answer>'
+          '<answer>{}</answer></answers><correctAnswer>{}</correctAnswer></schema>')
+STORY_HEADER = ('InputStoryid,InputSentence1,InputSentence2,InputSentence3,InputSentence4,RandomFifthSentenceQuiz1,'
+                'RandomFifthSentenceQuiz2,AnswerRightEnding\n')
+
+
+def passage(**changes):
+    return json.dumps(HIGH | changes)
+
+
+def race_options(last):
+    return passage(options=[*HIGH['options'][:3], last])
+
+
+# (set, split, file, contents with one bad row among good ones, what is said of it, how many rows are left)
+ROWS = [
+    ('cola', 'dev', 'dev.tsv', b'gj04\t1\t\tA cat.\ngj04\t1\tA dog.\n',
+     'row 2: 3 columns, expected 4 (source, label, star, sentence)', 1),
+    ('sst2', 'dev', 'dev.tsv', b'sentence\tlabel\nA cat.\t1\nA\tdog.\t0\n',
+     'row 3: 3 columns, expected 2 (sentence, label)', 1),
+    ('cola', 'dev', 'dev.tsv', b'gj04\t1\t\tA cat.\ngj04\t2\t\tA dog.\n', "row 2: label '2' is none of 0, 1", 1),
+    ('cola', 'dev', 'dev.tsv', b'gj04\t1\t\tA cat.\ngj04\t1\t\t \n', 'row 2: sentence is empty', 1),
+    ('cola', 'glue_test', 'test.tsv', b'index\tsentence\n0\tA.\n0\tB.\n', "row 3: duplicate id '0'", 1),
+    ('rte', 'dev', 'dev.tsv', RTE + b'0\tA.\tB.\tentailment\n1\tA.\t\tentailment\n', 'row 3: sentence2 is empty', 1),
+    ('rte', 'dev', 'dev.tsv', RTE + b'0\tA.\tB.\tentailment\n1\tA.\tB.\n', 'row 3: 3 columns, expected 4', 1),
+    ('qqp', 'glue_test', 'test.tsv', b'id\tquestion1\tquestion2\n0\tHow?\tWhy?\n1\tHow?\n',
+     'row 3: 2 columns, expected 3', 1),
+    ('mnli', 'dev', 'dev_matched.tsv', MNLI + b'A.\tB.\t-\n', "row 3: label '-' is none of entailment, neutral,", 1),
+    ('stsb', 'dev', 'dev.tsv', STSB + b'A.\tB.\t5.1\n', 'row 3: score 5.1 is out of range 0 to 5', 1),
+    ('stsb', 'dev', 'dev.tsv', STSB + b'A.\tB.\tnan\n', 'row 3: score nan is out of range 0 to 5', 1),
+    ('stsb', 'dev', 'dev.tsv', STSB + b'A.\tB.\thigh\n', "row 3: score 'high' is not a number", 1),
+    ('snli', 'dev', 'snli_1.0_dev.txt', b'gold_label\tsentence1\tsentence2\nneutral\tA.\tB.\nneutral\tA.\n',
+     'row 3: 2 columns, expected 3', 1),
+    ('snli', 'dev', 'snli_1.0_dev.jsonl', f'{SNLI}\n{SNLI[:-1]}\n', 'row 2: not JSON (', 1),
+    ('snli', 'dev', 'snli_1.0_dev.jsonl', f'{SNLI}\n["A."]\n', 'row 2: list, expected an object', 1),
+    ('snli', 'dev', 'snli_1.0_dev.jsonl', f'{SNLI}\n{{"gold_label": "neutral", "sentence1": "A."}}\n',
+     'row 2: no sentence2', 1),
+    ('story_cloze', 'test', 'cloze_test_test__spring2016.csv', STORY_HEADER + 'a,A,B,C,D,E,F,1\nb,A,B,C,D,E,F,3\n',
+     "row 3: label '3' is none of 1, 2", 1),
+    ('story_cloze', 'test', 'cloze_test_test__spring2016.csv', STORY_HEADER + 'a,A,B,C,D,E,F,1\nb,A, ,C,D,E,F,1\n',
+     'row 3: InputSentence2 is empty', 1),
+    ('race', 'dev', 'dev/high/5.txt', passage()[:-1], 'not JSON (', 9),
+    ('race', 'dev', 'dev/high/5.txt', '[1]', 'list, expected an object', 9),
+    ('race', 'dev', 'dev/high/5.txt', passage(article=' '), 'article is missing or empty', 9),
+    ('race', 'dev', 'dev/high/5.txt', passage(answers=['A']), 'questions, options and answers must be lists of one', 9),
+    ('race', 'dev', 'dev/high/5.txt', passage(answers=['D', 'E', 'C', 'D']),
+     "question 2: label 'E' is none of A, B, C, D", 12),
+    ('race', 'dev', 'dev/high/5.txt', race_options(['a', 'b', 'c']), 'question 4: 3 options, expected 4', 12),
+    ('race', 'dev', 'dev/high/5.txt', race_options(['a', ' ', 'c', 'd']), 'question 4: option B is empty', 12),
+    ('race', 'dev', 'dev/high/5.txt', passage(questions=['', *HIGH['questions'][1:]]),
+     'question 1: question is empty', 12),
+    ('race', 'dev', 'dev/high/5.txt', passage(questions=[1, *HIGH['questions'][1:]]),
+     'question 1: question is int, must be text', 12),
+    ('dpr', 'test', 'test.c.txt', BLOCK + 'It rained.\nthey\nA,B\nA\n', "row 6: the pronoun 'they' is no word of", 1),
+    ('dpr', 'test', 'test.c.txt', BLOCK + 'The kit fit.\nit\nA,B\nA\n', "row 6: the pronoun 'it' is no word of", 1),
+    ('dpr', 'test', 'test.c.txt', BLOCK + 'A saw it\nit\nA,B\nA\n', 'row 6: nothing follows the pronoun', 1),
+    ('dpr', 'test', 'test.c.txt', BLOCK + 'A saw it.\nit\nA,B,C\nA\n', "row 6: 3 candidates in 'A,B,C', expected", 1),
+    ('dpr', 'test', 'test.c.txt', BLOCK + 'A saw it.\nit\nA,B\nC\n', "row 6: the right candidate 'C' is none of", 1),
+    ('dpr', 'test', 'test.c.txt', BLOCK + 'A saw it.\nit\nA,B\n', 'row 6: a block of 3 lines, expected 4', 1),
+    *[('wsc273', 'test', 'WSCollection.xml', WSC.format(SCHEMA.format(*parts)), f'schema 2: {cause}', 1)
+      for parts, cause in ((('', 'B', 'b', 'A'), 'no text/pron'), (('it', '', 'b', 'A'), 'nothing follows the pronoun'),
+                           (('it', 'B', '', 'A'), '1 answers, expected 2'), (('it', 'B', 'b', ''), 'correctAnswer is'),
+                           (('it', 'B', 'b', 'C'), "label 'C' is none of A, B"))]]
+
+
+def write(directory, name, file, content):
+    if name == 'race':
+        official.race(directory, 'dev', {'middle': official.PASSAGES['middle']})
+    path = directory / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def complaint(name, directory, split, on_bad=fail):
+    with pytest.raises(UserError) as caught:
+        tasks.get(name).read(directory, split, on_bad)
+    assert '\n' not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize('name, split, file, content, cause, left', ROWS)
+def test_a_bad_row_is_named_or_left_out(tmp_path, name, split, file, content, cause, left):
+    path = write(tmp_path, name, file, content)
+    message = complaint(name, tmp_path, split)
+    assert message.startswith(f'{path}: ')
+    assert cause in message
+    skipped = []
+    assert len(tasks.get(name).read(tmp_path, split, skipped.append)) == left and skipped == [message]
+
+
+@pytest.mark.parametrize('name, split, file, content, cause', [
+    ('cola', 'dev', 'dev.tsv', b'gj04\t1\t\tA caf\xe9.\n', 'not UTF-8 at byte 13'),
+    ('cola', 'dev', 'dev.tsv', b'gj04\t1\t\tA cat.\ngj04\t1\t\tA caf\xe9.\n', 'not UTF-8 at byte 28'),
+    ('cola', 'dev', 'dev.tsv', b'', 'empty'), ('rte', 'dev', 'dev.tsv', b'\n', 'empty'),
+    ('rte', 'dev', 'dev.tsv', b'index\tsentence1\tlabel\n0\tA.\tentailment\n',
+     "no column 'sentence2' (columns: index, sentence1, label)"),
+    ('rte', 'dev', 'dev.tsv', RTE, 'no rows'),
+    ('story_cloze', 'test', 'cloze_test_test__spring2016.csv', STORY_HEADER + 'a,A,B,C,D,"E,F,1\n',
+     'row 2: unexpected end of data'),
+    ('story_cloze', 'dev', 'cloze_test_val__spring2016.csv', STORY_HEADER + 'a,A,B,C,D,E,F,1\n',
+     '1 stories, the split takes 374 of them for validation'),
+    ('race', 'dev', 'dev/high/5.txt', b'{"article": "caf\xe9"}', 'not UTF-8 at byte 16'),
+    ('wsc273', 'test', 'WSCollection.xml', '<collection><schema></collection>', 'not XML (mismatched tag: line 1')])
+def test_a_bad_file_is_an_error_even_where_bad_rows_are_left_out(tmp_path, name, split, file, content, cause):
+    path = write(tmp_path, name, file, content)
+    for on_bad in (fail, [].append):
+        message = complaint(name, tmp_path, split, on_bad)
+        assert str(path) in message and cause in message
+
+
+def test_only_bad_rows_are_an_error(tmp_path):
+    path = write(tmp_path, 'sst2', 'dev.tsv', b'sentence\tlabel\nA.\t2\nB.\t2\n')
+    assert complaint('sst2', tmp_path, 'dev', [].append).startswith(
+        f'{path} (sst2 dev): all 2 rows are bad, the first: {path}: row 2: label')
+
+
+@pytest.mark.parametrize('name, split, message', [
+    ('mrpc', 'dev', '{}/dev.tsv: no such file'), ('race', 'dev', '{}/dev: no such directory'),
+    ('snli', 'dev', '{}/snli_1.0_dev.txt: no such file (nor snli_1.0_dev.jsonl)'),
+    ('story_cloze', 'dev', '{}/cloze_test_val__spring2016*.csv: no such file'),
+    ('rte', 'dve', "rte has no split 'dve', did you mean 'dev'?")])
+def test_a_missing_file_or_split_is_named(tmp_path, name, split, message):
+    assert complaint(name, tmp_path, split).startswith(message.format(tmp_path))
+
+
+def test_files_that_are_directories_or_ambiguous_are_named(tmp_path):
+    (tmp_path / 'dev.tsv').mkdir()
+    assert complaint('mrpc', tmp_path, 'dev') == f'{tmp_path}/dev.tsv: is a directory, not a file'
+    for name in ('a', 'b'):
+        official.story_cloze(tmp_path / f'cloze_test_test__spring2016 {name}.csv')
+    assert '2 files match cloze_test_test__spring2016*.csv, expected one' in complaint('story_cloze', tmp_path, 'test')
+    (tmp_path / 'dev').mkdir()
+    assert complaint('race', tmp_path, 'dev') == f'{tmp_path}/dev: no middle or high directory with .txt files'
+
+
+# Parquet
+
+def test_bad_rows_of_parquet_are_named_or_left_out(tmp_path):
+    (path,) = hub.glue(tmp_path, 'rte', 'validation', [
+        ('A.', 'B.', 0), ('A.', None, 0), (' ', 'B.', 1), ('A.', 'B.', -1), ('A.', 'B.', None)])
+    skipped = []
+    (found,) = tasks.get('rte').read(tmp_path, 'dev', skipped.append)
+    assert (found.id, found.label) == ('0', 0) and skipped == [f'{path}: row {i}: {cause}' for i, cause in enumerate(
+        ('no sentence2', 'sentence1 is empty', "label '-1' is none of entailment, not_entailment", 'no label'), 1)]
+    assert complaint('rte', tmp_path, 'dev') == skipped[0]
+
+
+RACE_ROWS = hub.race_rows(official.PASSAGES)
+WSC_ROW = ('A hen saw a bug as it ran.', 'it', 3, 'x', 0, ['a', 'b'], 0, 'x')
+
+
+@pytest.mark.parametrize('name, split, file, columns, rows, cause', [
+    ('sst2', 'dev', 'validation', hub.GLUE['cola'], [('It rains.', 1, 0)],
+     'the labels are unacceptable, acceptable, expected negative, positive'),
+    ('cola', 'dev', 'validation', hub.GLUE['cola'] | {'label': ['acceptable', 'unacceptable']}, [('It rains.', 1, 0)],
+     'the labels are acceptable, unacceptable, expected unacceptable, acceptable'),
+    ('cola', 'dev', 'validation', None, [('It rains.', 1, 0)],
+     "what the numbers in label mean is unknown: the schema's metadata 'huggingface' names no labels"),
+    ('scitail', 'dev', 'validation', hub.SCITAIL_TSV, [('a', 'b', 'neutral')], "no column 'sentence1' (columns:"),
+    ('race', 'dev', 'all/validation', hub.RACE, [*RACE_ROWS[:2], (None, *RACE_ROWS[2][1:])], 'row 2: no example_id'),
+    ('race', 'dev', 'all/validation', hub.RACE, [(RACE_ROWS[0][0], None, *RACE_ROWS[0][2:])], 'row 0: no article'),
+    ('race', 'test', 'high/test', hub.RACE_BY_PASSAGE, [('An article.', '__import__("os")')],
+     'row 0: problems is no list of questions with options and answers'),
+    ('wsc273', 'test', 'wsc273/test', hub.WSC, [WSC_ROW], "row 0: the pronoun 'it' is not at 3")])
+def test_parquet_files_of_another_set_are_named(tmp_path, name, split, file, columns, rows, cause):
+    path = hub.write(tmp_path / f'{file}.parquet', columns or hub.GLUE['cola'], rows, metadata=columns is not None)
+    assert complaint(name, tmp_path, split).startswith(f'{path}: {cause}')
+
+
+def test_parquet_files_that_are_missing_or_of_two_versions_are_named(tmp_path):
+    rows = [(pair[0], int(pair[4])) for pair in official.PAIRS]
+    first, second = hub.glue(tmp_path, 'cola', 'train', rows, n=2)
+    second.rename(tmp_path / 'away')
+    assert complaint('cola', tmp_path, 'train') == f'{first}: shard 1 of 2 is missing'
+    (tmp_path / 'away').rename(second)
+    second.write_bytes(second.read_bytes()[:-20])
+    assert complaint('cola', tmp_path, 'train').startswith(f'{second}: cannot be read (')
+    assert complaint('cola', tmp_path, 'dev') == (
+        f'{tmp_path}: no Parquet file of cola validation, such as cola/validation-00000-of-00001.parquet')
+    assert complaint('cola', 'parquet:/no/such/place', 'dev') == '/no/such/place: no such directory'
+    shutil.copy(first, first.with_name('train-00000-of-00001.parquet'))
+    hub.glue(tmp_path, 'cola', 'train', rows, n=2)
+    assert 'delete those of another version' in complaint('cola', tmp_path, 'train')
+    assert 'the Hub has no Parquet files of story_cloze' in complaint('story_cloze', f'parquet:{tmp_path}', 'test')
+    assert 'order is not read from Parquet files' in complaint('order', f'parquet:{tmp_path}', 'dev')
+
+
+@pytest.mark.parametrize('how', [dict(use_dictionary=True), dict(use_dictionary=False, compression='none')], ids=str)
+def test_a_flipped_bit_is_an_error_naming_the_file_or_changes_nothing(tmp_path, how):
+    """Pages have checksums, the footer has a parser."""
+    rows = [(f'The cat number {i} sat.', i % 2, i) for i in range(40)]
+    path = hub.write(tmp_path / 'train.parquet', hub.GLUE['cola'], rows, write_page_checksum=True, **how)
+    data, expected, refused = path.read_bytes(), tasks.get('cola').read(tmp_path, 'train'), []
+    for place in range(0, len(data), 23):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1:])
+        try:
+            assert tasks.get('cola').read(tmp_path, 'train') == expected, place
+        except UserError as error:
+            assert str(path) in str(error) and '\n' not in str(error)
+            refused.append(place)
+    assert len(refused) > 20
