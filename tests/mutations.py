@@ -191,7 +191,7 @@ MUTATIONS = [Mutation(*fields) for fields in (
      'data/test_tokenizer.py::test_a_damaged_directory_is_named'),
     ('labels of QQP are swapped', 'data/tasks/similarity.py',
      "('not_duplicate', 'duplicate')", "('duplicate', 'not_duplicate')",
-     'data/test_tasks_parquet.py::test_a_glue_set_is_the_same_from_both_sources'),
+     'data/test_sets.py::test_every_set_is_the_same_from_every_source'),
     ('the two parts of Story Cloze are swapped', 'data/tasks/qa.py',
      'order[:DEV] if dev else order[DEV:]', 'order[DEV:] if dev else order[:DEV]',
      'data/test_tasks_files.py::test_a_story_left_out_moves_no_other_between_train_and_dev'),
