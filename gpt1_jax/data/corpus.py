@@ -4,7 +4,7 @@ distributed any more.
 A source is written as a spec; a list of specs is read in order:
 
     books                     a directory: every file in it whose extension files.py lists, at any depth, by name
-    book.txt                  one document; .train, .dev and .test are text, too
+    book.txt                  one document; .train, .dev and .test are also text
     part.jsonl   part.json    one document a line: a JSON object with a text field
     part.parquet              one document a row: a text column
     book.txt.gz               text and JSON lines may be compressed: .gz, .bz2, .zst, .lz4
@@ -67,8 +67,8 @@ def is_file(source: str) -> bool:
 
 
 def left_out(spec: Spec) -> list[str]:
-    """One line for each directory that holds files with other extensions, or links to directories, neither of which
-    are read. Hidden files are left out without a line."""
+    """A line for each directory with files that are not read: those with other extensions, and those behind links to
+    directories. Hidden files are left out silently."""
     lines = []
     for one in _as_list(spec):
         if not is_file(one) or storage.remote(one) or not os.path.isdir(one):

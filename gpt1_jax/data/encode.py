@@ -249,7 +249,7 @@ def _start_worker(work):
     """In a new worker: stores the function to run, and makes the worker end with its parent even if that is killed."""
     global _work
     _work = work
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, too, which reports it once
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the parent, which reports it once
 
     def end_with_parent():
         multiprocessing.parent_process().join()

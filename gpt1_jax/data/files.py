@@ -29,7 +29,7 @@ READ = f'{", ".join(KINDS)}; all but .parquet also compressed: {", ".join(COMPRE
 
 
 def kind(name: str) -> str | None:
-    """TEXT, JSON_LINES or PARQUET by a file's extensions; None if it is none of them."""
+    """TEXT, JSON_LINES or PARQUET by a file's extensions; None for others."""
     stem, extension = _cut(name)
     if extension not in COMPRESSED:
         return KINDS.get(extension)

@@ -29,7 +29,7 @@ def refuse(documents: Iterable[Document], held_out: dict[bytes, str]) -> Iterato
     """Passes training documents through unless they are held out.
 
     UserError at a long document that is held out, or at the end if every held-out text is also a training document.
-    Otherwise a warning on stderr says how many short ones are in both.
+    Otherwise warns on stderr how many short ones are in both.
     """
     shared = set()
     for document in documents:
@@ -42,7 +42,7 @@ def refuse(documents: Iterable[Document], held_out: dict[bytes, str]) -> Iterato
         yield document
         del document  # frees its text before the next document is read
     if shared and len(shared) == len(held_out):
-        raise UserError(f'all {len(shared)} texts of valid are in corpus, too: validation text must not be trained on')
+        raise UserError(f'all {len(shared)} texts of valid are also in corpus: validation text must not be trained on')
     if shared:
-        print(f'warning: {len(shared):,} of {len(held_out):,} different validation texts, all short, are training '
-              'documents, too', file=sys.stderr, flush=True)
+        print(f'warning: {len(shared):,} of {len(held_out):,} different validation texts, all short, are also '
+              'training documents', file=sys.stderr, flush=True)

@@ -73,7 +73,7 @@ def one_line_errors(name: str) -> Iterator[None]:
         raise UserError(f'{name}: HF_HUB_OFFLINE is set') from None
     except errors.LocalEntryNotFoundError as error:
         raise UserError(f'{name}: {_unreachable(error)}, and not all of it was downloaded before') from None
-    except (ValueError, OSError) as error:  # what the Hub says of a name or of a card; a cache that cannot be written
+    except (ValueError, OSError) as error:  # a name or card that the Hub refuses; a cache that cannot be written
         raise UserError(f'{name}: {" ".join(str(error).split())}') from None
     except Exception as error:
         cause = error.__cause__ if isinstance(error, RuntimeError) else error  # RuntimeError: of an upload
@@ -110,7 +110,7 @@ def client(name: str) -> Any:
     import huggingface_hub
     import huggingface_hub.errors
     import huggingface_hub.utils
-    huggingface_hub.utils.logging.set_verbosity_error()  # what goes wrong is told in our own line
+    huggingface_hub.utils.logging.set_verbosity_error()  # errors are reported in a line of ours
     if not sys.stderr.isatty():
         huggingface_hub.utils.disable_progress_bars()
     return huggingface_hub

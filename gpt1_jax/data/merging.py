@@ -96,7 +96,7 @@ def _merge_split(out, split, parts, entries):
 
 
 def _place(source, target, expected):
-    """A shard under another name, as a hard link or a copy. UserError if it is not as its part's manifest says."""
+    """A shard under another name, as a hard link or a copy. UserError if it differs from its part's manifest."""
     with about(source):
         if storage.remote(target):  # downloaded once
             data = storage.read(source)

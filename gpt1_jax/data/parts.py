@@ -12,7 +12,7 @@ from gpt1_jax import storage
 from gpt1_jax.data import files, records
 from gpt1_jax.errors import UserError
 
-# What says which of several a process is: Kubernetes' indexed Jobs, and SLURM's arrays.
+# The number of a process in an indexed Job of Kubernetes and in a SLURM array.
 KUBERNETES, SLURM = 'JOB_COMPLETION_INDEX', 'SLURM_ARRAY_TASK_ID'
 
 

@@ -1,5 +1,5 @@
-"""A prepared directory: tokenizer/, train/, valid/, inputs.json, which says what it is made from, and manifest.json,
-which is written last and says what it holds."""
+"""A prepared directory: tokenizer/, train/, valid/, inputs.json (what it is made from) and manifest.json (what it
+holds), which is written last."""
 import hashlib
 import sys
 from collections.abc import Callable, Iterable

@@ -20,7 +20,7 @@ Stream = Callable[[], Iterator[Document]]  # streams documents from the start
 Splits = dict[str, Stream]
 
 SENTENCE = 200  # characters; documents that are shorter on average may be single sentences
-MANY = 100  # documents; the average of fewer says little
+MANY = 100  # documents; an average of fewer means little
 
 
 def splits(corpus: Source, valid: Source | float, field: str = 'text', join: Join = Join(),
@@ -152,7 +152,7 @@ class Survey:
 def survey(splits: Splits, named: Stream | None) -> dict[str, Survey]:
     """{split: Survey} of what `splits` returned. Reads all text once, so that unreadable files are found before hours
     are spent on encoding. Prints a notice if the documents seem to be sentences. UserError if named validation text is
-    in the training text, too.
+    also in the training text.
     """
     if named is None:
         found = {split: _survey(documents()) for split, documents in splits.items()}

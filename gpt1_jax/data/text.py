@@ -57,7 +57,7 @@ def lines(text: str, unescape_html: str | bool = 'auto') -> Iterator[list[str]]:
 
 
 class Part(NamedTuple):
-    """A part of a text. unescape_html: for `lines`. goes_on: whether its last line goes on in the next part."""
+    """A part of a text. unescape_html: for `lines`. goes_on: whether its last line continues in the next part."""
     text: str
     unescape_html: str | bool
     goes_on: bool = False
@@ -65,7 +65,7 @@ class Part(NamedTuple):
 
 def parts(text: str, size: int) -> Iterator[Part]:
     """Cuts a long text into parts of about `size` characters: after line breaks, and lines of more than 4 * size
-    characters between words, too, so that memory does not grow with a line.
+    characters also between words, so that memory does not grow with a line.
 
     The lines of the parts, one after the other, are the lines of the text. ftfy works line by line but for one thing:
     once it has seen a '<' it takes the line and the rest for HTML and leaves entities alone, so that decision is handed
@@ -102,7 +102,7 @@ def _cut(text, start, end, size):
         # All kinds of places are looked for in these characters before the next ones are tried, so a part stays short.
         limit = start + max(1, size // 2)
         for pattern in _CUTS:
-            # The patterns look at the two characters after a place, too.
+            # The patterns also look at the two characters after a place.
             found = pattern.search(text, start, min(limit + 2, end))
             if found:
                 return found.start()

@@ -136,7 +136,7 @@ class Tokenizer:
 
     @classmethod
     def of(cls, path: str | os.PathLike) -> 'Tokenizer':
-        """The tokenizer of a run, or of a directory that holds one itself. UserError as of `load`."""
+        """The tokenizer of a run, or of a directory that holds one itself. UserError as in `load`."""
         directory = storage.path(path)
         inner = directory / 'tokenizer'
         return cls.load(inner if inner.is_dir() else directory)

@@ -48,9 +48,9 @@ def digest(manifest: dict) -> str:
 def open_split(directory: str | os.PathLike, split: str, verify: bool = False) -> 'TokenStream':
     """The tokens of a split ('train' or 'valid'), memory-mapped.
 
-    Sizes of shards are always compared with the manifest; verify: their SHA-256, too, which reads them all. Shards in
+    Sizes of shards are always compared with the manifest; verify: also their SHA-256, which reads them all. Shards in
     an object store are copied to the local disk first, unless such copies exist, and always verified.
-    UserError naming the shard that is missing or not as the manifest says.
+    UserError naming a shard that is missing or differs from the manifest.
     """
     directory = storage.path(directory)
     manifest = read_manifest(directory)
@@ -74,7 +74,7 @@ def open_split(directory: str | os.PathLike, split: str, verify: bool = False) -
 
 def batch(stream: 'TokenStream', step: int, seed: int, batch_size: int, n_ctx: int,
           rows: slice = slice(None)) -> np.ndarray:
-    """The tokens of one step's windows: int32[rows, n_ctx + 1]. Arguments as of `numbers`."""
+    """The tokens of one step's windows: int32[rows, n_ctx + 1]. Arguments as in `numbers`."""
     chosen = numbers(stream, step, seed, batch_size, n_ctx, rows)
     return np.array([stream.window(i, n_ctx) for i in chosen], np.int32).reshape(-1, n_ctx + 1)
 

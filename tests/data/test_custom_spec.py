@@ -38,10 +38,10 @@ SCORE = {'name': 'score', 'files': {'train': 't.csv', 'dev': 'd.csv'}, 'segments
     (PAIR, {'questions': 'q'}, "questions is 'q', but a table has one question a row: write several as JSON records, "
                                "format 'json', with a list of questions"),
     (PAIR, {'segments': [['{a because']]},
-     "segments: '{a because' is no template (expected '}' before end of string): a column stands in { }, and {{ is a "
+     "segments: '{a because' is no template (expected '}' before end of string): a column goes in { }, and {{ is a "
      'brace'),
     (PAIR, {'segments': [['{} because']]},
-     "segments: '{} because' is no template: between { and } stands the name of a column and nothing else"),
+     "segments: '{} because' is no template: between { and } there must be the name of a column"),
     (PAIR, {'segments': [[{'x': 'a'}]]},
      "segments: a dictionary without 'column', the column whose value chooses the text"),
     (PAIR, {'segments': [[{'column': 'b'}]]}, "segments: a dictionary without a text for any value of 'b'"),

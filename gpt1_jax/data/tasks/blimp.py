@@ -41,7 +41,7 @@ def files(directory: str, split: str) -> list[str]:
 
 
 def read(directory: str, split: str, on_bad: Callable[[str], None] = fail) -> list[Example]:
-    """The pairs of all sets, set by set. Arguments and errors as of Task.read."""
+    """The pairs of all sets, set by set. Arguments and errors as in Task.read."""
     rows = itertools.chain.from_iterable(map(json_records.read, files(directory, split)))
     return reading.collect(rows, _pair, f'{directory} (blimp)', (PAIRS,), on_bad)
 

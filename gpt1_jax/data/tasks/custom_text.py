@@ -57,10 +57,10 @@ def wrong_with(part: Part) -> str | None:
     try:
         pieces = list(string.Formatter().parse(part)) if is_template(part) else []
     except ValueError as error:
-        return f'{part!r} is no template ({error}): a column stands in {{ }}, and {{{{ is a brace'
+        return f'{part!r} is no template ({error}): a column goes in {{ }}, and {{{{ is a brace'
     for _, column, width, conversion in pieces:
         if column == '' or width or conversion:
-            return f'{part!r} is no template: between {{ and }} stands the name of a column and nothing else'
+            return f'{part!r} is no template: between {{ and }} there must be the name of a column'
     return None
 
 

@@ -9,7 +9,7 @@ class Example:
 
     id:      unique within its split; written beside each prediction.
     texts:   one for classification, two for entailment or similarity; for multiple choice the context that the choices
-             share. Task.segments says between which of them a delimiter token stands.
+             share. A delimiter token is between segments of them, see Task.segments.
     choices: multiple choice only: the candidates for one more segment after `texts`; rows may have different numbers.
     label:   index of the label or of the right choice; for a task with a score the score; None if unlabelled.
     """

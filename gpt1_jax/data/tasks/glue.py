@@ -16,5 +16,5 @@ def splits(config: str, train: int, dev: int, test: int, columns: tuple[str, ...
 
 
 def test_split(files: tuple[str, ...], rows: int, tfds: str, id_column: str = 'index') -> Split:
-    """An unlabelled split. files: names, of which the first that exists is read."""
+    """An unlabelled split. files: names; the first that exists is read."""
     return Split(files, rows, (tfds,), labelled=False, id_column=id_column)

@@ -52,7 +52,7 @@ def _records(path):
 def _array(path):
     """The items of a file that is one JSON array, which is read into memory; None if the file is JSON lines.
 
-    The first line of JSON lines may be a list, too. It is taken for one record if more lines follow, or if its items
+    The first line of JSON lines may also be a list. It is taken for one record if more lines follow, or if its items
     are not records themselves.
     """
     lines = reading.decoded_lines(path)

@@ -4,8 +4,8 @@
     DIRECTORY            the same, where the set's official files are not in it
     hf:USER/NAME         the Hub's data set itself, or one revision of it: hf:USER/NAME@REVISION (data/hub.py)
 
-Labels are numbers there, and what they mean stands in the file's schema, which is compared with the task. pyarrow is
-imported only when such a file is met.
+Labels are numbers there; their names in the file's schema are compared with the task's. pyarrow is imported only when
+such a file is read.
 """
 import itertools
 import json
@@ -26,7 +26,7 @@ SHARD = r'.*-(\d{5,})-of-(\d{5,})(-[0-9a-f]+)?\.parquet'
 
 
 def is_parquet(directory: str | pathlib.Path) -> bool:
-    """Whether a task's directory says itself that it means Parquet files."""
+    """Whether the name of a task's directory asks for Parquet files."""
     return str(directory).startswith((PREFIX, hub.PREFIX))
 
 

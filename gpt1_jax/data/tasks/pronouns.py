@@ -4,7 +4,7 @@ texts:   the text before the pronoun and the text after it, with their spaces: b
 choices: the two candidates, spelt as in the files.
 
 WSC273 is read as TFDS has it: "recieved", in one schema of WSCollection.xml, becomes "received". A model gives the two
-spellings different scores, so the answer to this schema may differ from that for the XML as it stands.
+spellings different scores, so the answer to this schema may differ from that for the XML as published.
 """
 import functools
 import numbers
@@ -21,7 +21,7 @@ WSC_SCHEMAS = 273  # the first ones of the collection, which has 285 by now
 
 
 def split_at_pronoun(sentence: str, pronoun: str) -> tuple[str, str]:
-    """The text before and after the pronoun: its first occurrence as a whole word, as the set's description says.
+    """The text before and after the pronoun: its first occurrence as a whole word, as described in the set.
 
     Of the set's 1,880 sentences 1,829 contain the pronoun once and 51 several times. Read by hand, the first occurrence
     is meant in all of those but three, where the right candidate belongs to a later one ('IE believes they ..., but

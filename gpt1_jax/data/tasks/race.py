@@ -1,7 +1,7 @@
 """Section 4.2, Question answering, Table 3: RACE (Lai et al., 2017): passages with questions of four options.
 
 Middle-school passages come first; within a level, passages are sorted by the number in their file names. One model
-answers both levels. Ids begin with the level, so that results can be reported by level, too.
+answers both levels. Ids begin with the level, so that results can also be reported by level.
 """
 import ast
 import pathlib
@@ -77,7 +77,7 @@ def _official(paths, split):
             continue
         if not split.labelled and isinstance(passage.get('questions'), list):
             passage['answers'] = [None] * len(passage['questions'])
-        # The release names a file 12.txt and the passage in it middle12.txt, which is TFDS's name, too.
+        # The release names a file 12.txt and the passage in it middle12.txt, as TFDS does.
         yield from questions(path, level, passage.get('id') or name, passage)
 
 

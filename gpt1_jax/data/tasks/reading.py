@@ -176,7 +176,7 @@ def collect(rows: Iterable[Row], make: Callable[[str, dict], Example], what: str
     """The Examples of rows, in order.
 
     make:      (id, fields) -> Example. It raises RowFault for a bad row, LeftOut for one that is skipped and counted in
-               a printed line. A duplicate id is a bad row, too.
+               a printed line. So is a row with a duplicate id.
     what:      the source, for messages.
     published: expected numbers of rows; any other gives a warning only, because part of a set is usable.
     on_bad:    called with the message of a bad row, naming file, row and cause; the row is skipped if it returns.

@@ -21,7 +21,7 @@ class Table:
     label:           the column whose values are `labels`, or numbers within `score`.
     features:        {column: TFDS feature} where the names differ. TFDS numbers labels in the order of `labels`.
     index:           the TFDS feature with a row's position in the file; None if there is none.
-    renumber:        that position counts rows of other splits, too, so ids are positions within the split instead.
+    renumber:        that position also counts rows of other splits, so ids are positions within the split instead.
     without_label:   labels of rows that do not belong to the set: SNLI's '-', which is -1 in TFDS and on the Hub.
     leave_out_short: skip and count labelled rows that lack a needed column (QQP's broken rows); else they are bad rows.
     may_be_empty:    whether a text may be empty, and then has no tokens; else the row is bad.
