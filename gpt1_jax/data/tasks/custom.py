@@ -78,7 +78,7 @@ def _examples(spec, path, labelled, on_bad):
 
 
 def _questions(spec, rows):
-    """A row for each question, which also has the fields of its record. Record 7 has ids '7/0', '7/1', ..., as in RACE."""
+    """A row for each question, with the fields of its record. Record 7 has ids '7/0', '7/1', ..., as in RACE."""
     for row in rows:
         if isinstance(row.fields, RowFault):
             yield row

@@ -16,6 +16,44 @@ METRICS = {'labels': tuple(metrics.LABEL_METRICS), 'score': tuple(metrics.VALUE_
 LETTERS = string.ascii_uppercase
 
 
+# Converters: a plain value to what a Spec holds. TypeError or ValueError for a value of another type.
+
+def _of(*types):
+    def convert(value):
+        if type(value) not in types:
+            raise TypeError
+        return value
+    return convert
+
+
+def _tuple(convert):
+    def all_of(value):
+        value = _of(list, tuple)(value)
+        if tuple(value) == ('',):  # of an empty flag, --config.custom.FIELD=
+            return ()
+        return tuple(map(convert, value))
+    return all_of
+
+
+def _label(value):
+    return str(_of(str, int)(value)).strip()
+
+
+def _files(value):
+    return tuple((_of(str)(split), _of(str)(path)) for split, path in _of(dict)(value).items() if path is not None)
+
+
+def _field(default, wanted, convert):
+    """A field of Spec. wanted: what a value in a config must be. convert: value -> what the Spec holds."""
+    return dataclasses.field(default=default, metadata={'rule': (wanted, convert)})
+
+
+# The rules of fields without one of their own, by the type of the default.
+_BY_TYPE = {str: ('a string', _of(str)), int: ('a whole number', _of(int)), bool: ('True or False', _of(bool)),
+            float: ('a number', _of(int, float))}
+_NAMES = ('a list of names', _tuple(_of(str)))
+
+
 @dataclasses.dataclass(frozen=True)
 class Spec:
     """The checked fields, which configs/custom.py documents. '', (), 0 and None mean "not given".
@@ -24,23 +62,24 @@ class Spec:
     column, a template ('{premise} because'), or a custom_text.ByValue.
     """
     name: str = ''
-    files: tuple[tuple[str, str], ...] = ()
+    files: tuple[tuple[str, str], ...] = _field((), 'a dictionary of file names', _files)
     format: str = 'csv'
-    columns: tuple[str, ...] = ()
+    columns: tuple[str, ...] = _field((), *_NAMES)
     questions: str = ''
     quoting: bool = True
-    segments: tuple[tuple[Part, ...], ...] = ()
+    segments: tuple[tuple[Part, ...], ...] = _field((), 'a list of lists of columns',
+                                                    _tuple(_tuple(custom_text.parse)))
     cut: str = ''
     orders: int = 1
     label: str = ''
-    labels: tuple[str, ...] = ()
-    score: tuple[float, ...] = ()
+    labels: tuple[str, ...] = _field((), 'a list of names', _tuple(_label))
+    score: tuple[float, ...] = _field((), 'two numbers', _tuple(_of(int, float)))
     squared: bool = False
-    choices: tuple[str, ...] = ()
+    choices: tuple[str, ...] = _field((), *_NAMES)
     max_choices: int = 0
     answer: str = ''
-    metrics: tuple[str, ...] = ()
-    positive: str = ''
+    metrics: tuple[str, ...] = _field((), *_NAMES)
+    positive: str = _field('', 'a label', _label)
     id: str = ''
     dev_fraction: float = 0.0
     dev_seed: int = 0
@@ -74,14 +113,15 @@ def check(fields: dict) -> Spec:
     """The Spec of a plain dict of its fields (lists for tuples). UserError listing every mistake in one line."""
     if not isinstance(fields, dict):
         raise UserError(f'config.custom is {shown(fields)}, must be a dictionary of fields')
-    known = [field.name for field in dataclasses.fields(Spec)]
+    known = {field.name: field.metadata.get('rule') or _BY_TYPE[type(field.default)]
+             for field in dataclasses.fields(Spec)}
     problems = []
     values = {}
     for name, value in fields.items():
         if name not in known:
             problems.append(f'{name} is no field' + did_you_mean(name, known))
         elif value is not None:
-            wanted, convert = READ[name]
+            wanted, convert = known[name]
             try:
                 values[name] = convert(value)
             except (TypeError, ValueError):
@@ -167,7 +207,7 @@ def _about_target(spec):
     if spec.score:
         if len(spec.score) != 2 or not all(map(math.isfinite, spec.score)) or not spec.score[0] < spec.score[1]:
             yield f'score is {spec.score}, must be (low, high)'
-        elif not spec.squared and not all(float(end).is_integer() for end in spec.score):
+        elif not spec.squared and not all(float(end).is0 for end in spec.score):
             yield f'score is {spec.score}, must be whole numbers unless squared is True'
     if len(spec.choices) == 1 and spec.max_choices < 2:
         yield 'max_choices is missing: the most choices that a JSON list may hold, at least 2'
@@ -202,44 +242,3 @@ def _twice(field, names):
     for name in dict.fromkeys(names):
         if names.count(name) > 1:
             yield f'{field}: duplicate {name!r}'
-
-
-# Converters: a plain value to what a Spec holds. TypeError or ValueError for a value of another type.
-
-def _of(*types):
-    def convert(value):
-        if type(value) not in types:
-            raise TypeError
-        return value
-    return convert
-
-
-def _tuple(convert):
-    def all_of(value):
-        value = _of(list, tuple)(value)
-        if tuple(value) == ('',):  # of an empty flag, --config.custom.FIELD=
-            return ()
-        return tuple(map(convert, value))
-    return all_of
-
-
-def _label(value):
-    return str(_of(str, int)(value)).strip()
-
-
-def _files(value):
-    return tuple((_of(str)(split), _of(str)(path)) for split, path in _of(dict)(value).items() if path is not None)
-
-
-_TEXT = ('a string', _of(str))
-_NAMES = ('a list of names', _tuple(_of(str)))
-_INTEGER = ('a whole number', _of(int))
-_FLAG = ('True or False', _of(bool))
-READ = {  # field: (what it must be, its converter)
-    'name': _TEXT, 'files': ('a dictionary of file names', _files), 'format': _TEXT, 'columns': _NAMES,
-    'questions': _TEXT, 'quoting': _FLAG,
-    'segments': ('a list of lists of columns', _tuple(_tuple(custom_text.parse))), 'cut': _TEXT,
-    'orders': _INTEGER, 'label': _TEXT, 'labels': ('a list of names', _tuple(_label)),
-    'score': ('two numbers', _tuple(_of(int, float))), 'squared': _FLAG, 'choices': _NAMES, 'max_choices': _INTEGER,
-    'answer': _TEXT, 'metrics': _NAMES, 'positive': ('a label', _label), 'id': _TEXT,
-    'dev_fraction': ('a number', _of(int, float)), 'dev_seed': _INTEGER}
