@@ -29,7 +29,7 @@ from gpt1_jax.data import text as text_lib
 from gpt1_jax.data.document import Document
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.data.tokens import DTYPE
-from gpt1_jax.errors import UserError, about
+from gpt1_jax.errors import UserError
 
 SHARD_TOKENS = 2 ** 23  # 16 MiB; at most this much work is lost in a kill
 UNIT_CHARACTERS = 250_000  # the work that a process gets at a time
@@ -96,8 +96,7 @@ def encode(documents: Iterable[Document], directory: str | os.PathLike, tokenize
     document and a few units for each process. UserError if there is no token at all or a process dies.
     """
     directory = pathlib.Path(directory)
-    with about(directory):
-        directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
     key = _key(tokenizer, shard_tokens)
     report = reporter(label, 'tokens', characters)
     work = functools.partial(_encode, tokenizer)
@@ -113,8 +112,7 @@ def encode(documents: Iterable[Document], directory: str | os.PathLike, tokenize
         data = np.concatenate(arrays).astype(DTYPE).tobytes()
         if expected is not None:
             _check_expected(directory, len(done), data, expected)
-        with about(directory):
-            done.append(shards.write(directory, len(done), data, made_from, key))
+        done.append(shards.write(directory, len(done), data, made_from, key))
         arrays.clear()
         made_from.clear()
 

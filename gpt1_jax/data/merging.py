@@ -13,7 +13,7 @@ from gpt1_jax import storage
 from gpt1_jax.data import prepared, shards, tokens
 from gpt1_jax.data.parts import Part
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError, about
+from gpt1_jax.errors import UserError
 
 PART = re.compile(r'part-(\d{5,9})-of-(\d{5,9})')
 
@@ -42,8 +42,7 @@ def merge(out: storage.Path) -> dict:
 
 def _parts(out):
     """All parts of the one division that a directory holds."""
-    with about(out):
-        names = [entry.name for entry in out.iterdir()]
+    names = [entry.name for entry in out.iterdir()]
     found = [Part(int(match[1]), int(match[2])) for match in map(PART.fullmatch, names) if match]
     counts = sorted({part.count for part in found})
     if not counts:
@@ -97,21 +96,20 @@ def _merge_split(out, split, parts, entries):
 
 def _place(source, target, expected):
     """A shard under another name, as a hard link or a copy. UserError if it differs from its part's manifest."""
-    with about(source):
-        if storage.remote(target):  # downloaded once
-            data = storage.read(source)
-            found = hashlib.sha256(data).hexdigest()
-        else:
-            found = storage.sha256(source)
-        if found != expected:
-            raise UserError(f'{source}: damaged, its SHA-256 is not the one in its manifest: run its part again')
-        if storage.remote(target):
-            storage.write(target, data)
-            return
-        partial = target.with_name(f'{target.name}.partial')
-        partial.unlink(missing_ok=True)
-        try:
-            os.link(source, partial)
-        except OSError:  # a file system without hard links
-            shutil.copyfile(source, partial)
-        os.replace(partial, target)
+    if storage.remote(target):  # downloaded once
+        data = storage.read(source)
+        found = hashlib.sha256(data).hexdigest()
+    else:
+        found = storage.sha256(source)
+    if found != expected:
+        raise UserError(f'{source}: damaged, its SHA-256 is not the one in its manifest: run its part again')
+    if storage.remote(target):
+        storage.write(target, data)
+        return
+    partial = target.with_name(f'{target.name}.partial')
+    partial.unlink(missing_ok=True)
+    try:
+        os.link(source, partial)
+    except OSError:  # a file system without hard links
+        shutil.copyfile(source, partial)
+    os.replace(partial, target)

@@ -14,7 +14,7 @@ import numpy as np
 
 from gpt1_jax import storage
 from gpt1_jax.data.tokens import DTYPE
-from gpt1_jax.errors import UserError, about
+from gpt1_jax.errors import UserError
 
 FIELDS = ('file', 'documents', 'tokens', 'unknown', 'sha256')  # of a record, those that are copied to the manifest
 COUNTS = ('documents', 'tokens', 'unknown', 'units')
@@ -71,8 +71,7 @@ def remove_others(directory: pathlib.Path, count: int) -> None:
     for file in directory.iterdir():
         if re.fullmatch(r'\d{5}\.(bin|json)(\.partial)?', file.name) and (
                 file.suffix == '.partial' or int(file.stem) >= count):
-            with about(file):
-                file.unlink()
+            file.unlink()
 
 
 def digest(unit: Any) -> bytes:
@@ -119,8 +118,7 @@ def _sound(file, record, units, unk_id, make_again):
     data = make_again(units).tobytes()
     if not _as_recorded(data, record, unk_id):
         return False
-    with about(file):
-        storage.write(file, data)
+    storage.write(file, data)
     return True
 
 

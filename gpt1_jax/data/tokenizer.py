@@ -19,7 +19,7 @@ from collections.abc import Iterable
 
 from gpt1_jax import storage
 from gpt1_jax.data import text as text_lib
-from gpt1_jax.errors import UserError, about, shown
+from gpt1_jax.errors import UserError, shown
 
 LARGEST_VOCABULARY = 65_535  # token shards are uint16
 SPECIALS = ('<start>', '<delimiter>', '<extract>')  # how `decode` writes them
@@ -110,10 +110,9 @@ class Tokenizer:
         settings = {'format': FORMAT, 'vocab_size': self.vocab_size, 'newline_id': self.newline_id,
                     'unk_id': self.unk_id, 'fingerprint': self.fingerprint}
         settings = json.dumps(settings, indent=2).encode() + b'\n'
-        with about(directory):
-            storage.mkdir(directory)
-            storage.write(directory / MODEL_FILE, self.model)
-            storage.write(directory / SETTINGS_FILE, settings)
+        storage.mkdir(directory)
+        storage.write(directory / MODEL_FILE, self.model)
+        storage.write(directory / SETTINGS_FILE, settings)
 
     @classmethod
     def load(cls, directory: str | os.PathLike) -> 'Tokenizer':

@@ -12,7 +12,7 @@ from gpt1_jax import storage
 from gpt1_jax.data.tasks import json_records, reading
 from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.data.tasks.reading import RowFault
-from gpt1_jax.errors import UserError, about, did_you_mean, fail, shown
+from gpt1_jax.errors import UserError, did_you_mean, fail, shown
 
 PHENOMENA = {
     'anaphor_agreement': 'anaphor agreement', 'argument_structure': 'argument structure', 'binding': 'binding',
@@ -32,11 +32,10 @@ IDENTICAL = frozenset(
 def files(directory: str, split: str) -> list[str]:
     """The paths of the sets, by name. UserError where there is none."""
     reading.check_own_split(directory, 'blimp', split, ('test',))
-    with about(directory):  # the name may be too long for the file system
-        for folder in (pathlib.Path(directory), pathlib.Path(directory) / 'data'):
-            found = sorted(map(str, folder.glob('*.jsonl')))
-            if found:
-                return found
+    for folder in (pathlib.Path(directory), pathlib.Path(directory) / 'data'):
+        found = sorted(map(str, folder.glob('*.jsonl')))
+        if found:
+            return found
     raise UserError(f'{directory}: no .jsonl file, nor in its folder data')
 
 

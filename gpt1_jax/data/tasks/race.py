@@ -10,7 +10,7 @@ import re
 from gpt1_jax.data.tasks import parquet_source, reading, tfds_source
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.data.tasks.reading import Official, Row, RowFault, Split, Typed
-from gpt1_jax.errors import UserError, about, fail
+from gpt1_jax.errors import UserError, fail
 
 LEVELS = ('middle', 'high')
 LETTERS = ('A', 'B', 'C', 'D')
@@ -85,8 +85,7 @@ def _read_file(path, on_bad=fail):
     """The examples of one passage's file, or of all in a folder at any depth; ids begin with the passage's folder."""
     path = pathlib.Path(path)
     split = Split((), 0, labelled=False)
-    with about(path):
-        paths = [path] if not path.is_dir() else sorted(path.rglob('*.txt'), key=lambda one: by_number(str(one)))
+    paths = [path] if not path.is_dir() else sorted(path.rglob('*.txt'), key=lambda one: by_number(str(one)))
     return reading.collect(_official(paths, split), lambda row_id, fields: _make(split, row_id, fields), str(path),
                            on_bad=on_bad)
 
