@@ -1,20 +1,16 @@
 """Section 4.1: fine-tuning's batches of 32. Every epoch is a new permutation of the rows. Rows of similar length share
 a batch, which saves padding, and each batch has the labels that a plain shuffle would give it.
 
-config.batch.sort_window chooses how an epoch is ordered. Each order is a pure function of (seed, epoch):
+config.batch.sort_window chooses the order of an epoch, a pure function of (seed, epoch):
 
-    None    The default. A permutation is cut into batches, and the epoch into windows of an eighth of its batches.
-            Each batch keeps its labels, but rows with the same label are exchanged between the batches of a window, so
-            that padded lengths increase from its first batch to its last; rows with the same padded length stay in
-            random order. Scores (STS-B) count as four labels, their quartiles. Then the batches of the epoch are
-            shuffled.
+    None    The default: a permutation is cut into batches. In each window of an eighth of them, rows with the same
+            label are exchanged between batches, so that padded lengths increase; scores count as four labels, their
+            quartiles. Then the batches are shuffled.
     1       The plain shuffle of the released code: a permutation cut into batches.
-    n > 1   Rows are sorted by length inside windows of n batches, whatever their labels, and the batches of the epoch
-            are shuffled.
+    n > 1   Rows are sorted by length inside windows of n batches, whatever their labels; the batches are shuffled.
 
 Where length and label correlate, sorting by length alone gives batches of similar labels: the variance of a batch's
-mean label is 2.5 times that of a plain shuffle on STS-B and QQP, and 2.2 times on STS-B with windows of only four
-batches. Sorting a whole epoch would put the same rows together in every epoch. Hence the default.
+mean label is 2.5 times that of a plain shuffle on STS-B. Sorting a whole epoch would repeat its batches.
 """
 import functools
 import math
@@ -85,11 +81,7 @@ def steps_per_epoch(rows: Sequence[Encoded], size: int) -> int:
 
 def train_batches(rows: Sequence[Encoded], seed: int, size: int, sizes: Sizes,
                   window: int | None = None) -> Callable[[int], Batch]:
-    """A pure function step -> batch (see `pad`).
-
-    window: config.batch.sort_window. The order of the current epoch is cached, because computing it takes longer than a
-    batch for RACE's 87,866 rows.
-    """
+    """A pure function step -> batch (see `pad`). window: config.batch.sort_window."""
     order = epoch_order(rows, seed, size, sizes, window)
     per_epoch = steps_per_epoch(rows, size)
 
@@ -101,16 +93,13 @@ def train_batches(rows: Sequence[Encoded], seed: int, size: int, sizes: Sizes,
 
 def epoch_order(rows: Sequence[Encoded], seed: int, size: int, sizes: Sizes,
                 window: int | None = None) -> Callable[[int], np.ndarray]:
-    """A function epoch -> int[steps, size], the indices of each step's rows (see above).
-
-    The rows that do not fill a batch are dropped; they are random ones in every epoch.
-    """
+    """A function epoch -> int[steps, size], the indices of each step's rows (see above); the rest is dropped."""
     longest = _longest(rows)
     steps = steps_per_epoch(rows, size)
     padded = np.searchsorted(sizes.lengths, longest)  # index of the length that each row is padded to
     labels = _labels(rows)
 
-    @functools.lru_cache(maxsize=2)
+    @functools.lru_cache(maxsize=2)  # of RACE's 87,866 rows it takes longer than a batch
     def order(epoch):
         chosen = permutation(seed, epoch, len(rows))[:steps * size]
         if window == 1:
@@ -126,10 +115,9 @@ def epoch_order(rows: Sequence[Encoded], seed: int, size: int, sizes: Sizes,
 def _exchanged(chosen, padded, labels, width):
     """Row indices int[n] reordered in each window of `width` positions: every position keeps its label, and the rows
     with that label are sorted by padded length. padded, labels: int[rows]."""
-    # Two orders of the same positions, both grouped by window and then by label (lexsort's last key is the first): in
-    # `places` positions of a group are in their random order, ascending; in `sources` the group's rows are in the order
-    # of their padded length, equal ones in random order, because the sort is stable. So the j-th row of a group in
-    # order of length goes to the j-th position of the same window with the same label.
+    # Two orders of the same positions, grouped by window and label (lexsort's last key is the first): `places` keeps
+    # the positions of a group ascending, `sources` sorts its rows by padded length (stable, so equal ones stay in
+    # random order). The j-th row of a group in order of length goes to its j-th position.
     window = np.arange(len(chosen)) // width
     places = np.lexsort((labels[chosen], window))
     sources = np.lexsort((padded[chosen], labels[chosen], window))

@@ -68,10 +68,7 @@ def units(documents: Iterable[Document], size: int = UNIT_CHARACTERS) -> Iterato
 
 
 def count_words(documents: Iterable[Document], processes: int = 1, characters: int | None = None) -> dict[str, int]:
-    """How often each word occurs in the documents, for `bpe_training.train`.
-
-    characters: of all documents together, if known, to estimate the time left.
-    """
+    """How often each word occurs in the documents, for `bpe_training.train`. characters: as in `encode`."""
     counts = collections.Counter()
     report = reporter('counting words', 'words', characters)
     documents_read = 0
@@ -89,11 +86,11 @@ def encode(documents: Iterable[Document], directory: str | os.PathLike, tokenize
 
     characters:   of all documents together, if known, to estimate the time left.
     shard_tokens: a shard ends with the unit that brings it to this many tokens.
-    expected:     the entry in a finished directory's manifest. Damaged shards are made again; UserError, with nothing
+    expected:     the entry of a finished directory, whose damaged shards are made again. UserError, with nothing
                   written, if the documents would give other tokens.
-    may_be_empty: no token at all gives an entry without shards, as in a part of a corpus.
+    may_be_empty: whether there may be no token, as in a part of a corpus; else that is a UserError.
     Returns {documents, tokens, unknown, shards: [{file, documents, tokens, unknown, sha256}]}. Memory holds a shard, a
-    document and a few units for each process. UserError if there is no token at all or a process dies.
+    document and a few units for each process.
     """
     directory = pathlib.Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
@@ -193,11 +190,8 @@ def ordered_map(work: Callable, items: Iterable, processes: int) -> Iterator[tup
 
 
 def reporter(label: str, noun: str, characters: int | None = None) -> Callable[[int, int, int], None]:
-    """A function report(documents so far, new tokens, new characters, kept=False) that prints progress on stderr, once
-    a second on a terminal, else every 10 seconds.
-
-    kept: the tokens were found on disk, so they do not count for the rate.
-    """
+    """A function report(documents so far, new tokens, new characters, kept=False) that prints progress on stderr.
+    kept: the tokens were on disk, so they do not count for the rate."""
     begin = printed = time.monotonic()
     tokens = done = before = 0
     pause = 1 if sys.stderr.isatty() else 10  # seconds

@@ -34,10 +34,9 @@ def encode(example: Example, task: Task, tokenizer: Any, n_ctx: int,
     classify, two texts: [start] a [delimiter] b [extract]    each truncated to its first n_ctx // 2 - 2 tokens
     similarity:          both orders of the two texts
     choice:              [start] context [delimiter] choice [extract], one for each choice
-    Example: texts with ids 5 6 and 7, special tokens 10 11 12: the second layout is 10 5 6 11 7 12. Each of n segments
-    keeps n_ctx // n - 2 tokens.
-    With task.cut only that text is truncated, equally for all choices: in RACE the document keeps its first
-    n_ctx - 3 - |question| - max |answer| tokens. UserError if the other texts alone are too long.
+    Each of n segments keeps n_ctx // n - 2 tokens. With task.cut only that text is truncated, equally for all choices:
+    in RACE the document keeps its first n_ctx - 3 - |question| - max |answer| tokens. UserError if the other texts
+    alone are too long.
     ids_of: used instead of tokenizer.encode; the lists it returns are not changed.
     """
     ids_of = ids_of or tokenizer.encode

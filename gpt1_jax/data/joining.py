@@ -1,7 +1,7 @@
 """Section 4.1: rows joined to documents, where a row is less than one: a sentence, a paragraph, a page.
 
-A newline token follows every document, and whole documents are held out. The Hub's `bookcorpus` has a sentence a row:
-unjoined, 9% of its tokens are newlines, and the held-out sentences stand in the very books that are trained on.
+A newline token follows every document, and whole documents are held out. Of the Hub's `bookcorpus`, a sentence a row,
+9% of the tokens would be newlines, and held-out sentences would be from books that are trained on.
 """
 import dataclasses
 from collections.abc import Iterable, Iterator

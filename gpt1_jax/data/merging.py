@@ -1,8 +1,8 @@
 """Section 4.1: the parts of a corpus that machines prepared side by side, merged to one prepared directory.
 
-DIR/part-00000-of-00004 ... are prepared directories (parts.py, prepare.py). Merged, their shards follow each other: the
-token stream is that of the whole corpus prepared at once, cut into other shards. Shards are hard links where the file
-system has them, so the parts may be deleted afterwards and no second copy is needed.
+DIR/part-00000-of-00004 ... are prepared directories (parts.py, prepare.py). Their shards follow each other: the token
+stream is that of the whole corpus, cut into other shards. Shards are hard links where the file system has them, so the
+parts may be deleted afterwards.
 """
 import hashlib
 import os

@@ -14,11 +14,10 @@ CACHED = 24        # splits in the cache, at most
 
 def load(task: Task, directory: str | os.PathLike, split: str, tokenizer: Any, n_ctx: int, hashes: Mapping[str, str],
          limit: int | None = None, skip_bad: bool = False) -> list[inputs.Encoded]:
-    """The Encoded rows of a split, in file order.
+    """The Encoded rows of a split, in file order, from a cache if they were read before from files of the same hashes.
 
-    hashes:   of the split's files (runs/provenance.py); rows that were read before are reused if these are the same.
-    limit:    the most rows; a fixed random subset, the same for all seeds.
-    skip_bad: skip bad rows and print how many there are; else the first one is a UserError.
+    limit: the most rows; a fixed random subset, the same for all seeds. skip_bad: skip bad rows and print how many
+    there are; else the first one is a UserError.
     """
     key = (task, str(directory), split, tokenizer.fingerprint, n_ctx, tuple(sorted(hashes.items())), limit, skip_bad)
     if key not in _CACHE:

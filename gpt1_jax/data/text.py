@@ -42,11 +42,8 @@ def standardize(text: str) -> str:
 def lines(text: str, unescape_html: str | bool = 'auto') -> Iterator[list[str]]:
     """The words of `text`, lower-cased, one list per non-blank line: 'Hello!\\nBye' -> ['hello', '!'], ['bye'].
 
-    Tokenizing line by line gives the same words as tokenizing the whole text: after `standardize` a line break
-    is ' \\n ', spaCy makes the one word '\\n ' of it, and no rule of its English tokenizer spans such a word. It is
-    faster, and spaCy's limit of 1,000,000 characters (a limit of its pipeline, which is not used) never applies.
-
-    `unescape_html` is ftfy's; False carries its decision over from an earlier part of the same text (see `parts`).
+    Line by line gives the words of the whole text: no rule of spaCy's English tokenizer spans the one word that it
+    makes of a line break. `unescape_html` is ftfy's; False: as an earlier part decided (see `parts`).
     """
     import ftfy
     fixed = ftfy.fix_text(text, unescape_html=unescape_html)
@@ -67,11 +64,9 @@ def parts(text: str, size: int) -> Iterator[Part]:
     """Cuts a long text into parts of about `size` characters: after line breaks, and lines of more than 4 * size
     characters also between words, so that memory does not grow with a line.
 
-    The lines of the parts, one after the other, are the lines of the text. ftfy works line by line but for one thing:
-    once it has seen a '<' it takes the line and the rest for HTML and leaves entities alone, so that decision is handed
-    on. Of a line that is cut, ftfy mends text decoded with the wrong encoding part by part (by itself it cuts lines
-    after a million characters, anywhere); all else about it is as if it were not cut, but for a word that is longer
-    than half a part.
+    The lines of the parts, one after the other, are the lines of the text. ftfy works line by line, but after a '<' it
+    takes the line and the rest for HTML and leaves entities alone, so that decision is passed on. A cut changes words
+    only where ftfy mends a wrong encoding across it, and where a word is longer than half a part.
     """
     start, unescape = 0, 'auto'
     while start < len(text):

@@ -32,8 +32,7 @@ def plateau(step: int, loss: float, unigram: float, warmup_steps: int) -> str | 
 
 
 def plateau_warning(unigram_loss: float, warmup_steps: int) -> Callable[[int, dict], None]:
-    """A function (step, logged values) that prints `plateau` once where the model has learned token frequencies alone.
-    """
+    """A function (step, logged values) that prints the warning of `plateau` once."""
     warned = False
 
     def warn(step, values):

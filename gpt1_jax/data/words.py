@@ -18,9 +18,8 @@ def per_step(manifest: dict, tokens_per_step: int) -> float:
 def steps_at(counts: Iterable[int], words_per_step: float, total: int) -> dict[int, int]:
     """{step: words} of the first step by which so many words have been read; without those after the last step.
 
-    counts: numbers of words. total: steps of the whole training. The larger of two counts in one step is kept. A
-    count that the last step falls short of by less than a step is the last step's: ten epochs of 10M words are 100M,
-    but for the words after the last whole batch.
+    counts: numbers of words. total: steps of the whole training. The larger of two counts in one step is kept. The last
+    step also has a count that it misses by less than a step: ten epochs of 10M words, but for the last partial batch.
     """
     found = {}
     for words in sorted(counts):

@@ -104,11 +104,9 @@ def _cut(spec):
 
 def divide(examples: list[Example], fraction: float, seed: int,
            together: bool = False) -> tuple[list[Example], list[Example]]:
-    """(train, dev), with round(fraction * n) rows in dev, at least one.
-
-    Dev gets the rows with the smallest hashes of (seed, texts, choices). The choice does not depend on the order of the
-    rows, and rows with equal text stay together, so that none is both trained on and evaluated. together: so do rows
-    with the same first text, the questions about one passage.
+    """(train, dev), with round(fraction * n) rows in dev, at least one: those with the smallest hashes of (seed, texts,
+    choices), whatever the order. Rows with equal text stay together; `together`: also rows with the same first text,
+    the questions about one passage.
     """
     def key(example):
         if together:

@@ -23,10 +23,8 @@ WSC_SCHEMAS = 273  # the first ones of the collection, which has 285 by now
 def split_at_pronoun(sentence: str, pronoun: str) -> tuple[str, str]:
     """The text before and after the pronoun: its first occurrence as a whole word, as described in the set.
 
-    Of the set's 1,880 sentences 1,829 contain the pronoun once and 51 several times. Read by hand, the first occurrence
-    is meant in all of those but three, where the right candidate belongs to a later one ('IE believes they ..., but
-    they do not trust'). 403 sentences contain its letters earlier, inside another word. RowFault if the sentence does
-    not contain the pronoun as a word.
+    51 of the set's 1,880 sentences contain the pronoun several times; read by hand, the first is meant in all but 3.
+    403 contain its letters earlier, inside another word. RowFault if the sentence lacks the pronoun as a word.
     """
     word = rf'(?<!\w){re.escape(pronoun)}(?!\w)'
     found = re.search(word, sentence) or re.search(word, sentence, re.IGNORECASE)
