@@ -194,7 +194,7 @@ MUTATIONS = [Mutation(*fields) for fields in (
      'data/test_sets.py::test_every_set_is_the_same_from_every_source'),
     ('the two parts of Story Cloze are swapped', 'data/tasks/qa.py',
      'order[:DEV] if dev else order[DEV:]', 'order[DEV:] if dev else order[:DEV]',
-     'data/test_tasks_files.py::test_a_story_left_out_moves_no_other_between_train_and_dev'),
+     'data/test_published_defects.py::test_a_story_left_out_moves_no_other_between_train_and_dev'),
     ("RACE's passages are sorted as texts", 'data/tasks/race.py',
      'int(digits or 0), text', '0, text + digits',
      'data/test_race.py::test_every_question_is_a_row_middle_school_first_and_passages_by_number'),

@@ -88,7 +88,7 @@ def comparison(path: str | pathlib.Path, panels: Sequence[dict],
 
 
 def zero_shot(path: str | pathlib.Path, points: Sequence[dict], chance: float = 0.5,
-              title: str = 'Zero-shot acceptability') -> None:
+              title: str = 'Zero-shot accuracy') -> None:
     """Accuracy without fine-tuning against pretraining updates (log scale), with its 95% interval as a band.
 
     points: [{'step', 'value', 'low', 'high'}], fractions; step 0 (before training) stands left of the log scale.
