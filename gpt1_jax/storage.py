@@ -4,6 +4,7 @@ Not in the paper. Objects in a store are written atomically, never changed in pl
 gives them the interface of pathlib.Path (extra `gcs`). Files that are read many times (token shards) or appended to
 (logs) have a copy on the local disk.
 """
+import base64
 import contextlib
 import errno
 import functools
@@ -56,9 +57,12 @@ def _client() -> type:
         raise UserError(f"{SCHEME} paths need the extra gcs: pip install 'gpt1_jax[gcs]'")
     import fsspec
     from etils import epath
+
+    from gpt1_jax import gcs
     os.environ.setdefault('EPATH_USE_TF', '0')  # always gcsfs, even if TensorFlow is installed
     # Without the cache of listings, files that TensorStore or another process writes are visible at once.
     fsspec.config.conf.setdefault('gcs', {}).setdefault('use_listings_cache', False)
+    fsspec.register_implementation('gcs', gcs.Store, clobber=True)  # also for Orbax, which uses etils.epath
     return epath.Path
 
 
@@ -187,8 +191,8 @@ def generation(file: str | os.PathLike) -> str:
 def replace(file: str | os.PathLike, data: bytes, expected: str) -> str | None:
     """Compare and swap: write an object only if its generation is still `expected`.
 
-    Returns the new generation, or None, with nothing written, if another process wrote it first. OSError if it cannot
-    be written.
+    Returns the new generation, or None, with nothing written, if another process wrote other data first. OSError if it
+    cannot be written.
     """
     system, bucket, key = _object(file)
     with _as_os_errors(file), _missing_bucket(file):
@@ -197,7 +201,11 @@ def replace(file: str | os.PathLike, data: bytes, expected: str) -> str | None:
                 'POST', f'{system._location}/upload/storage/v1/b/{{}}/o', bucket, uploadType='media', name=key,
                 ifGenerationMatch=expected, data=data, json_out=True,
                 headers={'Content-Type': 'application/octet-stream'})['generation']
-        except FileExistsError:  # gcsfs raises this for HTTP 412, precondition failed
+        except FileExistsError:  # HTTP 412, precondition failed: perhaps by our own write, if its reply was lost
+            with contextlib.suppress(FileNotFoundError):
+                now = system.call('GET', 'b/{}/o/{}', bucket, key, json_out=True)
+                if now.get('md5Hash') == base64.b64encode(hashlib.md5(data).digest()).decode():
+                    return now['generation']
             return None
 
 
@@ -276,6 +284,5 @@ def upload(directory: pathlib.Path, target: Path, last: str | None = None) -> No
     UserError if one cannot be written."""
     local = files(directory)
     for name in sorted(local, key=lambda name: (name == last, name)):
-        with about(target / name), _as_os_errors(target), _missing_bucket(target), open(local[name], 'rb') as source:
-            with (target / name).open('wb') as stream:
-                shutil.copyfileobj(source, stream, BLOCK)
+        with about(target / name):
+            write(target / name, local[name].read_bytes())

@@ -10,7 +10,7 @@ import pytest
 from tiny import ROOT
 
 # Each may import those before it. The programs and api come last: nothing imports them (pretrain calls prepare).
-LAYERS = ('errors', 'storage', 'metrics', 'data', 'parallel', 'models', 'training',
+LAYERS = ('errors', 'gcs', 'storage', 'metrics', 'data', 'parallel', 'models', 'training',
           'runs', 'evaluation', 'weights')
 PROGRAMS = ('prepare', 'pretrain', 'finetune', 'predict', 'zero_shot', 'perplexity', 'generate', 'lm_eval', 'api')
 # Modules that alone may import a library.

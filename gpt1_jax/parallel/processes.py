@@ -10,6 +10,7 @@ import os
 import re
 import socket
 import sys
+import threading
 import time
 
 import jax
@@ -21,6 +22,7 @@ from gpt1_jax.errors import UserError, shown
 
 # A process without a heartbeat for so long counts as dead, and all others end. Compiling does not delay heartbeats.
 HEARTBEAT_S = 60
+WAIT_S = 120  # how long a process waits for the others to start
 # Launchers that jax does not recognise, by their variables: {number of processes: index of this process}. MPICH and
 # Intel MPI; Kubernetes' LeaderWorkerSet; Kubeflow's JAXJob; torchrun and Kubeflow's PyTorchJob.
 OTHERS = {'PMI_SIZE': 'PMI_RANK', 'LWS_GROUP_SIZE': 'LWS_WORKER_INDEX', 'NUM_PROCESSES': 'PROCESS_ID',
@@ -59,19 +61,35 @@ def initialize(coordinator: str | None = None, processes: int | None = None, pro
     elif not _environment_has_several() and not _tpu_vm():
         _refuse_others()
         return
+    others = f'{processes or "all"} processes at {coordinator or "the address that the environment gives"}'
+    print(f'waiting for {others} ...', file=sys.stderr, flush=True)
+    # Where jax itself gives up, it aborts this process with a stack trace.
+    timer = threading.Timer(WAIT_S, _give_up, [others])
+    timer.start()
     try:
-        jax.distributed.initialize(coordinator, processes, process, heartbeat_timeout_seconds=HEARTBEAT_S)
+        jax.distributed.initialize(coordinator, processes, process, initialization_timeout=2 * WAIT_S,
+                                   heartbeat_timeout_seconds=HEARTBEAT_S)
     except (RuntimeError, ValueError) as error:
         raise UserError(f'could not join the other processes (coordinator {coordinator or "of the environment"}): '
                         f'{" ".join(str(error).split())[:300]}') from None
     except OSError as error:  # no such server
         raise UserError(f'could not ask the metadata server of this TPU VM for the other processes ({error}): where '
                         'there is none, set TPU_SKIP_MDS_QUERY=1') from None
+    finally:
+        timer.cancel()
+    faulthandler.disable()  # if another process dies, jax aborts this one: a Python stack trace would hide its reason
     if jax.process_count() == 1:
         return
     if not primary():
         sys.stdout = open(os.devnull, 'w', encoding='utf-8')
     print('processes: ' + ', '.join(f'{i} on {host}' for i, host in enumerate(hosts())), flush=True)
+
+
+def _give_up(others):
+    """Ends the process."""
+    print(f'error: waited {WAIT_S} s for {others}: check that each of them runs and reaches this address',
+          file=sys.stderr, flush=True)
+    os._exit(1)
 
 
 def _with_environment(coordinator, processes, process):
@@ -121,7 +139,6 @@ def lost(error: Exception) -> bool:
     print(f'error: process {jax.process_index()}: a step failed in several processes '
           f'({" ".join(str(error).split())[:200]}); waiting up to {2 * HEARTBEAT_S} s for the number of the process '
           'that is gone', file=sys.stderr, flush=True)
-    faulthandler.disable()  # jax aborts this process: a stack trace of the waiting would hide its line
     time.sleep(2 * HEARTBEAT_S)
     return True
 

@@ -45,8 +45,8 @@ def _complete(path):
 def delete(path: pathlib.Path) -> None:
     """Delete a step; if that is interrupted, `clear` finishes it at the next start."""
     if storage.remote(path):
-        (path / COMMITTED).unlink()
-        path.rmtree()
+        (path / COMMITTED).unlink(missing_ok=True)  # a deletion whose reply was lost is repeated
+        path.rmtree(missing_ok=True)
     else:
         renamed = path.with_name(f'{path.name}{DELETED}')
         path.rename(renamed)
@@ -61,4 +61,4 @@ def clear(directory: pathlib.Path) -> None:
     elif directory.is_dir():
         for path in _numbered(directory):
             if not _complete(path):
-                path.rmtree()
+                path.rmtree(missing_ok=True)

@@ -118,6 +118,20 @@ def test_a_process_that_dies_ends_the_others_with_a_line_that_names_it(text, tmp
     assert checkpoint.steps(tmp_path / 'run' / 'checkpoints')[-1] == 10
 
 
+@pytest.mark.parametrize('process', [0, 1])
+def test_a_process_whose_peers_never_come_ends_with_a_line(process):
+    """Process 0 waits for the others; these wait for its address."""
+    address = f'localhost:{local.free_port()}'
+    code = (f'from gpt1_jax.parallel import processes; processes.WAIT_S = 3; '
+            f'processes.initialize({address!r}, 2, {process})')
+    done = subprocess.run([sys.executable, '-X', 'faulthandler', '-c', code], cwd=ROOT, text=True, capture_output=True,
+                          timeout=100, env=os.environ | {'PYTHONPATH': str(ROOT), 'JAX_PLATFORMS': 'cpu'})
+    first, last = done.stderr.splitlines()
+    assert done.returncode == 1 and done.stdout == '' and first == f'waiting for 2 processes at {address} ...'
+    assert last == (f'error: waited 3 s for 2 processes at {address}: '
+                    'check that each of them runs and reaches this address')
+
+
 def test_processes_that_disagree_say_what_differs(text, tmp_path):
     status, out = ended(start(2, 1, tmp_path / 'run', text, process_1={'optimizer__peak_rate': 2e-2}))
     line = 'error: config.optimizer.peak_rate: not the same in process 1 of 2 as in process 0'
@@ -216,5 +230,4 @@ def test_another_process_is_lost_only_where_there_are_others_and_memory_is_not_s
         monkeypatch, several, text, found):
     monkeypatch.setattr(processes_lib, 'joined', lambda: several)
     monkeypatch.setattr(processes_lib.time, 'sleep', lambda seconds: None)
-    monkeypatch.setattr(processes_lib.faulthandler, 'disable', lambda: None)
     assert processes_lib.lost(jax.errors.JaxRuntimeError(text)) == found
