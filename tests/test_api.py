@@ -78,6 +78,7 @@ def gpt1(base):
     return gpt1_jax.load(base / 'runs' / 'gpt1')
 
 
+@pytest.mark.quick
 def test_a_loaded_run_is_that_run(base, gpt1):
     assert (gpt1.kind, gpt1.config['model']['n_ctx'], gpt1.model.config.n_ctx) == ('pretrain', 16, 16)
     np.testing.assert_array_equal(gpt1.params['embed']['tokens'], by_heart(gpt1.tokenizer)['embed']['tokens'])

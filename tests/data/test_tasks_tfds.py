@@ -29,6 +29,7 @@ def test_story_cloze_has_the_same_rows_and_warns_that_its_parts_differ(tmp_path)
     assert contents(train + dev) == contents(task.read(tmp_path, 'train') + task.read(tmp_path, 'dev'))
 
 
+@pytest.mark.quick
 def test_labels_are_numbered_as_the_builders_number_them():
     from tensorflow_datasets.text.glue import Glue
     names = {config.name: config.label_classes for config in Glue.BUILDER_CONFIGS}

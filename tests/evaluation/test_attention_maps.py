@@ -41,6 +41,7 @@ def test_they_are_those_of_transformers(params, maps):
     np.testing.assert_allclose(maps, np.stack(theirs), rtol=0, atol=1e-5)
 
 
+@pytest.mark.quick
 def test_the_first_layers_are_the_papers_formula(params, maps):
     qkv, embed = params['blocks']['attn']['qkv'], params['embed']
     x = (embed['tokens'][TOKENS] + embed['positions'][:11]).astype(np.float64)

@@ -93,6 +93,7 @@ def test_greedy_equals_transformers_generate():
 KEPT = pytest.mark.parametrize('top_k, top_p', [(5, 1.0), (0, 0.6), (7, 0.8), (1, 0.5), (100, 0.999), (0, 0.001)])
 
 
+@pytest.mark.quick
 @KEPT
 def test_the_tokens_left_are_those_that_a_sorted_list_says(top_k, top_p):
     logits = np.random.default_rng(0).normal(size=(6, 50)).astype(np.float32) * 2

@@ -55,6 +55,7 @@ def test_layers_and_heads_are_chosen_by_their_numbers(drawn):
     np.testing.assert_array_equal(np.tril(axes.get_images()[0].get_array().filled(0)), np.tril(maps[2, 1]))
 
 
+@pytest.mark.quick
 def test_surprise_is_in_bits_and_the_darker_the_rarer():
     found = pictures.surprise(PIECES, np.log([0.5, 0.25, 2 ** -12, 2 ** -40]))
     assert 'title="the: the first token is not predicted"' in found

@@ -62,6 +62,7 @@ def test_no_gradient_is_added_up_in_bfloat16(fields):
     assert not re.findall(rf'stablehlo.add .* tensor<{V}x\d+xbf16>', text)
 
 
+@pytest.mark.quick
 def test_the_gradient_of_a_bias_that_many_positions_share_is_their_sum_rounded_once():
     x = jnp.zeros((4096, 3), jnp.bfloat16)
     dy = jnp.asarray(np.random.default_rng(0).normal(1, 0.1, (4096, 3)), jnp.bfloat16)

@@ -159,6 +159,7 @@ def environment(monkeypatch):
     return set_to
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize('variables', [
     {'SLURM_STEP_NUM_TASKS': '8'}, {'OMPI_COMM_WORLD_SIZE': '2'}, {'TPU_WORKER_HOSTNAMES': 'a,b'},
     {'MEGASCALE_COORDINATOR_ADDRESS': 'a:1'}, {'tpu_vm': True}], ids=str)

@@ -80,6 +80,7 @@ def test_nothing_is_left_of_a_lock_that_was_given_back(place):
     assert [one.name for one in place.iterdir()] == ['kept']
 
 
+@pytest.mark.quick
 def test_a_killed_process_s_directory_is_free_at_once_on_the_same_machine(tmp_path):
     with held_elsewhere(tmp_path) as process:
         process.send_signal(signal.SIGKILL)

@@ -21,6 +21,7 @@ def stream_of(*sizes, vocab_size=2 ** 16):
     return tokens.TokenStream(tuple(rng.integers(0, vocab_size, n).astype('<u2') for n in sizes), 'made up', 'f')
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize('sizes', [(41,), (5, 1, 4, 13), (25,), (32,)], ids=str)
 def test_every_window_is_the_one_that_the_host_would_read(sizes):
     stream = stream_of(*sizes)

@@ -213,6 +213,7 @@ def test_a_push_that_is_refused_is_one_line_before_anything_is_exported(server, 
     assert server.repositories == {}
 
 
+@pytest.mark.quick
 def test_a_licence_that_the_hub_does_not_know_is_one_line(server, trained, monkeypatch):
     monkeypatch.setenv('HF_TOKEN', hub_server.TOKEN)
     assert complaint(push.push, trained.path, 'me/gpt1', license='mine') == (

@@ -18,6 +18,7 @@ from tiny import command
 pytestmark = pytest.mark.full
 
 
+@pytest.mark.quick
 def test_a_round_trip_is_equal_to_the_bit(pretrained, exported, tmp_path):
     back = hugging_face.convert(exported, tmp_path / 'back')
     assert same_run(pretrained, back)

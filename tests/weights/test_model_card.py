@@ -17,6 +17,7 @@ def run_of(kind, config, vocab_size=40478):
     return workdir.Run(pathlib.Path('run'), config.to_dict() | {'kind': kind, 'model': model})
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize('kind', ['pretrain', 'finetune'])
 def test_the_paper_s_configs_depart_from_nothing(kind):
     config = load_config(kind)

@@ -42,6 +42,7 @@ def test_the_boundaries_of_the_test_s_pieces_fall_inside_arrays():
     assert not set(released.cuts(ends[-1])) & set(ends.tolist())
 
 
+@pytest.mark.quick
 def test_every_array_comes_back_to_the_bit_under_its_name(run):
     model, params = restored(run)
     expected = released.hugging_face(released.arrays())

@@ -67,6 +67,7 @@ def test_a_trained_vocabulary_has_the_same_ids_for_its_text_split_or_not(own):
     assert found.decode(line) == own.decode(line) and found.decode(line).startswith('the cat sat on the mat . mr.')
 
 
+@pytest.mark.quick
 def test_every_row_of_a_vocabulary_is_there_under_its_number(own, small):
     for ours in (own, small):
         vocabulary = json.loads(tokenizer_json.files(ours, 64)['tokenizer.json'])['model']['vocab']
