@@ -1,5 +1,5 @@
-"""Each program once, from the command line, one on what the one before it wrote: text, tokens, a pretrained run, a
-fine-tuned run, and what is asked of both."""
+"""Each program from the command line, one on what the one before it wrote: it works, it is started again, and a mistake
+in its flags is one line."""
 import re
 
 import numpy as np
@@ -10,6 +10,10 @@ from gpt1_jax.runs import checkpoint, results
 from tiny import cola, command, corpus
 
 WAIT = 900  # seconds for one program, where a machine is busy
+PRETRAIN = ('--config=configs/pretrain.py', '--config.model.n_layer=2', '--config.model.n_embd=16',
+            '--config.model.n_head=4', '--config.model.n_inner=32', '--config.model.n_ctx=32', '--config.batch.size=8',
+            '--config.optimizer.warmup_steps=2', '--config.optimizer.peak_rate=1e-2', '--config.log_every=2',
+            '--config.eval.windows=16', '--config.eval.batch_size=8', '--config.train.steps=10')
 
 
 @pytest.fixture(scope='module')
@@ -33,12 +37,8 @@ def prepared(directory):
 def pretrained(directory, prepared):
     """(work directory, what `pretrain` printed)."""
     run = directory / 'pretrained'
-    flags = ['--config=configs/pretrain.py', f'--workdir={run}', f'--config.data.tokens={prepared[0]}',
-             '--config.model.n_layer=2', '--config.model.n_embd=16', '--config.model.n_head=4',
-             '--config.model.n_inner=32', '--config.model.n_ctx=32', '--config.batch.size=8',
-             '--config.optimizer.warmup_steps=2', '--config.optimizer.peak_rate=1e-2', '--config.log_every=2',
-             '--config.eval.windows=16', '--config.eval.batch_size=8', '--config.train.steps=10']
-    done = command('pretrain', *flags, check=0, timeout=WAIT)
+    done = command('pretrain', f'--workdir={run}', *PRETRAIN, f'--config.data.tokens={prepared[0]}', check=0,
+                   timeout=WAIT)
     return run, done.stdout
 
 
@@ -69,6 +69,16 @@ def test_pretrain_learns_logs_and_saves(pretrained):
     assert checkpoint.steps(run / 'checkpoints')[-1] == 10
 
 
+def test_pretrain_started_again_has_nothing_to_do_and_longer_it_resumes(directory, prepared, pretrained):
+    run, _ = pretrained
+    before = results.read(run / 'metrics.jsonl')
+    again = (f'--workdir={run}', *PRETRAIN, f'--config.data.tokens={prepared[0]}')
+    command('pretrain', *again, check=0, timeout=WAIT)
+    assert results.read(run / 'metrics.jsonl') == before
+    refused = command('pretrain', *again, '--config.train.steps=12', check=1, timeout=WAIT)
+    assert 'train.steps: 10 -> 12' in refused.stderr and '--allow_change' in refused.stderr
+
+
 def test_finetune_scores_the_dev_set_and_metrics_recomputes_its_figures(tuned):
     run, shown = tuned
     assert 'cola dev: matthews' in shown
@@ -87,6 +97,12 @@ def test_predict_answers_the_dev_set_as_finetune_s_evaluation_did(directory, tun
     command('predict', f'--init_from={run}', f'--input={new}', f'--output={out}', check=0, timeout=WAIT)
     expected = [int(np.argmax(row['scores'])) for row in results.read(run / 'predictions_dev.jsonl')]
     assert [int(row['label']) for row in results.read(out)] == expected
+
+
+def test_finetune_evaluates_again_from_its_directory(tuned):
+    run, _ = tuned
+    shown = command('finetune', f'--workdir={run}', '--evaluate_only', '--split=train', check=0, timeout=WAIT).stdout
+    assert 'cola train: accuracy' in shown and (run / 'predictions_train.jsonl').exists()
 
 
 def test_zero_shot_scores_the_dev_set(directory, pretrained):
@@ -108,3 +124,33 @@ def test_generate_goes_on_from_a_prompt(pretrained):
     run, _ = pretrained
     shown = command('generate', f'--init_from={run}', '--prompt=The cat', '--tokens=12', check=0, timeout=WAIT).stdout
     assert shown.startswith('the cat ') and len(shown) > len('the cat \n')
+
+
+# HERE is the directory above, where `pretrained` and `tuned` are.
+@pytest.mark.full
+@pytest.mark.parametrize('program, flags, message', [
+    ('prepare', '--out=HERE/out --corpus=absent --valid=0.1', 'absent: no such file'),
+    ('prepare', '--out=HERE/out --valid=0.1', 'give --corpus'),
+    ('prepare', '--out=HERE/out --merge --valid=0.1', '--merge'),
+    ('pretrain', '--config=configs/pretrain.py', 'give --workdir=DIR'),
+    ('pretrain', '--config=configs/pretrain.py --workdir=HERE/out', 'config.data.corpus'),
+    ('pretrain', '--config=configs/pretrain.py --config.batch.sise=8', 'size'),
+    ('pretrain', '--config=configs/pretrain.py --config.batch.size=many', 'batch.size'),
+    ('pretrain', '--config=configs/pretrain.py --batch_size=8', '--config.batch.size'),
+    ('pretrain', '--config=configs/nothing.py --workdir=HERE/out', 'configs/nothing.py'),
+    ('pretrain', '--config=configs/pretrain.py --workdir=HERE/text --config.data.corpus=HERE/text '
+     '--config.tokenizer.merges=50', 'text: neither empty nor a run directory'),
+    ('finetune', '--config=configs/finetune.py:cola --workdir=HERE/out --config.data.dir=HERE/cola',
+     '--config.init_from='),
+    ('zero_shot', '--config=configs/zero_shot.py:cola --config.init_from=HERE/pretrained --config.data.dir=nowhere',
+     'nowhere'),
+    ('perplexity', '--init_from=HERE/pretrained --text=nowhere', 'nowhere: no such file'),
+    ('perplexity', '--init_from=HERE/pretrained --sentence=cat --split=valid', '--split'),
+    ('generate', '--init_from=HERE/pretrained --prompt=cat --temperature=-1', 'temperature'),
+    ('predict', '--init_from=HERE/pretrained --input=HERE/cola/dev.tsv --output=HERE/out', 'not a fine-tuned run'),
+    ('metrics', 'HERE/absent.jsonl', 'absent.jsonl')])
+def test_a_mistake_is_one_line(directory, pretrained, program, flags, message):
+    done = command(program, *flags.replace('HERE', str(directory)).split(), timeout=WAIT)
+    errors = [line for line in done.stderr.splitlines() if line.startswith('error: ')]
+    assert done.returncode in (1, 2) and len(errors) == 1 and 'Traceback' not in done.stderr, done.stderr
+    assert message in errors[0]
