@@ -21,8 +21,8 @@ from gpt1_jax.data.tasks import blimp
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load, minimal_pairs
-from gpt1_jax.evaluation.minimal_pairs import Mean
 from gpt1_jax.metrics import bootstrap
+from gpt1_jax.metrics.bootstrap import Estimate
 from gpt1_jax.weights import from_hub
 
 PER_MILLION = (0.1, 1, 3, 10)  # how often the text must have a pair's rarest word, in a million words
@@ -32,9 +32,9 @@ LEAST = 50                     # pairs of a set on either side
 class Comparison(NamedTuple):
     """Accuracy of the selected pairs and of the others, means of the same sets; fractions."""
     sets: int
-    selected: Mean
-    others: Mean
-    difference: Mean
+    selected: Estimate
+    others: Estimate
+    difference: Estimate
 
 
 def compare(ids: Sequence[str], right: np.ndarray, selected: np.ndarray, least: int = LEAST) -> Comparison | None:
@@ -50,8 +50,8 @@ def compare(ids: Sequence[str], right: np.ndarray, selected: np.ndarray, least: 
     shared = sorted(sides[0].keys() & sides[1].keys())
     if not shared:
         return None
-    a, b = (minimal_pairs.mean([side[name] for name in shared]) for side in sides)
-    return Comparison(len(shared), a, b, Mean(a.value - b.value, a.draws - b.draws, a.n + b.n))
+    a, b = (bootstrap.mean([side[name] for name in shared]) for side in sides)
+    return Comparison(len(shared), a, b, Estimate(a.value - b.value, a.draws - b.draws, a.n + b.n))
 
 
 def rarest(pairs: Sequence[Collection[str]], counts: Mapping[str, int]) -> np.ndarray:
@@ -82,11 +82,11 @@ def lines(ids: Sequence[str], right: np.ndarray, pairs: Sequence[Collection[str]
         found = compare(ids, right, selected)
         cells = ['n/a'] * 4
         if found:
-            low, high = bootstrap.percentiles(found.difference.draws)
+            low, high = bootstrap.interval(found.difference.draws)
             cells = [str(found.sets), f'{100 * found.selected.value:.1f}', f'{100 * found.others.value:.1f}',
                      f'{100 * found.difference.value:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})']
         body.append([name, f'{100 * selected.mean():.1f}', *cells])
-    overall = minimal_pairs.mean(minimal_pairs.set_means(ids, right).values())
+    overall = bootstrap.mean(minimal_pairs.set_means(ids, right).values())
     return [f'{len(ids):,} pairs, mean of the sets {100 * overall.value:.1f}; in percent, with 95% intervals.', '',
             *table(['pairs with', 'of all', 'sets', 'accuracy', 'the others', 'difference'], body)]
 

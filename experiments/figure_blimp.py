@@ -191,8 +191,8 @@ def difference(a: Mapping[tuple, dict], b: Mapping[tuple, dict]) -> str:
     if ids != others:
         raise UserError('a difference of BLiMP scores that are not of the same pairs')
     apart = minimal_pairs.outcomes(scores) - minimal_pairs.outcomes(other_scores)
-    found = minimal_pairs.mean(minimal_pairs.set_means(ids, apart).values())
-    low, high = bootstrap.percentiles(np.asarray(found.draws))
+    found = bootstrap.mean(minimal_pairs.set_means(ids, apart).values())
+    low, high = bootstrap.interval(np.asarray(found.draws))
     return (f'{tables.percent(found.value, "+")} ({tables.percent(low, "+")} to {tables.percent(high, "+")}, paired '
             'over the same sentences)')
 

@@ -12,13 +12,14 @@ Section                         File
 
 In a program or a notebook: gpt1_jax.load(DIRECTORY), see api.py.
 
-No other module is imported until it is asked for, so that reading data never loads jax.
+Other modules are imported at their first use, so that reading data never loads jax.
 """
 import importlib.machinery
 import importlib.util
 import os
 import signal
 import sys
+from typing import TYPE_CHECKING
 
 __version__ = '0.1.0'
 
@@ -54,7 +55,7 @@ def _with_huge_pages():
         with open('/sys/kernel/mm/transparent_hugepage/enabled', encoding='ascii') as file:
             if '[madvise]' not in file.read():
                 return
-        name, version = os.confstr('CS_GNU_LIBC_VERSION').split()
+        name, version = (os.confstr('CS_GNU_LIBC_VERSION') or '').split()
         if name == 'glibc' and tuple(map(int, version.split('.'))) >= (2, 35):
             setting = ':'.join(filter(None, (tunables, 'glibc.malloc.hugetlb=1')))
             os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | {'GLIBC_TUNABLES': setting})
@@ -73,14 +74,25 @@ def _configs_of_the_clone():
     if os.path.isdir(os.path.join(package, 'configs')) or not os.path.isfile(os.path.join(folder, 'pretrain.py')):
         return
     spec = importlib.machinery.ModuleSpec(f'{__name__}.configs', None, is_package=True)
-    spec.submodule_search_locations.append(folder)
+    spec.submodule_search_locations = [folder]
     sys.modules[spec.name] = importlib.util.module_from_spec(spec)
 
 
 _configs_of_the_clone()
 
 
-def __getattr__(name):
-    if name != 'load':
-        raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-    return importlib.import_module('gpt1_jax.api').load
+_PUBLIC = {'load': 'api', 'Trained': 'api', 'UserError': 'errors'}  # name: module, imported at the first use
+
+if TYPE_CHECKING:
+    from gpt1_jax.api import Trained as Trained
+    from gpt1_jax.api import load as load
+    from gpt1_jax.errors import UserError as UserError
+else:
+    def __getattr__(name):
+        if name not in _PUBLIC:
+            raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
+        return getattr(importlib.import_module(f'{__name__}.{_PUBLIC[name]}'), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC])

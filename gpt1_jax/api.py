@@ -1,4 +1,4 @@
-"""The Python interface: load a run, then score, generate, embed and classify text with it.
+"""The Python interface: loads a run, to score, generate, embed and classify text with it.
 
 >>> import gpt1_jax
 >>> gpt1 = gpt1_jax.load('runs/gpt1')
@@ -7,21 +7,23 @@ Trained(path='runs/gpt1', kind='pretrain', step=60)
 >>> gpt1.generate('The cat', tokens=5, temperature=0)
 ['sat on a mat.']
 
-A mistake raises gpt1_jax.errors.UserError, whose message is one line also in a notebook. The functions in the files
-that each method names take the same model, params and tokenizer, and have more options.
+A mistake raises gpt1_jax.UserError, whose message is one line, also in a notebook. Each method names the file whose
+functions take the same model, params and tokenizer and have more options.
 """
 import dataclasses
+import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from gpt1_jax import storage
 from gpt1_jax.data import inputs
 from gpt1_jax.data.detokenize import readable
 from gpt1_jax.data.tasks import unlabelled
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError, did_you_mean, os_errors_in_one_line, shown
+from gpt1_jax.errors import UserError, os_errors_in_one_line, shown
 from gpt1_jax.evaluation import embedding, fine_tuned, log_probs, text_generation
 from gpt1_jax.evaluation import load as run_loading
 from gpt1_jax.evaluation.attention_maps import attention_maps
@@ -32,16 +34,16 @@ from gpt1_jax.weights import from_hub
 
 
 class Scored(NamedTuple):
-    """A text's n tokens, and the log-probability of each but the first, float64[n - 1], in nats.
+    """The text of n tokens, and the log-probability of each but the first, float64[n - 1], in nats.
 
-    pieces: the tokens' text; one that ends a word ends in a space.
+    A piece that ends a word ends in a space.
     """
     pieces: list[str]
     log_probabilities: np.ndarray
 
 
 class Attention(NamedTuple):
-    """A text's L tokens, and maps float32[N, H, L, L]: see evaluation/attention_maps.py."""
+    """The text of L tokens, and their maps float32[N, H, L, L]: see evaluation/attention_maps.py."""
     pieces: list[str]
     maps: np.ndarray
 
@@ -54,8 +56,8 @@ class Trained:
     fine-tuned run a heads.TaskModel; model.apply({'params': params}, ...) runs it. mesh: the devices of params. fitted:
     for a fine-tuned run, the argument of fine_tuned.predict.
 
-    Rows, in `embed`, `attention` and `classify`, are texts. For a fine-tuned run they are what its task reads: a text;
-    a pair of texts, such as premise and hypothesis; or for multiple choice {'texts': [...], 'choices': [...]}.
+    Rows, in `embed`, `attention` and `classify`, are texts. For a fine-tuned run they are its task's inputs: a text; a
+    pair of texts, such as premise and hypothesis; or for multiple choice {'texts': [...], 'choices': [...]}.
     """
     path: str
     kind: str
@@ -68,7 +70,7 @@ class Trained:
     fitted: run_loading.FineTuned | None = dataclasses.field(repr=False)
 
     def encode(self, text: str) -> list[int]:
-        """A text's ids, without special tokens (data/tokenizer.py).
+        """The ids of a text, without special tokens. (data/tokenizer.py)
 
         >>> import gpt1_jax
         >>> gpt1 = gpt1_jax.load('runs/gpt1')
@@ -78,15 +80,15 @@ class Trained:
         'the cat sat .'
         """
         if not isinstance(text, str):
-            raise UserError(f'{shown(text)} is no text')
+            raise UserError(f'{shown(text)} is not a text')
         return self.tokenizer.encode(text)
 
     def embed(self, rows: Sequence) -> np.ndarray:
         """float32[n, D]: the last block's hidden state at the last token of each text. (evaluation/embedding.py)
 
-        A text longer than the context is cut from the left. For a fine-tuned run this is what the classifier reads: the
-        state at the extract token, for similarity the sum over both orders, for multiple choice [n, K, D], with zeros
-        for choices that a row does not have.
+        A text longer than the context is truncated from the left. For a fine-tuned run this is the classifier's input:
+        the state at the extract token, for similarity the sum over both orders, for multiple choice [n, K, D], with
+        zeros for choices that a row does not have.
 
         >>> import gpt1_jax
         >>> gpt1_jax.load('runs/gpt1').embed(['The cat sat on a mat.', 'The cat']).shape
@@ -96,21 +98,18 @@ class Trained:
         backbone, params = self._backbone()
         flat = [ids for row in sequences for ids in row]
         states = embedding.last_states(backbone, params, self.mesh, flat)
-        found = np.zeros((len(sequences), max(map(len, sequences)), states.shape[1]), np.float32)
-        first = 0
-        for row, row_sequences in zip(found, sequences):
-            n = len(row_sequences)
-            row[:n] = states[first:first + n]
-            first += n
+        ends = np.cumsum([len(row) for row in sequences])
+        by_row = np.zeros((len(sequences), max(map(len, sequences)), states.shape[1]), np.float32)
+        for row, of_row in zip(by_row, np.split(states, ends[:-1])):
+            row[:len(of_row)] = of_row
         if self.fitted is not None and self.fitted.task.head == 'choice':
-            return found
-        return found.sum(axis=1)
+            return by_row
+        return by_row.sum(axis=1)
 
     def score(self, text: str) -> Scored:
-        """The log-probability of each token of a text, given those before it, under a pretrained model.
+        """The log-probability of each token of a text given those before it, under a pretrained model.
 
-        A text longer than the context is scored in windows without overlap. (evaluation/log_probs.py; perplexity.py for
-        files)
+        A text longer than the context is scored in disjoint windows. (evaluation/log_probs.py; perplexity.py for files)
 
         >>> import gpt1_jax
         >>> gpt1 = gpt1_jax.load('runs/gpt1')
@@ -122,30 +121,28 @@ class Trained:
         """
         ids = np.array(self._pretrained().encode(text), np.int32)
         if len(ids) < 2:
-            raise UserError(f'the text has {len(ids)} token(s): one to score and one before it are needed')
+            raise UserError(f'the text has {len(ids)} token(s), needs at least two: one to score and one before it')
         logs = log_probs.by_token(self.model, self.params, self.mesh, ids, tokens_per_batch=min(4096, len(ids)))
         return Scored(self._pieces(ids), logs)
 
-    def generate(self, prompt: str, tokens: int = 100, samples: int = 1,
-                 stop: str | Sequence[str] | None = (), **how) -> list[str]:
-        """`samples` continuations of a prompt by a pretrained model, in lower case, as the vocabulary is.
+    def generate(self, prompt: str, tokens: int = 100, samples: int = 1, stop: str | Sequence[str] | None = (),
+                 temperature: float = Sampling.temperature, top_k: int = Sampling.top_k, top_p: float = Sampling.top_p,
+                 seed: int = Sampling.seed) -> list[str]:
+        """`samples` continuations of a prompt by a pretrained model, in the vocabulary's lower case.
 
         Spaces are as people write them; text_generation.generate gives ids, and text as the vocabulary writes it.
-
-        how: temperature, top_k, top_p, seed (evaluation/decoding.Sampling). Equal arguments give equal texts.
+        temperature, top_k, top_p, seed: see evaluation/decoding.Sampling. Equal arguments give equal texts.
         (evaluation/text_generation.py)
 
         >>> import gpt1_jax
         >>> gpt1_jax.load('runs/gpt1').generate('The cat', samples=2, stop=['mat'], top_k=1)
         ['sat on a', 'sat on a']
         """
-        known = [field.name for field in dataclasses.fields(Sampling)]
-        for name in how.keys() - known:
-            raise UserError(f'generate has no {name}{did_you_mean(name, known)}')
         ids = self._pretrained().encode(prompt)
-        found = text_generation.generate(self.model, self.params, self.mesh, self.tokenizer, [ids], tokens,
-                                         Sampling(**how), samples, stop)
-        return [readable(one.text) for one in found[0]]
+        how = Sampling(temperature, top_k, top_p, seed)
+        (found,) = text_generation.generate(self.model, self.params, self.mesh, self.tokenizer, [ids], tokens, how,
+                                            samples, stop)
+        return [readable(continuation.text) for continuation in found]
 
     def classify(self, rows: Sequence) -> list[dict]:
         """The label or score of each row, with probabilities, by a fine-tuned run. (evaluation/fine_tuned.py)
@@ -155,13 +152,14 @@ class Trained:
         >>> tuned.classify(['The cat sat on a mat.'])
         [{'id': '0', 'label': '0', 'probabilities': {'0': 0.78..., '1': 0.21...}}]
         """
-        return fine_tuned.predict(self._finetuned(), unlabelled.given(self.fitted.task, rows))
+        tuned = self._finetuned()
+        return fine_tuned.predict(tuned, unlabelled.given(tuned.task, rows))
 
     def attention(self, row: Any) -> Attention:
         """The attention probabilities of each head of each layer over a text or a row.
 
-        Of a row's several sequences (two orders, or choices) the first is taken; a text longer than the context is cut
-        from the left. (evaluation/attention_maps.py)
+        Of a row's several sequences (two orders, or choices) the first is used; a text longer than the context is
+        truncated from the left. (evaluation/attention_maps.py)
 
         >>> import gpt1_jax
         >>> pieces, maps = gpt1_jax.load('runs/gpt1').attention('The cat sat.')
@@ -180,17 +178,13 @@ class Trained:
             examples = unlabelled.given(task, rows)
             return [row.sequences for row in inputs.encode_all(examples, task, self.tokenizer, n_ctx)]
         if isinstance(rows, str):
-            raise UserError('one text where several are expected: give a list of texts')
-        rows = list(rows)
-        if not rows:
+            raise UserError('rows is a single text, must be a list of texts')
+        encoded = [self.encode(text) for text in rows]
+        if not encoded:
             raise UserError('no texts')
-        found = []
-        for i, text in enumerate(rows):
-            ids = self.encode(text)
-            if not ids:
-                raise UserError(f'text {i} is empty')
-            found.append([ids[-self.model.config.n_ctx:]])
-        return found
+        if [] in encoded:
+            raise UserError(f'text {encoded.index([])} is empty')
+        return [[ids[-self.model.config.n_ctx:]] for ids in encoded]
 
     def _backbone(self):
         """The model without the task's head, and its parameters."""
@@ -201,23 +195,24 @@ class Trained:
     def _pieces(self, ids):
         return [self.tokenizer.piece(int(token)) for token in ids]
 
-    def _pretrained(self):
+    def _pretrained(self) -> 'Trained':
         if self.fitted is not None:
             raise UserError(f'{self.path}: is a fine-tuned run; scoring and generating text need a pretrained one')
         return self
 
-    def _finetuned(self):
+    def _finetuned(self) -> run_loading.FineTuned:
         if self.fitted is None:
             raise UserError(f'{self.path}: is a pretrained run; labels need a fine-tuned one')
         return self.fitted
 
 
-def load(path: Any, step: int | None = None) -> Trained:
-    """The run in a directory, here or in an object store (gs://BUCKET/...), at a saved step; or a model of the Hugging
-    Face Hub by its name, such as 'openai-community/openai-gpt' (extra `hub`; weights/from_hub.py).
+def load(path: str | os.PathLike, step: int | None = None) -> Trained:
+    """A run at a saved step.
 
-    step: by default the latest of a pretrained run, the best on dev of a fine-tuned one. UserError naming the path, the
-    step or the file if there is no such run, or it is damaged.
+    path: its directory, also in an object store (gs://BUCKET/...); a Hugging Face directory; or a model's name, such as
+    'novels' or 'openai-community/openai-gpt' (extra `hub`; weights/from_hub.py). step: by default the latest of a
+    pretrained run, the best on dev of a fine-tuned one. UserError naming the path, the step or the file if there is no
+    such run, or it is damaged.
 
     >>> import gpt1_jax
     >>> gpt1_jax.load('runs/gpt1', step=30).step
@@ -231,7 +226,7 @@ def load(path: Any, step: int | None = None) -> Trained:
 
 
 def _load(path, step):
-    run = workdir.load(from_hub.local_run(from_hub.load_or_name(path)))
+    run = workdir.load(storage.path(from_hub.local_run(from_hub.load_or_name(os.fspath(path)))))
     kind = run.config['kind']
     step = run.step(step)
     tokenizer = run.tokenizer()

@@ -14,7 +14,7 @@ import numpy as np
 from absl import flags
 from ml_collections import ConfigDict
 
-from gpt1_jax import cli
+from gpt1_jax import cli, storage
 from gpt1_jax.cli import config_file
 from gpt1_jax.data import batches, inspection
 from gpt1_jax.errors import UserError
@@ -226,7 +226,7 @@ def _score(config, this, scored, started, details):
         for selection in config.eval.selections:
             seconds = time.perf_counter() - started
             rows += fine_tuned.evaluate_run(this, split, selection=selection, scored=scored, seconds=seconds,
-                                            **details)
+                                            results_file=config.results and storage.path(config.results), **details)
     return rows
 
 

@@ -1,10 +1,10 @@
-"""Tasks of lm-evaluation-harness, zero-shot or few-shot, by a pretrained model. Not in the paper.
+"""Evaluates a pretrained model on tasks of lm-evaluation-harness, zero-shot or few-shot. Not in the paper.
 
     python -m gpt1_jax.lm_eval --init_from=runs/gpt1 --tasks=lambada_openai,hellaswag --limit=100 --out=results.json
     python -m gpt1_jax.lm_eval --init_from=runs/gpt1 --tasks=mine --include_path=my/tasks --samples=samples.jsonl
 
-The first downloads the tasks' data sets from the Hugging Face Hub; with local files, or HF_HUB_OFFLINE=1, nothing is
-downloaded. How texts become tokens is in evaluation/lm_harness.py.
+The first command downloads the tasks' data sets from the Hugging Face Hub; tasks with local files, and
+HF_HUB_OFFLINE=1, download nothing. evaluation/lm_harness.py documents how texts become tokens.
 """
 import importlib.util
 import json
@@ -15,20 +15,20 @@ import sys
 from absl import flags
 
 from gpt1_jax import cli, storage
-from gpt1_jax.errors import UserError, about
+from gpt1_jax.errors import UserError
 from gpt1_jax.runs import results
 from gpt1_jax.weights import from_hub
 
 
 def _define_flags():
-    flags.DEFINE_string('init_from', None, 'directory of a pretrained run, or hf:USER/NAME', required=True)
+    flags.DEFINE_string('init_from', None, "directory of a pretrained run, hf:USER/NAME or 'novels'", required=True)
     flags.DEFINE_integer('step', None, 'a saved step (default: the latest)')
     flags.DEFINE_list('tasks', None, 'comma-separated tasks, groups or tags of the harness', required=True)
     flags.DEFINE_string('include_path', None, 'a directory of YAML files with your own tasks')
     flags.DEFINE_float('limit', None, 'number of items of each task; below 1 a fraction of them (default: all)')
     flags.DEFINE_integer('num_fewshot', None, "examples before each item (default: the task's own number)",
                          lower_bound=0)
-    flags.DEFINE_integer('batch_size', 8, 'sequences of n_ctx tokens in a batch; more of shorter ones', lower_bound=1)
+    flags.DEFINE_integer('batch_size', 8, 'sequences of n_ctx tokens per batch; more if shorter', lower_bound=1)
     flags.DEFINE_string('out', None, 'a file to write, JSON: the results')
     flags.DEFINE_string('samples', None, 'a file to write, JSON lines: the requests and answers of each item')
 
@@ -45,14 +45,14 @@ def main() -> None:
 
     from gpt1_jax.evaluation import lm_harness
     setup_logging(logging.WARNING)
-    found, samples = lm_harness.evaluate(from_hub.local_run(f.init_from), f.tasks, f.include_path, f.limit,
+    include_path = storage.path(f.include_path) if f.include_path else None
+    found, samples = lm_harness.evaluate(storage.path(from_hub.local_run(f.init_from)), f.tasks, include_path, f.limit,
                                          f.num_fewshot, f.batch_size, f.step)
-    print(lm_harness.table(found), flush=True)  # first: then it is not lost where nothing can be written
+    print(lm_harness.table(found), flush=True)  # before writing, which may fail
     if f.out:
-        with about(f.out):
-            storage.write(f.out, json.dumps(found, indent=1).encode() + b'\n')
+        storage.write(storage.path(f.out), json.dumps(found, indent=1).encode() + b'\n')
     if f.samples:
-        results.write(f.samples, samples)
+        results.write(storage.path(f.samples), samples)
 
 
 if __name__ == '__main__':

@@ -81,9 +81,12 @@ def test_fallback_trains_the_damaged_epoch_again_to_the_bit(pretrained, data, tm
 def test_a_finished_run_evaluates_again_from_its_directory_alone(tuned, pretrained, tmp_path):
     directory, rows = tuned
     shutil.copytree(directory, tmp_path / 'moved')
+    config = json.loads((tmp_path / 'moved' / 'config.json').read_text())
+    config['results'] = str(tmp_path / 'elsewhere.jsonl')  # a foreign run's config names no file to write
+    (tmp_path / 'moved' / 'config.json').write_text(json.dumps(config))
     again = fine_tuned.evaluate_run(workdir.load(tmp_path / 'moved'), 'dev')
     assert [row['value'] for row in again] == [row['value'] for row in rows]
-    config = json.loads((tmp_path / 'moved' / 'config.json').read_text())
+    assert [path.name for path in tmp_path.iterdir()] == ['moved']
     assert config['labels'] == ['0', '1'] and config['task'] == 'cola' and (tmp_path / 'moved' / 'tokenizer').is_dir()
 
 

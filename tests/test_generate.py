@@ -34,7 +34,7 @@ def model_of(n_ctx, n_positions):
 def scripted(monkeypatch, tokenizer):
     """A model that always writes TEXT, whatever it is asked: `generate` with that in place of the model."""
     ids = tokenizer.encode(TEXT) + [tokenizer.newline_id] * 50
-    monkeypatch.setattr(decoding, 'tokens', lambda model, params, mesh, prompts, how, streams: (
+    monkeypatch.setattr(decoding, 'tokens', lambda model, params, mesh, prompts, how, streams, never: (
         np.full(len(prompts), token) for token in ids))
 
     def generate(tokens, prompt='A cat', model=model_of(512, 512), **more):
@@ -71,7 +71,7 @@ def test_what_may_begin_a_stop_string_is_held_back_until_it_does_not(scripted, t
 def test_samples_of_a_prompt_lie_side_by_side_and_each_has_random_numbers_of_its_own(monkeypatch, tokenizer):
     cat, dogs = (tokenizer.encode(text) for text in ('The cat', 'Red dogs'))
 
-    def tokens(model, params, mesh, prompts, how, streams):
+    def tokens(model, params, mesh, prompts, how, streams, never):
         assert prompts == [cat, cat, dogs, dogs] and len(set(streams)) == 4
         assert streams[2:] == [text_generation.stream(dogs, sample) for sample in range(2)]
         return iter(np.array([*zip(*(tokenizer.encode(word) for word in ('red', 'cat', 'as', 'dogs')))]))
@@ -90,7 +90,7 @@ def test_a_notice_tells_of_a_context_that_gets_full(scripted, tokenizer, capsys,
     """It has 8 places and the prompt 4 tokens: the last of 5 more is chosen, and not read."""
     assert len(tokenizer.encode('A cat.')) == 4
     scripted(tokens, 'A cat.', model_of(8, n_positions))
-    told = 'notice: the context holds 8 tokens: whenever it is full, the text goes on from the last 4\n'
+    told = 'notice: the context holds 8 tokens: whenever it is full, the text continues from the last 4\n'
     assert capsys.readouterr().err == told * full
 
 
@@ -120,7 +120,8 @@ def test_the_command_shows_the_first_sample_as_it_comes_and_the_others_after_it(
     def out(tokens, stop, *texts):
         n = tokenizer.newline_id
         ids = [[n] * text.startswith('\n') + tokenizer.encode(text) for text in texts]
-        monkeypatch.setattr(decoding, 'tokens', lambda *_: map(np.array, itertools.zip_longest(*ids, fillvalue=n)))
+        monkeypatch.setattr(decoding, 'tokens',
+                            lambda *_, never: map(np.array, itertools.zip_longest(*ids, fillvalue=n)))
         monkeypatch.setattr(generate.flags, 'FLAGS', types.SimpleNamespace(
             **given, tokens=tokens, stop=stop, samples=len(texts)))
         generate.main()
@@ -161,4 +162,5 @@ def test_the_command_writes_the_most_probable_words(pretrained, tokenizer):
                    check=0)
     assert done.stdout == readable(f'red dogs , ran {tokenizer.decode(ids[-30:])}\n')
     assert len(set(ids[-30:])) > 5 and len(done.stdout.split()) > 9
-    assert done.stderr == 'notice: the context holds 16 tokens: whenever it is full, the text goes on from the last 8\n'
+    assert done.stderr == ('notice: the context holds 16 tokens: whenever it is full, the text continues from the '
+                           'last 8\n')

@@ -7,7 +7,6 @@ import tokenize
 
 import pytest
 
-from gpt1_jax.data import tasks
 from gpt1_jax.runs import workdir
 from pages import FILES, PAGES, docstring
 from tiny import ROOT, load_config
@@ -63,44 +62,39 @@ def test_python_on_a_page_compiles(name):
         compile(block, name, 'exec')
 
 
-def described(tree):
-    """The Python files that a tree in a block of code names, one a line, by its indentation."""
-    found, folders = set(), []
-    for line in tree.splitlines():
-        depth = (len(line) - len(line.lstrip())) // 2
-        name = line.split()[0]
-        if name.endswith('/'):
-            folders[depth:] = [name.strip('/')]
-        else:
-            found.add('/'.join((*folders[:depth], name)))
-    return found
-
-
-def test_the_tree_of_the_package_is_the_one_that_there_is():
+def test_the_tree_of_the_package_has_all_of_its_folders():
     tree = re.search(r'```\n(gpt1_jax/\n.*?)```', page('gpt1_jax/README.md'), re.S)[1]
-    there = {str(file.relative_to(ROOT)) for file in (ROOT / 'gpt1_jax').rglob('*.py') if file.name != '__init__.py'}
-    assert described(tree) == there
+    assert set(re.findall(r'^  (\w+)/ ', tree, re.M)) == {
+        file.parent.name for file in (ROOT / 'gpt1_jax').glob('*/__init__.py')}
 
 
-@pytest.mark.parametrize('row', rows('gpt1_jax/README.md', 'Section by section'), ids=lambda row: row[0])
-def test_a_section_s_files_are_about_it_and_its_tests_about_them(row):
-    files = [(ROOT / 'gpt1_jax' / link).resolve() for link in targets(row[1])]
-    tests = [(ROOT / 'gpt1_jax' / link).resolve() for link in targets(row[2])]
+def test_the_front_page_names_the_folders_of_the_package():
+    linked = {target.rstrip('/') for target in targets(page('README.md'))}
+    folders = {str(file.parent.relative_to(ROOT)) for file in (ROOT / 'gpt1_jax').glob('*/__init__.py')}
+    assert not {folder for folder in folders if not {folder, f'{folder}/README.md'} & linked}
+
+
+def test_the_changes_name_modules_that_there_are():
+    moved = re.findall(r'^\| `[\w.]+` \| `([\w.]+)` \|$', page('CHANGELOG.md'), re.M)
+    assert len(moved) > 60
+    for module in moved:
+        file = ROOT.joinpath(*module.split('.'))
+        assert file.with_suffix('.py').exists() or (file / '__main__.py').exists(), module
+
+
+def test_files_that_contributing_names_are_there():
+    named = re.findall(r'`((?:gpt1_jax|configs|experiments|tests)/[\w./]+)`', page('CONTRIBUTING.md'))
+    new = [name for name in named if 'NAME' in name or name == 'configs/mine.py']
+    assert len(named) > 15 and new
+    assert not [name for name in named if name not in new and not (ROOT / name).exists()]
+
+
+@pytest.mark.parametrize('row', rows('gpt1_jax/README.md', 'Reading list'), ids=lambda row: row[0])
+def test_the_files_of_the_reading_list_name_their_section(row):
     section, *more = re.split(', | and ', row[0].partition(':')[0].replace('Eqs.', 'Eq.'))  # '3.1', 'Eq. 1'
-    tested = [re.findall(r'\w+', test.read_text(encoding='utf-8')) for test in tests]
-    for file in files:
-        about = docstring(file).replace('Eqs.', 'Eq.')
-        assert section in about or any(one in about for one in more), file
-        assert any(not words_for(file).isdisjoint(words) for words in tested), file
-    for test, words in zip(tests, tested):
-        assert any(not words_for(file).isdisjoint(words) for file in files), test
-
-
-def words_for(file):
-    """What a test of a file mentions: its name, or that of a task that it defines."""
-    content = file.read_text(encoding='utf-8') if file.parent.name == 'tasks' else ''
-    name = file.parent.name if file.stem == '__init__' else file.stem
-    return {name} | {task for task in tasks.TASKS if f"'{task}'" in content}
+    for target in targets(row[1]):
+        about = docstring((ROOT / 'gpt1_jax' / target).resolve()).replace('Eqs.', 'Eq.')
+        assert section in about or any(part in about for part in more), target
 
 
 def texts():

@@ -64,8 +64,8 @@ def test_every_saved_step_has_rows_for_all_pairs_phenomena_and_sets(pretrained, 
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith('blimp')]
     assert len(lines) == 2 * (5 + 3 + 1) and not any('birds_1' in line for line in lines)  # sets are in the file alone
     assert 'blimp zero-shot, step 10: accuracy 0.' in lines[0] and 'n = 32)' in lines[0]
-    assert lines[8] == ('blimp: 2 ties count half: 0 of the 7 pairs that BLiMP itself has as one sentence twice, 2 '
-                        'others (of which 2 are the same tokens)')
+    assert lines[8] == ('blimp: 2 ties count half: 0 of the 7 pairs of identical sentences in BLiMP, 2 others '
+                        '(2 of them identical as tokens)')
 
 
 def test_a_run_in_bfloat16_is_scored_in_float32(text, pretrained, data):

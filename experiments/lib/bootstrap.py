@@ -6,7 +6,6 @@ Which items a resample draws depends on the set of items alone. So two condition
 import dataclasses
 import functools
 import hashlib
-import math
 import zlib
 from collections.abc import Sequence
 
@@ -14,8 +13,9 @@ import numpy as np
 
 from gpt1_jax import metrics
 from gpt1_jax.errors import UserError
+from gpt1_jax.metrics import bootstrap
+from gpt1_jax.metrics.bootstrap import RESAMPLES
 
-RESAMPLES = 2000
 INTERVALS = (f'Intervals are 95% percentile intervals over {RESAMPLES:,} resamples of the evaluated rows, the same '
              'rows for all seeds; they do not cover the spread between runs.')
 
@@ -46,10 +46,7 @@ class Estimate:
 
     def interval(self, tests: int = 1) -> tuple[float, float]:
         """The percentile interval of 95% of the resamples, or of 1 - 0.05 / tests (Bonferroni); nan without any."""
-        draws = self.draws[np.isfinite(self.draws)]
-        if not len(draws):
-            return math.nan, math.nan
-        return tuple(float(x) for x in np.percentile(draws, [2.5 / tests, 100 - 2.5 / tests]))
+        return bootstrap.interval(self.draws, tests)
 
 
 def of_rows(rows: Sequence[dict]) -> Estimate:
@@ -65,7 +62,7 @@ def of_rows(rows: Sequence[dict]) -> Estimate:
 @functools.lru_cache(maxsize=256)
 def _of_runs(runs, metric, group):
     """runs: ((seed, predictions file, value, n), ...)."""
-    items, terms, values = None, [], []
+    items, gold, several, values = None, [], [], []
     for _, path, value, n in runs:
         ids, gold, scores = _read_sorted(path, group)
         computed = metrics.compute([metric], gold, scores)[metric]
@@ -76,10 +73,9 @@ def _of_runs(runs, metric, group):
         if items not in (None, digest):
             raise UserError(f'{path} and {runs[0][1]} are not about the same items')
         items = digest
-        terms_of_items, final = metrics.terms_of(metric, gold, metrics.decisions(metric, scores))
-        terms.append(terms_of_items)
+        several.append(scores)
         values.append(computed)
-    draws = metrics.resampled(terms, final, RESAMPLES, zlib.crc32(items.encode()))
+    draws = metrics.draws(metric, gold, several, RESAMPLES, zlib.crc32(items.encode()))
     by_seed = {run[0]: (value, drawn) for run, value, drawn in zip(runs, values, draws)}
     return _median(by_seed, len(ids), items)
 

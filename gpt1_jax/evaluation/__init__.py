@@ -1,1 +1,1 @@
-"""Sections 4.2 and 5: what a trained model is asked: scores, predictions, generated text, attention maps."""
+"""Sections 4.2 and 5: scoring, prediction, generation and attention maps of trained models."""

@@ -1,5 +1,7 @@
-"""Section 3.1, Eq. 2: the attention probabilities of each head of each layer. The model has no code for this, and may
-attend by a fused kernel that never holds them: Flax captures the queries and keys, which the model computes anyway."""
+"""Section 3.1, Eq. 2: the attention probabilities of each head of each layer.
+
+Flax captures the queries and keys of the model, whose fused attention may never hold the probabilities.
+"""
 import functools
 from typing import Any
 
@@ -12,14 +14,13 @@ from gpt1_jax.models.attention import causal_probabilities
 
 
 def attention_maps(model: Any, params: Any, tokens: Any) -> jax.Array:
-    """float32[N, B, H, L, L]: [..., i, j] is how much position i attends to position j. The sum over j is 1, and all
-    j > i are 0.
+    """float32[N, B, H, L, L]: how much position i attends to position j, as transformers' `output_attentions`.
 
-    model, params: a GPT; of a fine-tuned run its backbone. tokens: int[B, L]. Without dropout. Equal to transformers'
-    `output_attentions`. UserError for an LSTM, and for more tokens than the context holds.
+    Rows sum to 1; j > i is 0. No dropout. model, params: a GPT, of a fine-tuned run its backbone. tokens: int[B, L].
+    UserError for an LSTM, and for more tokens than the context holds.
     """
     if not hasattr(model.config, 'n_head'):
-        raise UserError("an LSTM has no attention to show: model.kind is 'lstm'")
+        raise UserError("an LSTM has no attention: model.kind is 'lstm'")
     with precision.within(precision.of(model.config)):
         return _maps(model)(params, jnp.asarray(tokens))
 

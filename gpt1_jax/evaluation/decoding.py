@@ -1,7 +1,7 @@
 """Autoregressive decoding with a KV cache: temperature, top-k and top-p sampling. Not in the paper.
 
-The Transformer has n_ctx positions: when they are full, it reads its last n_ctx // 2 tokens again from position 0 and
-continues. The LSTM has no positions, and continues from its state.
+The Transformer has n_ctx positions: when they are full, it rereads the last n_ctx // 2 tokens from position 0. The LSTM
+has no positions and continues from its state.
 """
 import dataclasses
 import functools
@@ -22,16 +22,16 @@ from gpt1_jax.models.gpt import Cache
 from gpt1_jax.parallel import sharding
 from gpt1_jax.training import loop
 
-CHUNK = 64  # tokens of a prompt that are read at once
+CHUNK = 64  # tokens of a prompt per forward pass
 SIGN = np.uint32(1 << 31)  # the sign bit of a float32
 
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-    """How a token is chosen. The values are arguments of the compiled program: changing one compiles nothing."""
-    temperature: float = 1.0  # the logits are divided by it; 0 = greedy decoding
-    top_k: int = 0            # sample from the k most probable tokens; 0 = from all
-    top_p: float = 1.0        # of these, from the fewest with this probability in all; 1 = from all
+    """How a token is chosen. The values are arguments of the compiled program: changing one recompiles nothing."""
+    temperature: float = 1.0  # divides the logits; 0 = greedy decoding
+    top_k: int = 0            # keep the k most probable tokens; 0 = all
+    top_p: float = 1.0        # of these, keep the fewest whose probabilities sum to top_p; 1 = all
     seed: int = 0             # equal seeds, equal tokens
 
     def __post_init__(self):
@@ -49,32 +49,30 @@ class Sampling:
 
 
 def tokens(model: Any, params: Any, mesh: Mesh, prompts: Sequence[list[int]], sampling: Sampling = Sampling(),
-           streams: Sequence[int] | None = None) -> Iterator[np.ndarray]:
-    """Yield int[n], the next token of each prompt, without end.
+           streams: Sequence[int] | None = None, never: int = -1) -> Iterator[np.ndarray]:
+    """Yield int[n], the next token of each prompt, without end. Special tokens and positions are never chosen.
 
-    prompts: n lists of ids, none empty, of any lengths; they are one batch, in which no prompt depends on another. Of a
-    prompt longer than the context the last n_ctx ids are read.
+    prompts: n lists of ids, none empty, of any lengths, decoded independently in one batch; only the last n_ctx ids of
+    a longer prompt are read.
     streams: uint32[n], by default 0, 1, ...: each stream of a seed has its own random numbers.
-    The ids are those of the vocabulary: special tokens and positions have no logit.
+    never: an id that is not chosen either, such as that of unknown characters; -1 for none.
     """
     n_ctx = model.config.n_ctx
     half = max(1, n_ctx // 2)
     size = padding.batch_size(len(prompts), 1, mesh)
-    if streams is None:
-        streams = range(len(prompts))
-    streams = np.resize(np.array(streams, np.uint32), size)
+    numbers = np.resize(np.array(range(len(prompts)) if streams is None else streams, np.uint32), size)
     how = {'temperature': np.float32(sampling.temperature), 'top_k': np.int32(sampling.top_k),
-           'top_p': np.float32(sampling.top_p), 'seed': np.uint32(sampling.seed)}
-    filled_up = [*prompts, *[prompts[-1]] * (size - len(prompts))]
-    held = [ids[-n_ctx:] for ids in filled_up]  # the ids that each row's cache holds
+           'top_p': np.float32(sampling.top_p), 'seed': np.uint32(sampling.seed), 'never': np.int32(never)}
+    padded = [*prompts, *[prompts[-1]] * (size - len(prompts))]
+    held = [ids[-n_ctx:] for ids in padded]  # the ids in each row's cache
     logits, cache = empty(model, mesh, size)()
     logits, cache = _read(model, params, mesh, held, logits, cache)
     for place in itertools.count():
-        chosen = np.asarray(choose(logits, how, streams, np.uint32(place)))
+        chosen = np.asarray(choose(logits, how, numbers, np.uint32(place)))
         yield chosen[:len(prompts)]
         held = [[*ids, token] for ids, token in zip(held, chosen.tolist())]
         full = np.array([model.config.n_positions and len(ids) > n_ctx for ids in held], bool)
-        if full.any():  # these rows start again, with the last half of their ids
+        if full.any():  # restart these rows with the last half of their ids
             held = [ids[-half:] if row_full else ids for ids, row_full in zip(held, full)]
             cache = cache._replace(length=np.where(full, 0, cache.length))
         unread = [ids if row_full else ids[-1:] for ids, row_full in zip(held, full)]
@@ -82,10 +80,7 @@ def tokens(model: Any, params: Any, mesh: Mesh, prompts: Sequence[list[int]], sa
 
 
 def _read(model, params, mesh, texts, logits, cache):
-    """(logits, cache) after reading at least one more id of each row.
-
-    Long texts are read CHUNK tokens at a time: so texts of any length need two compiled programs.
-    """
+    """(logits, cache) after reading at least one more id of each row, CHUNK at a time: two programs for all lengths."""
     longest = max(map(len, texts))
     length = 1 if longest == 1 else min(CHUNK, model.config.n_ctx)
     for first in range(0, longest, length):
@@ -100,10 +95,7 @@ def _read(model, params, mesh, texts, logits, cache):
 @functools.lru_cache
 def forward(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, Cache]]:
     """(params, tokens int[B, L], real int[B], logits float32[B, V], Cache) -> (logits, Cache) after the first real[b]
-    tokens of each row.
-
-    A row with real[b] = 0 keeps its logits. The logits and the Cache passed in are donated. B is a multiple of the
-    devices.
+    tokens of each row; a row with real[b] = 0 keeps its logits. Donates logits and Cache. B: a multiple of the devices.
     """
     rows = sharding.batch_sharding(mesh)
     caches = _cache_sharding(mesh)
@@ -129,19 +121,21 @@ def empty(model: Any, mesh: Mesh, B: int) -> Callable[[], tuple[jax.Array, Cache
 
 def _cache_sharding(mesh):
     """The sharding of a Cache: the batch axis, which is after the layers, over data and fsdp."""
-    return Cache(NamedSharding(mesh, P(None, *sharding.BATCH)), sharding.batch_sharding(mesh))
+    shardings: Any = NamedSharding(mesh, P(None, *sharding.BATCH)), sharding.batch_sharding(mesh)
+    return Cache(*shardings)
 
 
 @jax.jit
 def choose(logits: jax.Array, how: dict[str, Any], streams: jax.Array, place: jax.Array) -> jax.Array:
     """The next token of each row: int32[B].
 
-    logits: float32[B, V]. how: the fields of Sampling as scalars. streams: uint32[B]. place: uint32 scalar, how many
-    tokens were generated before: random numbers are a function of (seed, stream, place) and nothing else.
+    logits: float32[B, V]. how: the fields of Sampling, and `never` of `tokens`, as scalars. streams: uint32[B]. place:
+    uint32 scalar, the number of tokens generated before: random numbers depend on (seed, stream, place) alone.
     """
+    logits = jnp.where(jnp.arange(logits.shape[-1]) == how['never'], -jnp.inf, logits)
     temperature = how['temperature']
     top_k, top_p = how['top_k'], how['top_p']
-    shifted = logits - jnp.max(logits, axis=-1, keepdims=True)  # 0 at the maximum, which no division makes infinite
+    shifted = logits - jnp.max(logits, axis=-1, keepdims=True)  # 0 at the maximum, so no division overflows
     scaled = shifted / jnp.where(temperature > 0, temperature, 1)
     scaled = jax.lax.cond((top_k > 0) | (top_p < 1), restricted, lambda x, *_: x, scaled, top_k, top_p)
 
@@ -153,20 +147,20 @@ def choose(logits: jax.Array, how: dict[str, Any], streams: jax.Array, place: ja
 
 
 def restricted(logits: jax.Array, top_k: jax.Array, top_p: jax.Array) -> jax.Array:
-    """Logits [B, V] with -inf for tokens outside the top_k highest (0: none is outside), and, of those inside, outside
-    the fewest whose probabilities add up to at least top_p. Tokens with the same logit as the last one kept are kept.
+    """Logits [B, V] with -inf outside the top_k highest (0: all), and, among these, outside the fewest whose
+    probabilities add up to at least top_p. Tokens with the same logit as the last one kept are kept.
     """
-    # Both cuts are thresholds: keep the logits that are at least t, for the highest t for which enough are kept. A sort
-    # of the vocabulary would find t, but a binary search over the 32 bits of a float32 is faster: 32 sums of a row.
+    # Both cuts are thresholds: keep the logits that are at least t, for the highest t for which enough are kept. Rather
+    # than sorting the vocabulary, a binary search over the 32 bits of a float32 finds t with 32 sums of a row.
     #
-    # It needs unsigned integers in the order of the logits. The bits of a float32, read as a uint32, are in order for
-    # positive numbers, in reverse order for negative ones, and these, with their sign bit set, are above the positive
-    # ones. So flip all bits of the negative numbers, and the sign bit of the others.
+    # It needs unsigned integers in the order of the logits. Read as uint32, the bits of positive floats are in order,
+    # those of negative ones in reverse order and, by their sign bit, above them: flip all bits of the negative numbers,
+    # and the sign bit of the others.
     bits = jax.lax.bitcast_convert_type(logits, jnp.uint32)
     order = jnp.where(bits >= SIGN, ~bits, bits | SIGN)
 
     def threshold(enough):
-        """uint32[B, 1]: the highest t for which enough(order >= t), or 0 if there is none."""
+        """uint32[B, 1]: the highest t for which enough(order >= t), or 0 without any."""
         def set_bit(n, t):  # from the highest bit to the lowest: keep a bit set if enough tokens are still kept
             higher = t | SIGN >> n.astype(jnp.uint32)
             return jnp.where(enough(order >= higher), higher, t)
@@ -174,7 +168,7 @@ def restricted(logits: jax.Array, top_k: jax.Array, top_p: jax.Array) -> jax.Arr
 
     k = jnp.where(top_k > 0, top_k, logits.shape[-1])
     in_top_k = order >= threshold(lambda kept: jnp.sum(kept, axis=-1, keepdims=True) >= k)
-    # Probabilities are those after top-k. Where top_p is 1, no sum is enough, and every token is kept.
+    # Probabilities are those after top-k. If top_p is 1, no sum is enough, and every token is kept.
     p = jnp.where(top_p < 1, top_p, jnp.inf)
     probabilities = jax.nn.softmax(jnp.where(in_top_k, logits, -jnp.inf), axis=-1)
     in_top_p = order >= threshold(lambda kept: jnp.sum(jnp.where(kept, probabilities, 0), axis=-1, keepdims=True) >= p)

@@ -1,5 +1,5 @@
-"""Section 3.2: a sequence's embedding: the last block's hidden state at its last token, h_l^m, which the linear
-layer of fine-tuning reads."""
+"""Section 3.2: a sequence's embedding, the last block's hidden state at its last token, h_l^m, which fine-tuning's
+linear layer reads."""
 import collections
 import functools
 from collections.abc import Sequence
@@ -18,10 +18,9 @@ from gpt1_jax.training import loop
 
 def last_states(model: Any, params: Any, mesh: Mesh, sequences: Sequence[Sequence[int]],
                 tokens_per_batch: int = 4096) -> np.ndarray:
-    """float32[n, D]: the last hidden state of n lists of ids, none empty or longer than the context, in their order.
+    """float32[n, D]: the last hidden state of n lists of ids, none empty or longer than the context.
 
-    model, params: a backbone. For a fine-tuned run, whose sequences end with the extract token, these are the states
-    that its head reads.
+    model, params: a backbone. The sequences of a fine-tuned run end with the extract token, whose state its head reads.
     """
     by_length = collections.defaultdict(list)
     for i, ids in enumerate(sequences):

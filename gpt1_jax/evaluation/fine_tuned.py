@@ -1,4 +1,4 @@
-"""Section 4.2: a fine-tuned model's scores of the rows of a split, with metrics, and its labels for new rows."""
+"""Section 4.2: scores of a fine-tuned model on a split, with its metrics, and its predictions for new rows."""
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from gpt1_jax import metrics
+from gpt1_jax import storage
 from gpt1_jax.data import batches, inputs, splits, tasks
 from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.data.tasks.example import Example, Task
@@ -24,17 +24,18 @@ SELECTIONS = ('best', 'final')
 
 
 def evaluate_run(run: workdir.Run, split: str, data_dir: str | None = None, selection: str = 'best',
-                 scored: dict | None = None, **details) -> list[dict]:
-    """Score a run on a split: predictions_SPLIT.jsonl and a row of results.jsonl a metric (and group); returns these.
+                 scored: dict | None = None, results_file: storage.Path | None = None, **details: Any) -> list[dict]:
+    """Score a run on a split; returns its rows of results.jsonl, one per metric (and group).
 
-    data_dir: where the files are now; by default where they were in training. selection: 'best', the parameters that
-    were best on dev by the task's first metric, or 'final', those of the last step (predictions_SPLIT_final.jsonl).
-    scored: {(split, step): scores} that are computed already; those computed here are added. details: further fields of
-    the rows. A split without labels gives predictions alone.
+    Writes predictions_SPLIT.jsonl and appends the rows to `results_file`, by default the run's own results.jsonl. A
+    split without labels has predictions only.
+    data_dir: of the task's files, by default as in training. selection: 'best', the parameters with the best first
+    metric on dev, or 'final', those of the last step (predictions_SPLIT_final.jsonl). scored: {(split, step): scores}
+    known already; those computed here are added. details: further fields of the rows.
     """
     config = load.fine_tuned_config(run)
     if selection not in SELECTIONS:
-        raise UserError(f'selection {selection!r} is none of {", ".join(SELECTIONS)}')
+        raise UserError(f'selection is {selection!r}, must be one of {", ".join(SELECTIONS)}')
     task = tasks.of(config)
     splits.check_split(task, split)
     hashes = provenance.file_hashes(task.files(data_dir or config['data']['dir'], split))
@@ -52,26 +53,24 @@ def evaluate_run(run: workdir.Run, split: str, data_dir: str | None = None, sele
         'digest': checkpoint.params_digest(checkpoint.read_meta(run.checkpoints, step)), 'predictions': str(path),
         'files': hashes, **details, 'config': config, 'device': jax.devices()[0].device_kind, **provenance.versions()}
     labelled = split not in task.unlabelled
-    found = list(task_metrics.rows(task, split, ids, gold, values)) if labelled else []
-    for row in found:
+    lines = []
+    for row in task_metrics.rows(task, split, ids, gold, values) if labelled else ():
         group = f' ({row["group"]})' if row['group'] else ''
         print(f'{task.name} {split}{group}: {row["metric"]} {row["value"]:.4f} (n = {row["n"]:,}, '
               f'{selection} parameters, of step {step:,})', flush=True)
-    lines = [{'kind': 'finetune'} | row | origin for row in found]
-    if processes.primary():  # after the metrics are printed: then they are not lost where a file cannot be written
+        lines.append({'kind': 'finetune'} | row | origin)
+    if processes.primary():  # after printing: the metrics are not lost if a file cannot be written
         results.write_predictions(path, ids, gold, values)
-        results.append_new(config['results'] or run.results, lines)
+        results.append_new(results_file or run.results, lines)
     if not labelled:
         print(f'{task.name} {split}: {len(rows):,} predictions in {path}', flush=True)
     return lines
 
 
 def _rows(run: workdir.Run, task: Task, split: str, data_dir: str | None, hashes: dict) -> list[Encoded]:
-    """The rows of a split, read as in training. Prints a warning if they are not the whole split, or if the run is
-    unfinished."""
-    config = run.config
-    data = config['data']
-    n_ctx = data['n_ctx'] or config['model']['n_ctx']
+    """The rows of a split, read as in training. Warns if they are only a part of it, or if the run is unfinished."""
+    data = run.config['data']
+    n_ctx = data['n_ctx'] or run.config['model']['n_ctx']
     limit_field = 'train_rows' if split == 'train' else 'eval_rows'
     limit = None if split in task.unlabelled else data[limit_field]
     rows = splits.load(task, data_dir or data['dir'], split, run.tokenizer(), n_ctx, hashes, limit, data['skip_bad'])
@@ -84,106 +83,95 @@ def _rows(run: workdir.Run, task: Task, split: str, data_dir: str | None, hashes
     return rows
 
 
-def _run_scores(run: workdir.Run, step: int, rows: Sequence[Encoded]) -> np.ndarray:
-    """`scores` of a run's saved step."""
+def _run_scores(run, step, rows):
+    """`scores` of a run's saved step, with the lengths of training and longer ones where rows need them."""
     tuned = load.fine_tuned(run, step)
     sizes = batches.sizes_of(rows, tuned.n_ctx, 1)
     trained = run.config['lengths']
-    longer = [length for length in sizes.lengths if length > max(trained)]  # where rows are longer than in training
-    sizes = sizes._replace(lengths=(*trained, *longer))
+    sizes = sizes._replace(lengths=(*trained, *(length for length in sizes.lengths if length > max(trained))))
     eval_size = run.config['batch']['eval_size']
     return scores(tuned.task, tuned.model, tuned.mesh, tuned.params, rows, eval_size, sizes)
 
 
 def predict(tuned: FineTuned, examples: Sequence[Example], on_bad: Callable[[str], None] = fail) -> list[dict]:
-    """The label or score of each example, in order. Labels that examples have are not read.
+    """The label or score of each example, in order; labels of the examples are ignored.
 
     Labels: {'id', 'label', 'probabilities': {label: probability}}; for multiple choice the labels are the positions of
-    the choices as the task names them, 'A', 'B', ... Scores: {'id', 'score'}, and where they are read out of soft
-    labels the 'probabilities' of the whole numbers, whose mean the score is. 'cut': True where the text was longer than
-    the context.
-    on_bad: takes the messages of rows that cannot be encoded, see Task.read; by default the first one is a UserError.
+    the choices as the task names them, 'A', 'B', ... Scores: {'id', 'score'}, with the 'probabilities' of the whole
+    numbers if the score is their mean. 'cut': True if the text was longer than the context.
+    on_bad: called with the messages of rows that cannot be encoded, see Task.read; by default raises a UserError.
     """
     task = tuned.task
     examples = [dataclasses.replace(example, label=None) for example in examples]
     encoded = inputs.encode_all(examples, task, tuned.tokenizer, tuned.n_ctx, on_bad)
     size = next((n for n in tuned.batch_sizes if n >= len(encoded)), tuned.batch_sizes[-1])
     outputs = logits(tuned.model, tuned.mesh, tuned.params, encoded, size, tuned.sizes).astype(np.float64)
-    values = read_out(task, outputs)
-    answers = [{'id': row.id} for row in encoded]
-    if task.score is None:
-        for answer, label in zip(answers, metrics.decisions('accuracy', values)):
-            answer['label'] = task.labels[label]
-    else:
-        for answer, value in zip(answers, values[:, 0]):
-            answer['score'] = _six_digits(value)
-    if not task.squared:
-        for answer, row, shares in zip(answers, encoded, probabilities(outputs)):
+    answers = []
+    for row, value, shares in zip(encoded, read_out(task, outputs), probabilities(outputs)):
+        answer: dict[str, Any] = {'id': row.id}
+        if task.score is None:
+            answer['label'] = task.labels[value.argmax()]
+        else:
+            answer['score'] = _six_digits(value[0])
+        if not task.squared:
             names = task.labels[:len(row.sequences)] if task.head == 'choice' else task.labels
             answer['probabilities'] = {name: _six_digits(share) for name, share in zip(names, shares)}
-    for answer, row in zip(answers, encoded):
-        if row.cut:
-            answer['cut'] = True
+        answers.append(answer | ({'cut': True} if row.cut else {}))
     return answers
 
 
 def scores(task: Task, model: heads.TaskModel, mesh: Mesh, params: Any, encoded: Sequence[Encoded], size: int,
            sizes: batches.Sizes) -> np.ndarray:
-    """The scores of every row, in order: float[n, labels or choices], or of a task with scores float[n, 1]. Arguments:
-    as of `logits`."""
+    """`read_out` of the `logits` of every row, in order: float[n, labels or choices], or float[n, 1] of a score."""
     return read_out(task, logits(model, mesh, params, encoded, size, sizes))
 
 
 def read_out(task: Task, outputs: np.ndarray) -> np.ndarray:
-    """The scores that a task's metrics and labels are computed from, of the model's outputs [n, C].
+    """The values that a task's metrics are computed from, of the model's outputs [n, C].
 
-    Of labels and choices the logits, [n, C]. Of a score [n, 1]: the output scaled to the task's range, or, as released
-    (utils.py 25-36), the expected value of the whole numbers under softmax.
+    For labels and choices the logits, [n, C]. For a score [n, 1]: the output scaled to the task's range, or, as
+    released (utils.py 25-36), the expected value of the whole numbers under softmax.
     """
     if task.score is None:
         return outputs
     low, high = task.score
     if task.squared:
         return low + (high - low) * outputs
-    weights = _exp(outputs)
-    whole_numbers = low + np.arange(weights.shape[1])
-    return (weights @ whole_numbers / weights.sum(axis=1))[:, None]
+    weights = _weights(outputs)
+    return (weights @ (low + np.arange(weights.shape[1])) / weights.sum(axis=1))[:, None]
 
 
 def probabilities(outputs: np.ndarray) -> np.ndarray:
     """Eq. 3: softmax over the last axis of [n, C]. 0 for a choice that a row does not have."""
-    weights = _exp(outputs)
+    weights = _weights(outputs)
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-def _exp(outputs):
-    """exp, scaled such that the largest of a row is 1."""
+def _weights(outputs):
     return np.exp(outputs - outputs.max(axis=1, keepdims=True))
 
 
-def _six_digits(x) -> float:
-    """The seventh digit of a float32 depends on the batch that a row was computed in."""
+def _six_digits(x):
+    """Rounded, as the seventh digit of a float32 depends on the batch that a row was computed in."""
     return float(f'{x:.6g}')
 
 
 def logits(model: heads.TaskModel, mesh: Mesh, params: Any, encoded: Sequence[Encoded], size: int,
            sizes: batches.Sizes) -> np.ndarray:
-    """The model's outputs, float32[n, C], in the order of the rows. size: rows in a batch, rounded up to a multiple of
-    the devices; sizes: what sequences are padded to."""
+    """The model's outputs, float32[n, C], in the order of the rows.
+
+    size: rows per batch, rounded up to a multiple of the devices. sizes: what sequences are padded to.
+    """
     size = padding.batch_size(size, 1, mesh)
-    outputs = None
+    parts: list[np.ndarray] = []
+    order: list[int] = []
     for indices, batch in batches.eval_batches(encoded, size, sizes):
-        read = functools.partial(_read, batch)
-        found = np.asarray(_logits(model, mesh)(params, sharding.place(read, size, mesh)))
-        if outputs is None:
-            outputs = np.zeros((len(encoded), found.shape[1]), np.float32)
-        outputs[indices] = found[:len(indices)]  # what remains are copies that fill up the batch
-    return outputs
-
-
-def _read(batch, rows):
-    """The model's inputs of some rows of a batch."""
-    return {name: batch[name][rows] for name in ('tokens', 'extract', 'present')}
+        def read(rows, batch=batch):
+            return {name: batch[name][rows] for name in ('tokens', 'extract', 'present')}
+        outputs = _logits(model, mesh)(params, sharding.place(read, size, mesh))
+        parts.append(np.asarray(outputs)[:len(indices)])  # the rest are copies that fill the batch
+        order.extend(indices)
+    return np.concatenate(parts)[np.argsort(order)]
 
 
 @functools.lru_cache

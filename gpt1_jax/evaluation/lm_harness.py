@@ -1,26 +1,24 @@
-"""lm-evaluation-harness on a pretrained model: its three kinds of requests, and its tasks. Not in the paper.
+"""Runs lm-evaluation-harness (the extra lm-eval) on a pretrained model. Not in the paper.
 
-The harness (the extra lm-eval) passes texts. How they are turned into tokens here:
+The harness passes texts, which become tokens as follows:
 
-  no context             Pretraining had no start token: it joined documents with a line break. So an empty context
-                         becomes a line break.
-  context, continuation  Encoded as one text, as zero_shot_heuristics.pronoun does; the tokens after the context's are
-                         scored. White space at the end of the context, also a line break, belongs to the continuation.
-                         A continuation that only completes the context's last word is encoded by itself.
-  more than n_ctx        The beginning of the context is cut, with a notice. A rolling text is read in the harness's own
-                         windows: each token is scored once, and the last window is full.
-  a text to continue     Its beginning is cut if max_gen_toks would not fit, but n_ctx / 2 tokens are kept.
+  no context             A line break: pretraining had no start token and joined documents with line breaks.
+  context, continuation  Encoded as one text; the tokens after the context's are scored. White space at the end of the
+                         context belongs to the continuation. A continuation that only completes the context's last
+                         word is encoded by itself.
+  more than n_ctx        The context is truncated from the left, with a notice. A rolling text is read in the harness's
+                         own windows: each token is scored once, and the last window is full.
+  a text to continue     Truncated from the left if max_gen_toks would not fit, to n_ctx / 2 tokens at least.
   stop strings           As in text_generation.py. No token ends a text.
 
-All text is that of the vocabulary, lower-case with punctuation set off by spaces: choices that differ only in case have
-equal scores, and a generated answer is compared as 'paris .', not as 'Paris.'.
+Text is lower-case with punctuation set off by spaces: choices that differ only in case have equal scores, and a
+generated answer is compared as 'paris .', not as 'Paris.'.
 """
 import collections
 import copy
 import itertools
 import json
 import os
-import pathlib
 import random
 import sys
 from collections.abc import Sequence
@@ -36,6 +34,7 @@ from lm_eval.models.utils import normalize_gen_kwargs
 from lm_eval.tasks import TaskManager
 from tqdm import tqdm
 
+from gpt1_jax import storage
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, shown
 from gpt1_jax.evaluation import load, log_probs, text_generation, zero_shot_heuristics
@@ -43,15 +42,14 @@ from gpt1_jax.evaluation.decoding import Sampling
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import checkpoint, provenance
 
-RESAMPLES = 1000  # for bootstrapped standard errors; the harness's default of 100,000 takes minutes in one process
+RESAMPLES = 1000  # for standard errors; the harness's default of 100,000 takes minutes
 
 
 class GPT1(LM):
     """A pretrained model with the interface that the harness calls.
 
-    batch_size: sequences of n_ctx tokens that are scored at once (more of shorter ones), and texts that are generated
-    at once. No answer depends on it, nor on the order of the requests, but for the rounding of float32 sums; equal
-    ones tie.
+    batch_size: sequences of n_ctx tokens scored at once (more if shorter), and texts generated at once. It and the
+    order of the requests affect answers only through the rounding of float32 sums; equal requests tie.
     """
 
     def __init__(self, model, params, mesh, tokenizer: Tokenizer, batch_size: int = 8) -> None:
@@ -86,7 +84,7 @@ class GPT1(LM):
         def length_then_tokens(place):
             ids, n = sequences[place]
             return len(ids) - n, (ids, n)
-        # Similar lengths are batched together, and the continuations of one context share a forward pass over it.
+        # Similar lengths form a batch, and the continuations of a context share a forward pass over it.
         order = sorted(range(len(sequences)), key=length_then_tokens)
         logs, best = np.zeros(len(order)), np.zeros(len(order), bool)
         at_once = 64 * self.batch_size  # a step of the progress bar
@@ -103,7 +101,7 @@ class GPT1(LM):
         return list(zip(sums.tolist(), greedy.tolist()))
 
     def generate_until(self, requests: list[Instance]) -> list[str]:
-        """[the text after each context]. For a context that is requested several times, as many samples."""
+        """[the text after each context]. A context that is requested several times gets as many samples."""
         asked = []
         for request in requests:
             context, arguments = request.args
@@ -114,13 +112,13 @@ class GPT1(LM):
         def same_batch(one):
             return one[0], times[one]
         order = sorted(times, key=lambda one: (*same_batch(one), len(ids[one[1]])))
-        found = {}  # {(arguments, context): iterator over the Continuations}
+        found: dict[Any, Any] = {}  # {(arguments, context): iterator over the Continuations}
         cut = 0
         bar = tqdm(total=len(asked))
-        for (arguments, samples), group in itertools.groupby(order, key=same_batch):
+        for (arguments, samples), alike in itertools.groupby(order, key=same_batch):
             tokens, how, stop = options(json.loads(arguments), self.n_ctx)
             room = max(self.n_ctx - tokens, self.n_ctx // 2, 1)
-            group = list(group)
+            group = list(alike)
             cut += samples * sum(len(ids[context]) > room for _, context in group)
             size = max(1, self.batch_size // samples)
             for first in range(0, len(group), size):
@@ -136,7 +134,7 @@ class GPT1(LM):
 
 
 def pair(tokenizer: Tokenizer, context: str, continuation: str) -> tuple[list[int], list[int]]:
-    """(ids, ids) of a context, never empty, and of the continuation that is scored. UserError if that has no token."""
+    """(ids of a context, never empty, ids of the continuation to score). UserError if the latter has no tokens."""
     whole = tokenizer.encode(context + continuation)
     end = zero_shot_heuristics.end_of_prefix(whole, context, tokenizer)
     before = whole[:end]
@@ -150,10 +148,8 @@ def pair(tokenizer: Tokenizer, context: str, continuation: str) -> tuple[list[in
 
 
 def windows(context: list[int], ids: list[int], n_ctx: int) -> list[tuple[list[int], int]]:
-    """[(ids, n)], each for log_probs.last_tokens: the windows in which all the ids after a context are scored.
-
-    One window, with as much of the context as fits, or, if the ids alone are too many, the harness's rolling windows.
-    """
+    """[(ids, n)] for log_probs.last_tokens: one window with as much of the context as fits, or, if the ids alone are
+    too many, the harness's rolling windows."""
     if 0 < len(ids) <= n_ctx:
         return [((context + ids)[-n_ctx - 1:], len(ids))]
     rolling = map(utils.make_disjoint_window, utils.get_rolling_token_windows(ids, context[-1], n_ctx, 1))
@@ -161,8 +157,7 @@ def windows(context: list[int], ids: list[int], n_ctx: int) -> list[tuple[list[i
 
 
 def options(arguments: dict[str, Any], n_ctx: int) -> tuple[int, Sampling, list[str]]:
-    """(maximum number of tokens, Sampling, stop strings) of a task's generation_kwargs. UserError for an unsupported
-    one."""
+    """(maximum number of tokens, Sampling, stop strings) of generation_kwargs. UserError for unsupported ones."""
     rest = normalize_gen_kwargs(arguments, n_ctx // 2)
     tokens = rest.pop('max_gen_toks')
     stop = rest.pop('until')
@@ -176,15 +171,16 @@ def options(arguments: dict[str, Any], n_ctx: int) -> tuple[int, Sampling, list[
     return tokens, how, [text for text in stop if text]
 
 
-def evaluate(init_from: str, tasks: Sequence[str], include_path: str | None = None, limit: float | None = None,
-             num_fewshot: int | None = None, batch_size: int = 8, step: int | None = None) -> tuple[dict, list[dict]]:
-    """The harness's results of a pretrained run on tasks: (results, samples), both fit for JSON.
+def evaluate(init_from: storage.Path, tasks: Sequence[str], include_path: storage.Path | None = None,
+             limit: float | None = None, num_fewshot: int | None = None, batch_size: int = 8,
+             step: int | None = None) -> tuple[dict, list[dict]]:
+    """The harness's results of a pretrained run on tasks: (results, samples), as JSON values.
 
     tasks:   names of tasks, groups or tags. include_path: a directory of YAML files with further tasks.
     limit:   the number of items of each task; below 1 a fraction of them. num_fewshot: replaces the tasks' own number,
              unless that is 0.
-    results: the harness's, with the run, the step, the digest of its parameters and all versions. samples: a dict for
-             each item, with its requests and the model's answers.
+    results: the harness's, with the run, the step, the digest of its parameters and all versions. samples: a dict per
+             item, with its requests and the model's answers.
     UserError for a mistake in any of these, or a task that cannot be loaded.
     """
     if limit is not None and not limit > 0:
@@ -195,10 +191,10 @@ def evaluate(init_from: str, tasks: Sequence[str], include_path: str | None = No
     mesh = sharding.make_mesh()
     loaded = load_tasks(tasks, include_path, num_fewshot)
     for name, task in loaded['tasks'].items():
-        if task.OUTPUT_TYPE == 'generate_until':  # known now, not once other tasks are scored
+        if task.OUTPUT_TYPE == 'generate_until':  # fail before scoring the other tasks
             options(copy.deepcopy(task.get_config('generation_kwargs') or {}), run.config['model']['n_ctx'])
     model, params = load.pretrained(run, step, mesh)
-    os.environ['DISABLE_MULTIPROC'] = '1'  # the bootstrap would fork, which JAX's threads may not survive
+    os.environ['DISABLE_MULTIPROC'] = '1'  # the bootstrap would fork, which is unsafe with JAX's threads
     found = evaluator.evaluate(GPT1(model, params, mesh, tokenizer, batch_size), loaded, limit=limit,
                                bootstrap_iters=RESAMPLES)
     versions = provenance.versions()
@@ -210,21 +206,22 @@ def evaluate(init_from: str, tasks: Sequence[str], include_path: str | None = No
     return found, [{'task': task} | sample for task in samples for sample in samples[task]]
 
 
-def load_tasks(names: Sequence[str], include_path: str | None = None, num_fewshot: int | None = None) -> dict:
-    """The harness's tasks of these names, with their data sets. UserError for an unknown name, or a task that cannot
-    be loaded."""
-    if include_path is not None and not pathlib.Path(include_path).is_dir():
-        raise UserError(f'{include_path}: no directory of tasks')
-    manager = TaskManager(include_path=include_path, include_defaults=False)
+def load_tasks(names: Sequence[str], include_path: storage.Path | None = None, num_fewshot: int | None = None) -> dict:
+    """The harness's tasks of these names, with their data sets. UserError for a task that is unknown or cannot be
+    loaded."""
+    if include_path is not None and not include_path.is_dir():
+        raise UserError(f'{include_path}: not a directory of tasks')
+    further = None if include_path is None else str(include_path)
+    manager = TaskManager(include_path=further, include_defaults=False)
     if not set(names) <= set(manager.all_subtasks):
-        manager = TaskManager(include_path=include_path)  # half a minute: it reads 14,000 files
+        manager = TaskManager(include_path=further)  # half a minute: it reads 14,000 files
     unknown = [shown(name) for name in names if name not in manager.all_tasks]
     if unknown or not names:
-        raise UserError(f'no task {", ".join(unknown) or "is named"}: "python -m lm_eval ls tasks" lists the '
-                        "harness's; those of --include_path need a YAML file that can be read")
+        raise UserError(f'unknown task {", ".join(unknown) or "(none given)"}: "python -m lm_eval ls tasks" lists the '
+                        "harness's tasks; those of --include_path need a readable YAML file")
     # Otherwise reading any data set, even from local files, reports to a server.
     datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = False
-    random.seed(0)  # as the harness's own command does, for tasks that draw at random
+    random.seed(0)  # like the harness's own command, for tasks that draw at random
     np.random.seed(1234)
     try:
         loaded = manager.load(list(names))
@@ -248,5 +245,5 @@ def table(found: dict) -> str:
 
 def _print_notice(cut, n, n_ctx):
     if cut:
-        print(f'notice: {cut:,} of {n:,} requests do not fit the context of {n_ctx:,} tokens: the beginning of their '
-              'contexts is left out', file=sys.stderr, flush=True)
+        print(f'notice: {cut:,} of {n:,} requests exceed the context of {n_ctx:,} tokens: their contexts are truncated '
+              'from the left', file=sys.stderr, flush=True)

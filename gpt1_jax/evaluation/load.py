@@ -1,9 +1,10 @@
-"""Loading a run: the model and the parameters of one saved step, placed on the devices of a mesh."""
+"""Loads the model and the parameters of a run at one saved step, placed on the devices of a mesh."""
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from gpt1_jax import storage
 from gpt1_jax.data import batches, tasks
 from gpt1_jax.data.tasks.example import Task
 from gpt1_jax.data.tokenizer import Tokenizer
@@ -16,7 +17,7 @@ from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import checkpoint, workdir
 from gpt1_jax.runs import config_rules as rules
 
-# Fields of a fine-tuned run's config.json that evaluating it reads.
+# Fields of a fine-tuned run's config.json that evaluation reads.
 REQUIRED = {
     'seed': rules.whole(0, 2 ** 32 - 1),
     'task': rules.text(),
@@ -35,8 +36,8 @@ REQUIRED = {
 class FineTuned(NamedTuple):
     """A fine-tuned run in memory, ready for `fine_tuned.predict`.
 
-    n_ctx: the maximum length of a sequence in tokens. sizes and batch_sizes are fixed when the run is loaded, not
-    chosen by the rows, so that the compiled programs are reused from call to call.
+    n_ctx: the maximum length of a sequence in tokens. sizes and batch_sizes do not depend on the rows, so that calls
+    reuse the compiled programs.
     """
     task: Task
     tokenizer: Tokenizer
@@ -48,8 +49,8 @@ class FineTuned(NamedTuple):
     batch_sizes: tuple[int, ...]  # numbers of rows that a batch is padded to, ascending
 
 
-def open_pretrained(path: Any) -> workdir.Run:
-    """The pretrained run in a directory. UserError when there is none, or a fine-tuned one."""
+def open_pretrained(path: storage.Path) -> workdir.Run:
+    """The pretrained run in a directory. UserError if it holds none, or a fine-tuned one."""
     run = workdir.load(path)
     if run.config['kind'] != 'pretrain':
         raise UserError(f'{path}: is a fine-tuned run; scoring and generating text need a pretrained one')
@@ -57,10 +58,10 @@ def open_pretrained(path: Any) -> workdir.Run:
 
 
 def pretrained(run: workdir.Run, step: int, mesh: jax.sharding.Mesh, float32: bool = False) -> tuple[Any, Any]:
-    """(backbone, params) of a pretrained run at a saved step. float32: compute in it, whatever the run was trained in.
+    """(backbone, params) of a pretrained run at a saved step. float32: compute in float32 whatever the run's dtype.
 
-    The model is built with the default unrolling of its layers for this device, not that of the training run: with
-    unrolled layers, decoding with a KV cache is three times slower on a CPU.
+    Layers are unrolled as this device's default has it, not as in training: with unrolled layers, decoding with a KV
+    cache is three times slower on a CPU.
     """
     exact = {'dtype': 'float32', 'precision': 'highest'} if float32 else {}
     model = backbone(run.config['model'] | {'unroll': 0} | exact)
@@ -71,10 +72,8 @@ def pretrained(run: workdir.Run, step: int, mesh: jax.sharding.Mesh, float32: bo
 
 
 def fine_tuned(run: workdir.Run, step: int | None = None) -> FineTuned:
-    """A fine-tuned run at a saved step, by default the best on dev. UserError if it is not a fine-tuned run, or has no
-    such step."""
+    """A fine-tuned run at a saved step, by default the best on dev. UserError for another run, or without that step."""
     config = fine_tuned_config(run)
-    step = run.step(step)
     task = tasks.of(config)
     mesh = sharding.make_mesh()
     n_ctx = config['data']['n_ctx'] or config['model']['n_ctx']
@@ -82,18 +81,18 @@ def fine_tuned(run: workdir.Run, step: int | None = None) -> FineTuned:
     model = heads.task_model(task, config['model'], config['classifier_dropout'])
     self_check.check(model.backbone.config)
     shapes = jax.eval_shape(lambda: heads.init_params(model, sequences, 0))
-    params = checkpoint.restore_params(run.checkpoints, step, sharding.abstract(shapes, mesh))
+    params = checkpoint.restore_params(run.checkpoints, run.step(step), sharding.abstract(shapes, mesh))
     lengths = sorted(config['lengths'])  # of training; rows may be longer
     while lengths[-1] < n_ctx:
         lengths.append(padding.padded(lengths[-1] + 1, n_ctx))
     sizes = batches.Sizes(tuple(lengths), sequences, 0)
     eval_size = config['batch']['eval_size']
-    batch_sizes = tuple(sorted({1, min(8, eval_size), eval_size}))
-    return FineTuned(task, run.tokenizer(), model, params, mesh, n_ctx, sizes, batch_sizes)
+    return FineTuned(task, run.tokenizer(), model, params, mesh, n_ctx, sizes,
+                     batch_sizes=tuple(sorted({1, min(8, eval_size), eval_size})))
 
 
 def fine_tuned_config(run: workdir.Run) -> dict:
-    """The config of a fine-tuned run. UserError if it is a pretrained run, or a field is missing or invalid."""
+    """The config of a fine-tuned run. UserError for a pretrained run, or a field that is missing or invalid."""
     if run.config['kind'] != 'finetune':
         raise UserError(f'{run.path}: not a fine-tuned run')
     try:

@@ -1,8 +1,7 @@
 """Section 5, Zero-shot Behaviors: log-probabilities of given tokens under a pretrained model.
 
-Sequences with a common prefix, such as the answers to a question, share one forward pass over it (a KV cache); logits
-are computed only at scored positions; sequences of similar length are batched together (padding.py). None of this
-changes a value.
+Sequences with a common prefix, such as the answers to a question, share one forward pass over it (a KV cache). Logits
+are computed only at scored positions. Sequences of similar length are batched together (padding.py).
 """
 import functools
 from collections.abc import Callable, Sequence
@@ -22,34 +21,32 @@ from gpt1_jax.parallel import sharding
 from gpt1_jax.training import loop
 
 
-def score(model: Any, params: Any, mesh: Mesh, sequences: Sequence[tuple[Sequence[int], int]],
+def score(model: Any, params: Any, mesh: Mesh, sequences: Sequence[tuple[list[int], int]],
           tokens_per_batch: int = 4096) -> tuple[np.ndarray, np.ndarray]:
     """The log-probabilities of the last tokens of each sequence, given everything before them.
 
-    sequences: list of (ids, n) that `check` accepts: the last n tokens of ids are scored. Ids that exceed the context
-    are cut from the left. The softmax is over the vocabulary alone, without special tokens and positions.
-    Returns (sums, counts), float64[N] and int[N]: the sum in nats, and the number of scored tokens.
+    sequences: list of (ids, n) that `check` accepts: the last n tokens of ids are scored. Ids beyond the context are
+    cut from the left. The softmax is over the vocabulary, without special tokens and positions.
+    Returns (sums in nats, numbers of scored tokens), float64[N] and int[N].
     """
     within_context = [(ids[-model.config.n_ctx:], n) for ids, n in sequences]
     sums, _ = last_tokens(model, params, mesh, within_context, tokens_per_batch)
     return sums, np.array([n for _, n in sequences])
 
 
-def last_tokens(model: Any, params: Any, mesh: Mesh, sequences: Sequence[tuple[Sequence[int], int]],
+def last_tokens(model: Any, params: Any, mesh: Mesh, sequences: Sequence[tuple[list[int], int]],
                 tokens_per_batch: int = 4096) -> tuple[np.ndarray, np.ndarray]:
     """(float64[N], bool[N]): the log-probability, in nats, of the last n tokens of each sequence, and whether greedy
-    decoding would produce them, that is, whether each of them is a most probable one at its position.
+    decoding would produce them.
 
-    sequences: list of (ids, n), 1 <= n < len(ids) <= n_ctx + 1: the last id is a target alone, and not read. They may
-    be in any order: common prefixes are found here.
+    sequences: list of (ids, n), 1 <= n < len(ids) <= n_ctx + 1, in any order; the last id is only a target.
     """
     sums = np.zeros(len(sequences))
     greedy = np.zeros(len(sequences), bool)
     groups = padding.grouped(sequences, model.config.n_ctx)
     for G, shape, batch in padding.batches(groups, tokens_per_batch, mesh):
         arrays = _arrays(sequences, G, shape, batch)
-        logs, best = of_groups(model, mesh)(params, *arrays)
-        logs, best = np.asarray(logs), np.asarray(best)
+        logs, best = map(np.asarray, of_groups(model, mesh)(params, *arrays))
         for g, group in enumerate(batch):
             for k, i in enumerate(group.members):
                 n = sequences[i][1]
@@ -82,8 +79,8 @@ def by_token(model: Any, params: Any, mesh: Mesh, ids: np.ndarray, stride: int |
              tokens_per_batch: int = 4096) -> np.ndarray:
     """float64[n - 1]: the log-probability, in nats, of each token of a text after the first. ids: int[n], n >= 2.
 
-    A window of n_ctx tokens starts every `stride` tokens, by default every n_ctx. The first window scores all its
-    targets; each other one its last `stride`, which have at least n_ctx - stride + 1 tokens of context.
+    A window of n_ctx tokens starts every `stride` tokens, by default every n_ctx. The first window scores all of its
+    targets, later ones the last `stride`, which have at least n_ctx - stride + 1 tokens of context.
     """
     n_ctx = model.config.n_ctx
     stride = stride or n_ctx
@@ -102,7 +99,7 @@ def by_token(model: Any, params: Any, mesh: Mesh, ids: np.ndarray, stride: int |
         logs = np.asarray(of_all(model, mesh)(params, inputs, targets))
         for row, start in zip(logs, starts[first:first + size]):
             end = min(n_ctx, last - start)
-            new = n_ctx - stride if start else 0  # the targets before were scored by the window before
+            new = n_ctx - stride if start else 0  # earlier targets belong to the previous window
             found[start + new:start + end] = row[new:end]
     return found
 
@@ -110,7 +107,7 @@ def by_token(model: Any, params: Any, mesh: Mesh, ids: np.ndarray, stride: int |
 def check(ids: Sequence[int], n: int, n_ctx: int) -> None:
     """UserError unless the last n of the ids can be scored by a model of context n_ctx."""
     if not 1 <= n < len(ids):
-        raise UserError(f'{n} of {len(ids)} tokens to score: at least one is needed, and one before it as context')
+        raise UserError(f'{n} of {len(ids)} tokens to score: needs at least one, and one before it as context')
     if n >= n_ctx:
         raise UserError(f'{n} tokens to score do not fit the context of {n_ctx}')
 
@@ -120,8 +117,8 @@ def of_groups(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, jax.Arra
     """(params, prefixes int[G, P], known int[G], rests int[G, K, S], first int[G, K], targets int[G, K, T])
     -> (float32[G, K, T], bool[G, K, T]): log P of each target, and whether no token is more probable.
 
-    Sequence k of group g is the first known[g] tokens of prefixes[g], then rests[g, k]. rests[g, k, first[g, k]] is the
-    token before its first target.
+    Sequence k of group g is prefixes[g, :known[g]] followed by rests[g, k]; rests[g, k, first[g, k]] precedes its first
+    target.
     """
     rows = sharding.batch_sharding(mesh)
 
@@ -148,8 +145,7 @@ def of_groups(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, jax.Arra
 
 @functools.lru_cache
 def of_all(model: Any, mesh: Mesh) -> Callable[..., jax.Array]:
-    """(params, inputs int[B, L], targets int[B, L]) -> float32[B, L]: log P of each target, given the inputs up to and
-    including its position."""
+    """(params, inputs int[B, L], targets int[B, L]) -> float32[B, L]: log P of each target given inputs[:, :l + 1]."""
     rows = sharding.batch_sharding(mesh)
 
     @functools.partial(jax.jit, in_shardings=(None, rows, rows))
@@ -170,9 +166,9 @@ def log_probabilities(hidden: jax.Array, table: Any, targets: jax.Array) -> tupl
     return label - jax.nn.logsumexp(logits, axis=-1), label >= jnp.max(logits, axis=-1)
 
 
-def distinct(sequences: Sequence[tuple[Sequence[int], int]]) -> tuple[list[tuple[list[int], int]], list[int]]:
-    """(each different sequence once, index of each one's in it). Scored once, equal sequences tie exactly: in batches
-    of other shapes their sums would differ by rounding."""
-    found = {}
+def distinct(sequences: Sequence[tuple[list[int], int]]) -> tuple[list[tuple[list[int], int]], list[int]]:
+    """(the distinct sequences, the index of each sequence among them). Equal sequences scored once tie exactly; in
+    batches of different shapes their sums would differ by rounding."""
+    found: dict[tuple[tuple[int, ...], int], int] = {}
     places = [found.setdefault((tuple(ids), n), len(found)) for ids, n in sequences]
     return [(list(ids), n) for ids, n in found], places

@@ -1,26 +1,26 @@
 """Padded lengths and batches for scoring: which sequences share a prefix, and which are padded to the same shape.
 
-A program is compiled for every shape, so there should be few shapes, and little padding.
+Each shape is a program to compile, so there should be few shapes, with little padding.
 """
 import bisect
 import itertools
 import math
 import os
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 
-MAX_GROUP = 8    # sequences that share one prefix: each of them has a copy of its KV cache
+MAX_GROUP = 8    # sequences that share one prefix; each has a copy of its KV cache
 MAX_BUCKETS = 4  # shapes that the groups of the same number of sequences are padded to
 
 
 class Shape(NamedTuple):
     """The sizes that a group is padded to."""
     K: int  # sequences
-    P: int  # tokens of the common prefix, which are read once; 0 for none
-    S: int  # tokens that each sequence reads after the prefix
-    T: int  # tokens that are scored in each sequence
+    P: int  # tokens of the common prefix, read once; 0 for none
+    S: int  # tokens per sequence after the prefix
+    T: int  # scored tokens per sequence
 
     @property
     def tokens(self) -> int:
@@ -40,8 +40,8 @@ def padded(length: int, n_ctx: int, least: int = 16) -> int:
 
     least: the smallest of these lengths, a power of two up to 16.
     """
-    # Powers of two up to 64, then each about half as long again, rounded to a multiple of 16: few lengths, and less
-    # than half of a padded sequence is padding, above 64 tokens less than a third.
+    # Powers of two up to 64, then growing by a half, rounded to a multiple of 16: few lengths, and less than half of a
+    # sequence is padding, above 64 tokens less than a third.
     size = least
     while size < min(length, n_ctx):
         size = size * 2 if size < 64 else size + size // 2 // 16 * 16
@@ -55,24 +55,24 @@ def batch_size(tokens_per_batch: int, length: int, mesh: jax.sharding.Mesh) -> i
     return -(-rows // devices) * devices
 
 
-def grouped(sequences: Sequence[tuple[Sequence[int], int]], n_ctx: int) -> list[Group]:
-    """Put each sequence (ids, n), whose last n ids are scored, into one Group, so that few tokens are read in all."""
+def grouped(sequences: Sequence[tuple[list[int], int]], n_ctx: int) -> list[Group]:
+    """Partition sequences (ids, n), whose last n ids are scored, into Groups such that few tokens are read in all."""
     order = sorted(range(len(sequences)), key=lambda i: sequences[i][0])
     common = [0]  # common[i]: length of the common prefix of sequences order[i - 1] and order[i]
     for i, j in itertools.pairwise(order):
         common.append(len(os.path.commonprefix([sequences[i][0], sequences[j][0]])))
 
-    # Sorted by their tokens, sequences with a common prefix are neighbours. A dynamic programme over the prefixes of
-    # this order cuts it into groups of at most MAX_GROUP neighbours, and minimises the tokens read, padding included:
+    # Sorted by their tokens, sequences with a common prefix are neighbours. Dynamic programming over the prefixes of
+    # this order cuts it into groups of at most MAX_GROUP neighbours with the fewest tokens read, padding included:
     #     cost[0] = 0,   cost[end] = min over start of cost[start] + tokens(order[start:end])
     # A group grows to the left by one sequence in constant time, so this takes O(len(sequences) * MAX_GROUP).
-    best = [(0, None)]  # best[end]: (cost[end], the last Group)
+    best: list[tuple[int, Any]] = [(0, None)]  # best[end]: (cost[end], the last Group)
     for end in range(1, len(order) + 1):
         options = []
         shared, longest, scored = n_ctx, 0, 0
         for start in range(end - 1, max(end - MAX_GROUP, 0) - 1, -1):
             ids, n = sequences[order[start]]
-            # Every sequence must read the token before its first scored one itself: it is what predicts that one.
+            # Every sequence reads the token before its first scored one itself, which predicts that one.
             shared = min(shared, len(ids) - 1 - n)
             longest = max(longest, len(ids) - 1)
             scored = max(scored, n)
@@ -87,7 +87,7 @@ def grouped(sequences: Sequence[tuple[Sequence[int], int]], n_ctx: int) -> list[
                 break
         best.append(min(options, key=lambda option: option[0]))
 
-    groups = []
+    groups: list[Group] = []
     end = len(order)
     while end > 0:  # back from the end: each best[end] names the last group of the best cut
         group = best[end][1]
@@ -100,9 +100,8 @@ def batches(groups: Sequence[Group], tokens_per_batch: int, mesh: jax.sharding.M
             ) -> Iterator[tuple[int, Shape, list[Group]]]:
     """Yield (G, Shape, groups) of each batch: its groups are padded to this Shape, and their number to G.
 
-    Each (G, Shape) is a program to compile, which mostly takes longer than less padding would save: groups of the same
-    number of sequences have at most MAX_BUCKETS shapes, and no more than they fill batches. G is that of a full batch,
-    or a power of two.
+    Compiling a (G, Shape) mostly takes longer than the padding it saves: groups of the same number of sequences have at
+    most MAX_BUCKETS shapes, and no more than they fill batches. G is that of a full batch, or a power of two.
     """
     for K in sorted({group.shape.K for group in groups}):
         same = [group for group in groups if group.shape.K == K]
@@ -115,18 +114,17 @@ def batches(groups: Sequence[Group], tokens_per_batch: int, mesh: jax.sharding.M
 
 
 def buckets(groups: Sequence[Group], n: int) -> list[tuple[Shape, list[Group]]]:
-    """At most n buckets of the groups, all of them of the same number of sequences. A bucket's groups are padded to
-    its Shape."""
+    """Partition groups of the same number of sequences into at most n buckets, each padded to its Shape."""
     groups = sorted(groups)
     shapes = sorted({group.shape for group in groups})
     below = [0]  # below[k]: how many groups have one of the first k shapes
     for shape in shapes:
         below.append(bisect.bisect_right(groups, shape, key=lambda group: group.shape))
 
-    # A bucket is a run shapes[i:k] of the sorted shapes; its groups are padded to the maximum of each size. A dynamic
-    # programme minimises the tokens read, over all ways to cut the shapes into at most n runs:
+    # A bucket is a run shapes[i:k] of the sorted shapes, padded to the maximum of each size. Dynamic programming
+    # minimises the tokens read over all ways to cut the shapes into at most n runs, in O(n * U^2) for U shapes:
     #     cost[0] = 0,   cost[k] = min over i < k of cost'[i] + tokens(max of shapes[i:k]) * (below[k] - below[i])
-    # with cost' that of one bucket less. For U shapes this takes O(n * U^2).
+    # with cost' that of one bucket less.
     best = [(0, (0,))] + [(math.inf, ())] * len(shapes)  # best[k]: (cost[k], the indices where groups are cut)
     for _ in range(n):
         with_one_more = best[:1]

@@ -13,27 +13,22 @@ MOST_BITS = 12  # the darkest colour: a surprisal of 12 bits, a probability of 1
 
 def attention(path: Any, pieces: Sequence[str], maps: np.ndarray, layers: Sequence[int] | None = None,
               heads: Sequence[int] | None = None) -> None:
-    """Write a PNG with a panel for each head, in a row for each layer: how much the token at the left attends to each
-    token below.
+    """Write a PNG with a row for each layer and a panel for each head: how much each token attends to those before it.
 
-    path: of the PNG. pieces, maps [N, H, L, L]: as of api.Trained.attention. layers, heads: which to show, numbered
-    from 0, by default all.
+    pieces, maps [N, H, L, L]: of api.Trained.attention. layers, heads: those to show, numbered from 0, by default all.
     """
-    if layers is None:
-        layers = range(maps.shape[0])
-    if heads is None:
-        heads = range(maps.shape[1])
+    layers = range(maps.shape[0]) if layers is None else layers
+    heads = range(maps.shape[1]) if heads is None else heads
     names = [label(piece) for piece in pieces]
     L = len(pieces)
-    inches_per_token = 0.135 if len(layers) * len(heads) > 1 else 0.26
-    side = max(1.35, inches_per_token * L)  # of a panel, in inches
+    side = max(1.35, (0.135 if len(layers) * len(heads) > 1 else 0.26) * L)  # of a panel, in inches
     figure = Figure(figsize=(side * len(heads) + 1.9, side * len(layers) + 1.3), dpi=150, layout='constrained')
     grid = figure.subplots(len(layers), len(heads), squeeze=False, sharex=True, sharey=True)
     shades = colormaps['Blues'].with_extremes(bad='#F0F0F0')
     for row, layer in zip(grid, layers):
         for axes, head in zip(row, heads):
-            hidden = np.triu(np.ones((L, L), bool), 1)  # later tokens are masked
-            image = axes.imshow(np.ma.array(maps[layer, head], mask=hidden), cmap=shades, vmin=0, vmax=1)
+            later = np.triu(np.ones((L, L), bool), 1)
+            image = axes.imshow(np.ma.array(maps[layer, head], mask=later), cmap=shades, vmin=0, vmax=1)
             axes.set_title(f'layer {layer}, head {head}', fontsize=9)
             axes.set_xticks(range(L), names, rotation=90, fontsize=7)
             axes.set_yticks(range(L), names, fontsize=7)
@@ -48,10 +43,10 @@ def attention(path: Any, pieces: Sequence[str], maps: np.ndarray, layers: Sequen
 
 
 def surprise(pieces: Sequence[str], log_probabilities: Sequence[float]) -> str:
-    """HTML of a text in which a token is the darker the less probable the model found it after those before it.
+    """HTML of a text whose tokens are the darker the less probable they are given those before them.
 
-    pieces, log_probabilities: as of api.Trained.score, n and n - 1 of them; the first token is never predicted. A
-    token's tooltip gives its surprisal in bits, -log2 of its probability.
+    pieces, log_probabilities: of api.Trained.score, n and n - 1 of them. A token's tooltip gives its surprisal in bits,
+    -log2 of its probability.
     """
     predicted = [-float(log) / math.log(2) for log in log_probabilities]
     tokens = [_token(piece, bits) for piece, bits in zip(pieces, [None, *predicted], strict=True)]
@@ -67,26 +62,19 @@ def label(piece: str) -> str:
     """A token as an axis label: 'cat ' -> 'cat', 'ca', which does not end its word, -> 'ca-', a line break -> '↵'."""
     if piece == '\n':
         return '↵'
-    if not piece.endswith(' '):
-        return f'{piece}-'
-    return piece.strip() or '␣'
+    return (piece.strip() or '␣') if piece.endswith(' ') else f'{piece}-'
 
 
 def _token(piece, bits):
     if piece == '\n':
         return _span('↵', bits, 'line break') + '<br>'
-    span = _span(html.escape(piece.rstrip(' ')) or '␣', bits, label(piece))
-    if piece.endswith(' '):
-        span += ' '
-    return span
+    return _span(html.escape(piece.rstrip(' ')) or '␣', bits, label(piece)) + ' ' * piece.endswith(' ')
 
 
 def _span(text, bits, name):
     if bits is None:
         return f'<span style="color:#888" title="{html.escape(name)}: the first token is not predicted">{text}</span>'
     shade = round(min(bits / MOST_BITS, 1) * 0.9, 3)
-    tooltip = ''
-    if name:
-        tooltip = f' title="{html.escape(name)}: {bits:.1f} bits, probability {2 ** -bits:.2%}"'
+    tooltip = f' title="{html.escape(name)}: {bits:.1f} bits, probability {2 ** -bits:.2%}"' if name else ''
     return (f'<span style="background:rgba(230,97,1,{shade});border-radius:3px;padding:0.1em 0.12em"{tooltip}>{text}'
             '</span>')

@@ -1,4 +1,4 @@
-"""Text continuations of prompts by a pretrained model, with stop strings and streaming. Not in the paper.
+"""Generates text after prompts with a pretrained model, with stop strings and streaming. Not in the paper.
 
 decoding.py generates the tokens. Their text is that of data/tokenizer.py: lower-case, punctuation set off by spaces.
 """
@@ -19,10 +19,10 @@ from gpt1_jax.evaluation.decoding import Sampling
 
 @dataclasses.dataclass
 class Continuation:
-    """What the model generates after a prompt.
+    """The generated continuation of a prompt.
 
-    ids: its tokens. text: their text, up to the stop string. reason: 'stop' at a stop string, or 'length'; None while
-    it is generated. new_text: what became final with the last token.
+    ids: its tokens. text: their text, up to the stop string. reason: 'stop' at a stop string, or 'length'; None until
+    it is complete. new_text: the text that became final with the last token.
     """
     ids: list[int] = dataclasses.field(default_factory=list)
     text: str = ''
@@ -31,7 +31,7 @@ class Continuation:
     _shown: int = 0  # characters of the text that were in a new_text
 
     def append(self, tokenizer: Tokenizer, token: int, stops: Sequence[str], last: bool) -> None:
-        """Add a token; last: whether it is the last one that was asked for. Ignored once a stop string was met."""
+        """Add a token, unless a stop string was met. last: whether it is the last one requested."""
         self.new_text = ''
         if self.reason is not None:
             return
@@ -57,12 +57,12 @@ def generate(model: Any, params: Any, mesh: Mesh, tokenizer: Tokenizer, prompts:
 
     prompts: texts, or their ids.
     tokens:  the maximum number of tokens. how: see decoding.Sampling. Equal arguments give equal text; a sample does
-             not depend on how many others there are.
-    stop:    a text ends before the first of these strings in it. Each is searched as it is, in lower case, and as the
-             tokenizer writes it: 'End.' also matches 'end .', and '\\n\\n' the one line break that is written for it.
+             not depend on the number of samples.
+    stop:    a text ends before the first of these strings. Each is matched in lower case, and as the tokenizer writes
+             it: 'End.' also matches 'end .', and '\\n\\n' the single line break written for it.
     show:    called with (prompt, sample, text) as words become complete; these texts add up to the Continuation's.
-    UserError for an empty prompt, an empty stop string, and an invalid number. A notice on stderr says, before the
-    first word, which prompts are longer than the context, and whether it will be full.
+    UserError for an empty prompt or stop string, and for an invalid number. Notices on stderr name the prompts that are
+    longer than the context, and announce that the text will outgrow it.
     """
     encoded = encode(tokenizer, prompts)
     for name, value in (('tokens', tokens), ('samples', samples)):
@@ -72,28 +72,28 @@ def generate(model: Any, params: Any, mesh: Mesh, tokenizer: Tokenizer, prompts:
     _print_notices(model.config, encoded, tokens)
     repeated = [ids for ids in encoded for _ in range(samples)]
     streams = [stream(ids, sample) for ids in encoded for sample in range(samples)]
-    source = decoding.tokens(model, params, mesh, repeated, how, streams)
+    source = decoding.tokens(model, params, mesh, repeated, how, streams, never=tokenizer.unk_id)
     found = [Continuation() for _ in repeated]
     for place in range(tokens):
         for i, token in enumerate(next(source).tolist()):
             found[i].append(tokenizer, token, stops, last=place == tokens - 1)
             if show is not None and found[i].new_text:
                 show(i // samples, i % samples, found[i].new_text)
-        if all(one.reason for one in found):
+        if all(continuation.reason for continuation in found):
             break
     return [found[first:first + samples] for first in range(0, len(found), samples)]
 
 
 def _print_notices(config, encoded, tokens):
-    """Say on stderr what is cut because of the context when `tokens` are generated after these prompts."""
+    """Print to stderr what the context cuts off when `tokens` are generated after these prompts."""
     n_ctx = config.n_ctx
     for number, ids in enumerate(encoded, 1):
         if len(ids) > n_ctx:
-            print(f'notice: {_name(number, encoded)} has {len(ids):,} tokens, the context holds {n_ctx:,}: the first '
-                  f'{len(ids) - n_ctx:,} are left out', file=sys.stderr)
+            print(f'notice: {_name(number, encoded)} has {len(ids):,} tokens, the context holds {n_ctx:,}: dropping '
+                  f'the first {len(ids) - n_ctx:,}', file=sys.stderr)
     longest = min(n_ctx, max(map(len, encoded)))
     if config.n_positions and longest + tokens - 1 > n_ctx:  # the last token is generated, but not read
-        print(f'notice: the context holds {n_ctx:,} tokens: whenever it is full, the text goes on from the last '
+        print(f'notice: the context holds {n_ctx:,} tokens: whenever it is full, the text continues from the last '
               f'{max(1, n_ctx // 2):,}', file=sys.stderr, flush=True)
 
 
@@ -102,7 +102,7 @@ def _name(number, prompts):
 
 
 def stream(ids: Sequence[int], sample: int) -> int:
-    """The random stream of a sample, a uint32: it depends on its prompt and its number, not on the batch."""
+    """The random stream of a sample, a uint32 that depends on its prompt and number, not on the batch."""
     return zlib.crc32(np.array([sample, *ids], '<i4').tobytes())
 
 
@@ -116,8 +116,7 @@ def encode(tokenizer: Tokenizer, prompts: Sequence[str | list[int]]) -> list[lis
 
 
 def stop_forms(tokenizer: Tokenizer, stop: str | Sequence[str] | None) -> list[str]:
-    """The forms in which stop strings are searched; None is no string. UserError for an empty one, or
-    what is no text.
+    """The forms in which stop strings are matched; None for no strings. UserError for an empty string or another type.
 
     ['End.\\n\\n'] -> ['end.\\n\\n', 'end .\\n']
     """
@@ -137,8 +136,7 @@ def stop_forms(tokenizer: Tokenizer, stop: str | Sequence[str] | None) -> list[s
 
 
 def _as_decoded(tokenizer, text):
-    """The text as the tokenizer writes it in the middle of a text: at either end it would drop white space, which is
-    kept here where the text has it."""
+    """The text as the tokenizer writes it in the middle of a text, where it keeps white space at either end."""
     found = tokenizer.decode(tokenizer.encode(f'a {text} a'))[1:-1]
     if not text[0].isspace():
         found = found.removeprefix(' ')
@@ -154,7 +152,7 @@ def first_stop(text: str, stops: Sequence[str]) -> int | None:
 
 
 def held_back(text: str, stops: Sequence[str]) -> int:
-    """The length of the longest end of a text that is the start of a stop string: it may still become one.
+    """The length of the longest end of a text that may still become a stop string.
 
     'a b', ['b c'] -> 1
     """

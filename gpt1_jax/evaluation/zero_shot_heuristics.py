@@ -1,17 +1,17 @@
 """Section 5, Zero-shot Behaviors: for each task, the token sequences of a row's answers, and how they are compared.
 
   cola            a sentence's mean token log-probability, against a threshold
-  sst2            the text and `very`: is `positive` or `negative` the likelier next word?
-  race            the answer with the highest mean token log-probability, given document and question; likewise
-                  `continuation`, of the quickstart
-  dpr, wsc273     the pronoun replaced by each candidate: the highest mean token log-probability of what comes after
-                  (partial scoring, Trinh and Le, 2018); of wsc273 full scoring, of the whole sentence, is reported, too
+  sst2            the text and `very`: is `positive` or `negative` the more likely next word?
+  race            the answer with the highest mean token log-probability, given document and question; also the
+                  quickstart's `continuation`
+  dpr, wsc273     the pronoun replaced by each candidate: the highest mean token log-probability of what follows
+                  (partial scoring, Trinh and Le, 2018); wsc273 also reports full scoring, of the whole sentence
   blimp           a good or a bad sentence: the higher log-probability of all tokens, after a line break, in float32
                   (minimal_pairs.py)
 
-There are no special tokens: pretraining had none. So a text's first token is context alone, but for blimp, where the
-line break is that ends every line of pretraining's. Of equal scores the first answer is taken, of blimp a tie counts
-half; a CoLA sentence whose score equals the threshold has label 0.
+There are no special tokens, as in pretraining. So a text's first token is only context; in blimp the first token is
+scored after the line break that ends every line of pretraining's text. Ties go to the first answer, except in blimp,
+where a tie counts half; a CoLA sentence whose score equals the threshold has label 0.
 """
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, fail, one_line
 from gpt1_jax.evaluation import log_probs, minimal_pairs
 
-Candidate = tuple[list[int], int]  # (ids, n): an answer in its context, of which the last n tokens are scored
+Candidate = tuple[list[int], int]  # (ids, n): an answer in its context; the last n ids are scored
 
 
 class Heuristic(NamedTuple):
@@ -33,9 +33,9 @@ class Heuristic(NamedTuple):
     sequences: (example, tokenizer, n_ctx) -> one (ids, n) for each answer.
     mean:      compare answers by the mean log-probability of their scored tokens, else by the sum.
     threshold: a row has one sequence; its label is 1 if its score exceeds a threshold chosen on the training split.
-    full:      compute the accuracy of full scoring, too: the highest log-probability of all tokens but the first.
-    float32:   compute in float32, whatever the run was trained in.
-    report:    the metrics in place of the task's own, as minimal_pairs.report.
+    full:      also report the accuracy of full scoring: the highest log-probability of all tokens but the first.
+    float32:   compute in float32, whatever the run's dtype.
+    report:    replaces the task's own metrics, like minimal_pairs.report.
     """
     sequences: Callable[[Example, Tokenizer, int], list[Candidate]]
     mean: bool = True
@@ -65,8 +65,8 @@ def after_line_break(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list
 
 
 def sst2(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidate]:
-    """The text as released, `very`, then each word. In the published vocabulary each word is one token; in another
-    the log-probability of a word is the sum over its tokens."""
+    """The text as released, `very`, then each word, which is one token of the published vocabulary (in others, the
+    log-probabilities of its tokens are summed)."""
     prompt = tokenizer.encode(f'{example.texts[0]} very')
     words = [tokenizer.encode(word) for word in ('negative', 'positive')]
     return [(prompt + word, len(word)) for word in words]
@@ -75,8 +75,8 @@ def sst2(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidate]:
 def race(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidate]:
     """Document, question, answer, with nothing between them, as in fine-tuning; the answer is scored.
 
-    Where a row is too long, the end of its document z is cut: it keeps the first n_ctx - |q| - max |a_k| tokens, the
-    same for all answers; question q and answers a_k stay whole. UserError where those alone fill the context.
+    The document of a long row is truncated to its first n_ctx - |q| - max |a_k| tokens, the same for all answers a_k to
+    question q. UserError if question and answer alone fill the context.
     """
     document, question = [tokenizer.encode(text) for text in example.texts]
     answers = [tokenizer.encode(choice) for choice in example.choices]
@@ -88,10 +88,10 @@ def race(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidate]:
 
 
 def pronoun(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidate]:
-    """The sentence with each candidate in the pronoun's place; the tokens after the candidate are scored.
+    """The sentence with each candidate in place of the pronoun; the tokens after the candidate are scored.
 
-    texts: what is before and after the pronoun, spaces included: the sentence is encoded as a whole. UserError where no
-    token comes after the candidate.
+    texts: the parts before and after the pronoun, with spaces: the sentence is encoded as a whole. UserError if no
+    token follows the candidate.
     """
     before, after = example.texts
     found = []
@@ -99,7 +99,7 @@ def pronoun(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidat
         ids = tokenizer.encode(before + candidate + after)
         n = len(ids) - end_of_prefix(ids, before + candidate, tokenizer)
         if n < 1:
-            raise UserError(f'nothing stands after the candidate {candidate!r}, so there is nothing to score')
+            raise UserError(f'nothing follows the candidate {candidate!r}, so there is nothing to score')
         found.append((ids, n))
     return found
 
@@ -107,8 +107,8 @@ def pronoun(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidat
 def end_of_prefix(ids: Sequence[int], prefix: str, tokenizer: Tokenizer) -> int:
     """How many of a text's ids spell a prefix of the text.
 
-    Where the prefix ends inside a word (`Tom` of `Tom'd`), the text is split into other tokens than the prefix alone:
-    then letters are counted. A token that spans the end of the prefix belongs to the prefix.
+    If the prefix ends inside a word (`Tom` of `Tom'd`), the text has other tokens than the prefix alone; then letters
+    are counted. A token that spans the end of the prefix belongs to the prefix.
     """
     alone = tokenizer.encode(prefix)
     if ids[:len(alone)] == alone:
@@ -117,7 +117,7 @@ def end_of_prefix(ids: Sequence[int], prefix: str, tokenizer: Tokenizer) -> int:
     def letters(i):
         return len(tokenizer.decode([i]).strip())
 
-    def ends_a_word(i):  # a token without letters that is no line break
+    def ends_a_word(i):  # a token without letters, except the line break
         return letters(i) == 0 and i != tokenizer.newline_id
 
     left = sum(map(letters, alone))
@@ -135,7 +135,7 @@ HEURISTICS = {
 
 
 def get(task: str) -> Heuristic:
-    """The Heuristic of a task's name. UserError for a task without one."""
+    """The Heuristic of a task, by name. UserError for a task without one."""
     if task not in HEURISTICS:
         raise UserError(f'no zero-shot evaluator for {task!r} (there are {", ".join(HEURISTICS)})')
     return HEURISTICS[task]
@@ -145,54 +145,49 @@ def encode_all(heuristic: Heuristic, examples: Sequence[Example], tokenizer: Tok
                on_bad: Callable[[str], None] = fail) -> list[Row]:
     """Every example as a Row, in order.
 
-    what: task and split, for messages. UserError naming the row that has no label, or that cannot be scored. on_bad:
-    takes such a message instead, see Task.read; the row is left out if this returns.
+    what: task and split, for messages. on_bad: called with a message that names a row without a label or that cannot be
+    scored, see Task.read; the row is left out if it returns. UserError if no row remains.
     """
-    found = []
-    bad = []
+    found: list[Row] = []
+    bad: list[str] = []
     for example in examples:
         try:
             sequences = heuristic.sequences(example, tokenizer, n_ctx)
             for ids, n in sequences:
                 log_probs.check(ids, n, n_ctx)
-            sequences = [(ids[-n_ctx:], n) for ids, n in sequences]  # what is scored: all of it in `full_accuracy`
+            sequences = [(ids[-n_ctx:], n) for ids, n in sequences]  # also in full scoring
             answers = 2 if heuristic.threshold else len(sequences)
             if example.label is None or not 0 <= example.label < answers:
-                raise UserError(f'label {example.label} is none of 0..{answers - 1}')
-            found.append(Row(example.id, example.label, sequences))
+                raise UserError(f'label {example.label} is not in 0..{answers - 1}')
+            found.append(Row(example.id, int(example.label), sequences))
         except UserError as error:
             bad.append(one_line(f'{what}: row {example.id}: {error}'))
             on_bad(bad[-1])
     if not found:
-        first = f', the first left out: {bad[0]}' if bad else ''
+        first = f', the first bad row: {bad[0]}' if bad else ''
         raise UserError(f'{what}: no row to score{first}')
     return found
 
 
 def answer(heuristic: Heuristic, score: Callable[[list[Candidate]], tuple[np.ndarray, np.ndarray]], rows: Sequence[Row],
            train: Sequence[Row] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
-    """(float[rows, answers], details): the scores of the answers; the highest one of a row is the model's answer.
+    """(scores float[rows, answers], details): the answer with the highest score is the model's.
 
     score: sequences -> (sums, counts), as log_probs.score. train: the rows on which a threshold is chosen. details:
-    {'threshold': nats per token}, {'full_accuracy': fraction} or {}. Where rows differ in their number of answers,
-    those that a row lacks have the score metrics.ABSENT.
+    {'threshold': nats per token}, {'full_accuracy': fraction} or {}. Answers that a row lacks score metrics.ABSENT.
     """
     if heuristic.threshold:
+        assert train is not None
         gold = np.array([row.label for row in train])
         threshold = best_threshold(_values(heuristic, score, train)[:, 0], gold)
         above = _values(heuristic, score, rows)[:, 0] - threshold
         return np.stack([np.zeros(len(above)), above], axis=1), {'threshold': threshold}
-    details = {}
-    if heuristic.full:
-        details['full_accuracy'] = _full_accuracy(heuristic, score, rows)
-    return _values(heuristic, score, rows), details
-
-
-def _full_accuracy(heuristic, score, rows):
-    """How often the right answer has the highest log-probability of all its tokens but the first, which has none."""
+    values = _values(heuristic, score, rows)
+    if not heuristic.full:
+        return values, {}
     whole = [row._replace(sequences=[(ids, len(ids) - 1) for ids, _ in row.sequences]) for row in rows]
-    answers = np.argmax(_values(heuristic._replace(mean=False), score, whole), axis=1)
-    return float(np.mean(answers == np.array([row.label for row in rows])))
+    full = _values(heuristic._replace(mean=False), score, whole)
+    return values, {'full_accuracy': metrics.value('accuracy', [row.label for row in rows], full.argmax(axis=1))}
 
 
 def _values(heuristic, score, rows):
@@ -210,12 +205,12 @@ def best_threshold(scores: np.ndarray, gold: np.ndarray) -> float:
     """The threshold, halfway between two scores, for which `scores > threshold` has the highest Matthews correlation
     (the lowest such threshold).
 
-    scores: float[n]. gold: int[n], 0 or 1. Paper: how the threshold was chosen is not stated.
+    scores: float[n]. gold: int[n], 0 or 1. The paper does not state how it chose the threshold.
     """
     order = np.argsort(scores, kind='stable')
     ordered = scores[order]
     labels = gold[order]
-    # Confusion counts at index i, of a threshold just above ordered[i]: the scores up to i are labelled 0, others 1.
+    # Confusion counts at index i, for a threshold just above ordered[i]: scores up to i get label 0, others 1.
     tn = np.cumsum(labels == 0).astype(float)
     fn = np.cumsum(labels == 1).astype(float)
     fp = tn[-1] - tn

@@ -1,149 +1,64 @@
 """Section 4, Tables 2 to 4: the paper's metrics, as fractions, with bootstrap intervals.
 
-`python -m gpt1_jax.metrics FILE` computes those of a predictions file.
-Degenerate inputs: no items, or a correlation with a constant, gives nan. F1 without positives in gold and predictions,
-and Matthews with an empty row or column, give 0, as in scikit-learn.
+`python -m gpt1_jax.metrics FILE` computes them for a predictions file. A new metric is one entry of METRICS.
+Degenerate inputs: nan without items, and for a correlation with a constant. As in scikit-learn, F1 is 0 without
+positives in gold and predictions, and Matthews is 0 if a row or column of the confusion table is empty.
 """
-import functools
 import json
 import math
-import os
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gpt1_jax import storage
-from gpt1_jax.errors import UserError, about, shown
-from gpt1_jax.metrics.bootstrap import Final, percentiles, resampled
+from gpt1_jax.errors import UserError, shown
+from gpt1_jax.metrics.bootstrap import RESAMPLES, Final, interval, resampled
 
 ABSENT = -1e9  # the score of a choice that a row does not have
+ANY_LABELS, TWO_LABELS, VALUES = 'labels', 'two labels', 'values'
 
 
-def accuracy(gold: ArrayLike, predicted: ArrayLike) -> float:
-    """Share of correct predictions among int[n] labels."""
-    gold, predicted = same_length(gold, predicted)
-    return float(np.mean(gold == predicted)) if len(gold) else math.nan
+class Metric(NamedTuple):
+    """A metric is final(sum over items of terms(gold, predicted)), which makes its bootstrap a matrix product.
 
-
-def f1(gold: ArrayLike, predicted: ArrayLike, positive: int | None = None) -> float:
-    """Harmonic mean of precision and recall for one label, from int[n] labels.
-
-    positive: the label that counts, against all others; None: label 1 of 0 and 1.
+    terms: (gold [n], predicted [n]) -> float[n, k]. final: sums float[..., k] -> float[...]. takes: ANY_LABELS,
+    TWO_LABELS (0 and 1; with `positive`, one label against all others) or VALUES (floats).
     """
-    gold, predicted = same_length(gold, predicted)
-    if positive is not None:
-        gold, predicted = (gold == positive).astype(int), (predicted == positive).astype(int)
-    return float(f1_of(counts(gold, predicted).sum(0)))
+    terms: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    final: Final
+    takes: str
 
 
-def matthews(gold: ArrayLike, predicted: ArrayLike) -> float:
-    """Matthews correlation of int[n] labels 0 and 1: from -1 to 1, about 0 for guesses."""
-    return float(matthews_of(counts(gold, predicted).sum(0)))
+def hits(gold: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """Each item's 1 if it is right, else 0, and 1: float[n, 2]."""
+    return np.stack([gold == predicted, np.ones(len(gold))], -1).astype(np.float64)
 
 
-def pearson(gold: ArrayLike, predicted: ArrayLike) -> float:
-    """Linear correlation of float[n] values."""
-    gold, predicted = same_length(gold, predicted)
-    return float(pearson_of(moments(gold, predicted).sum(0)))
-
-
-def spearman(gold: ArrayLike, predicted: ArrayLike) -> float:
-    """Linear correlation of the ranks of float[n] values; ties share their mean rank."""
-    return pearson(ranks(gold), ranks(predicted))
-
-
-LABEL_METRICS = {'accuracy': accuracy, 'f1': f1, 'matthews': matthews}
-VALUE_METRICS = {'pearson': pearson, 'spearman': spearman}
-
-
-def decisions(name: str, scores: ArrayLike) -> np.ndarray:
-    """What a metric compares with gold: int[n], the argmax of float[n, labels], for label metrics; else float[n].
-    ValueError for an unknown metric or scores of another shape."""
-    scores = np.asarray(scores, np.float64)
-    if name in LABEL_METRICS:
-        if scores.ndim != 2 or scores.shape[1] < 2:
-            raise ValueError(f'{name} takes scores[n, labels] of two labels or more, got shape {scores.shape}')
-        return scores.argmax(-1)
-    if name not in VALUE_METRICS:
-        raise ValueError(f'unknown metric {name!r} (there are {", ".join([*LABEL_METRICS, *VALUE_METRICS])})')
-    if scores.ndim == 2 and scores.shape[1] == 1:
-        scores = scores[:, 0]
-    if scores.ndim != 1:
-        raise ValueError(f'{name} takes scores[n] or scores[n, 1], got shape {scores.shape}')
-    return scores
-
-
-def compute(names: Sequence[str], gold: ArrayLike, scores: ArrayLike, positive: int | None = None) -> dict[str, float]:
-    """{metric name: fraction}.
-
-    gold, scores: for label metrics int[n] and float[n, labels]; for value metrics float[n] and float[n] or [n, 1].
-    positive: the label that F1 counts; None: label 1 of two. ValueError for an unknown name, shapes that do not fit,
-    or scores that are not finite.
-    """
-    if not np.all(np.isfinite(np.asarray(scores, np.float64))):
-        raise ValueError('scores are not finite')
-    known = {**LABEL_METRICS, **VALUE_METRICS, 'f1': functools.partial(f1, positive=positive)}
-    predicted = {name: decisions(name, scores) for name in names}  # ValueError for an unknown name
-    return {name: known[name](gold, predicted[name]) for name in names}
-
-
-def bootstrap_interval(metric: str, gold: ArrayLike, scores: ArrayLike, n_resamples: int = 2000,
-                       seed: int = 0, positive: int | None = None) -> tuple[float, float]:
-    """(low, high): the 95% bootstrap interval of a metric.
-
-    gold, scores, positive: as in `compute`. Resamples in which the metric is undefined are left out; nan if it always
-    is.
-    """
-    predicted = decisions(metric, scores)
-    if metric == 'f1' and positive is not None:
-        gold, predicted = ((np.asarray(labels) == positive).astype(int) for labels in (gold, predicted))
-    terms, final = terms_of(metric, gold, predicted)
-    return percentiles(resampled([terms], final, n_resamples, seed)[0])
-
-
-def paired_bootstrap(metric: str, gold: ArrayLike, scores_a: ArrayLike, scores_b: ArrayLike, n_resamples: int = 2000,
-                     seed: int = 0) -> tuple[float, float, float]:
-    """(difference, low, high) of metric(a) - metric(b): a resample draws the same items for both."""
-    a, final = terms_of(metric, gold, decisions(metric, scores_a))
-    b, _ = terms_of(metric, gold, decisions(metric, scores_b))
-    values = resampled([a, b], final, n_resamples, seed)
-    difference = (compute([metric], gold, scores_a)[metric] - compute([metric], gold, scores_b)[metric])
-    return (difference, *percentiles(values[0] - values[1]))
-
-
-def terms_of(metric: str, gold: ArrayLike, predicted: ArrayLike) -> tuple[np.ndarray, Final]:
-    """(terms float[n, k], final), with metric = final(sum over items of terms), for the bootstrap.
-
-    Every metric here is a function of such sums: of hits, of the cells of a confusion table, or of moments. Spearman's
-    ranks are those of the whole set, not of a resample.
-    """
-    gold, predicted = same_length(gold, predicted)
-    if metric == 'accuracy':
-        hits = (gold == predicted).astype(np.float64)
-        return np.stack([hits, np.ones_like(hits)], -1), ratio
-    if metric in ('f1', 'matthews'):
-        final = f1_of if metric == 'f1' else matthews_of
-        return counts(gold, predicted), final
-    if metric == 'spearman':
-        return moments(ranks(gold), ranks(predicted)), pearson_of
-    return moments(gold, predicted), pearson_of
-
-
-def counts(gold: ArrayLike, predicted: ArrayLike) -> np.ndarray:
+def counts(gold: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     """Each item's cell of the confusion table, one-hot float[n, 4]: TP, FP, FN, TN. Labels are 0 and 1."""
-    gold, predicted = same_length(gold, predicted)
     if not (np.isin(gold, (0, 1)).all() and np.isin(predicted, (0, 1)).all()):
         raise ValueError('F1 and Matthews take the labels 0 and 1')
     cells = [(gold == g) & (predicted == p) for g, p in ((1, 1), (0, 1), (1, 0), (0, 0))]
     return np.stack(cells, -1).astype(np.float64)
 
 
+def moments(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Each item's 1, x, y, x^2, y^2, xy: float[n, 6]. x and y are standardized first, for precision."""
+    x, y = _standardized(x), _standardized(y)
+    return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], -1)
+
+
+def rank_moments(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """`moments` of the ranks in the whole set, also for resamples."""
+    return moments(ranks(x), ranks(y))
+
+
 def ratio(sums: np.ndarray) -> np.ndarray:
     """Hits per item of sums float[..., 2]."""
-    return sums[..., 0] / sums[..., 1]
+    return np.where(sums[..., 1] > 0, sums[..., 0] / np.maximum(sums[..., 1], 1), math.nan)
 
 
 def f1_of(cells: np.ndarray) -> np.ndarray:
@@ -162,30 +77,92 @@ def matthews_of(cells: np.ndarray) -> np.ndarray:
     return np.where(tp + fp + fn + tn > 0, value, math.nan)
 
 
-def moments(x: ArrayLike, y: ArrayLike) -> np.ndarray:
-    """Each item's 1, x, y, x^2, y^2, xy: float[n, 6]. x and y are standardized first, for precision."""
-    x, y = standardized(x), standardized(y)
-    return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], -1)
-
-
-def standardized(values: ArrayLike) -> np.ndarray:
-    """Values shifted to mean 0 and scaled to the largest magnitude 1; zeros for a constant."""
-    values = np.asarray(values, np.float64)
-    if not len(values):
-        return values
-    centred = values - values.mean()
-    size = np.abs(centred).max()
-    if size <= 1e-12 * np.abs(values).max():  # a constant, but for rounding in the mean
-        return np.zeros_like(values)
-    return centred / size
-
-
 def pearson_of(sums: np.ndarray) -> np.ndarray:
     """Linear correlation from summed moments float[..., 6]; nan if x or y is constant."""
     n, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
     square = (n * xx - x * x) * (n * yy - y * y)
     defined = square > 1e-20 * np.maximum(n, 1) ** 4
     return np.where(defined, (n * xy - x * y) / np.sqrt(np.where(defined, square, 1)), math.nan)
+
+
+METRICS = {'accuracy': Metric(hits, ratio, ANY_LABELS), 'f1': Metric(counts, f1_of, TWO_LABELS),
+           'matthews': Metric(counts, matthews_of, TWO_LABELS), 'pearson': Metric(moments, pearson_of, VALUES),
+           'spearman': Metric(rank_moments, pearson_of, VALUES)}
+LABEL_METRICS = tuple(name for name, metric in METRICS.items() if metric.takes != VALUES)
+VALUE_METRICS = tuple(name for name, metric in METRICS.items() if metric.takes == VALUES)
+
+
+def value(name: str, gold: ArrayLike, predicted: ArrayLike, positive: int | None = None) -> float:
+    """A metric of int[n] labels, or float[n] values.
+
+    positive: for F1, the label that counts, against all others; None: label 1 of 0 and 1. ValueError for arrays of
+    different lengths.
+    """
+    return float(METRICS[name].final(_terms(name, gold, predicted, positive).sum(0)))
+
+
+def _terms(name, gold, predicted, positive=None):
+    gold, predicted = np.asarray(gold), np.asarray(predicted)
+    if gold.ndim != 1 or gold.shape != predicted.shape:
+        raise ValueError(f'gold has shape {gold.shape}, predictions {predicted.shape}; both are one value an item')
+    if positive is not None and name == 'f1':
+        gold, predicted = (gold == positive).astype(int), (predicted == positive).astype(int)
+    return METRICS[name].terms(gold, predicted)
+
+
+def decisions(name: str, scores: ArrayLike) -> np.ndarray:
+    """The predictions of a metric: int[n], the argmax of scores[n, labels], for label metrics; else float[n].
+    ValueError for an unknown metric or scores of another shape."""
+    scores = np.asarray(scores, np.float64)
+    if name not in METRICS:
+        raise ValueError(f'unknown metric {name!r} (there are {", ".join(METRICS)})')
+    if METRICS[name].takes != VALUES:
+        if scores.ndim != 2 or scores.shape[1] < 2:
+            raise ValueError(f'{name} takes scores[n, labels] of two labels or more, got shape {scores.shape}')
+        return scores.argmax(-1)
+    if scores.ndim == 2 and scores.shape[1] == 1:
+        scores = scores[:, 0]
+    if scores.ndim != 1:
+        raise ValueError(f'{name} takes scores[n] or scores[n, 1], got shape {scores.shape}')
+    return scores
+
+
+def compute(names: Sequence[str], gold: ArrayLike, scores: ArrayLike, positive: int | None = None) -> dict[str, float]:
+    """{metric name: fraction}.
+
+    gold, scores: for label metrics int[n] and float[n, labels]; for value metrics float[n] and float[n] or [n, 1].
+    positive: as in `value`. ValueError for an unknown name, shapes that do not fit, or scores that are not finite.
+    """
+    if not np.all(np.isfinite(np.asarray(scores, np.float64))):
+        raise ValueError('scores are not finite')
+    return {name: value(name, gold, decisions(name, scores), positive) for name in names}
+
+
+def draws(name: str, gold: ArrayLike, several: Sequence[ArrayLike], n_resamples: int = RESAMPLES, seed: int = 0,
+          positive: int | None = None) -> list[np.ndarray]:
+    """The metric of every resample, float[n_resamples], for each of several models' scores of the same items.
+
+    The models share the resamples: differences of these arrays are those of a paired bootstrap.
+    """
+    terms = [_terms(name, gold, decisions(name, scores), positive) for scores in several]
+    return resampled(terms, METRICS[name].final, n_resamples, seed)
+
+
+def bootstrap_interval(metric: str, gold: ArrayLike, scores: ArrayLike, n_resamples: int = RESAMPLES,
+                       seed: int = 0, positive: int | None = None) -> tuple[float, float]:
+    """(low, high): the 95% bootstrap interval of a metric. gold, scores, positive: as in `compute`.
+
+    Resamples in which the metric is undefined are left out; nan if it always is.
+    """
+    return interval(draws(metric, gold, [scores], n_resamples, seed, positive)[0])
+
+
+def paired_bootstrap(metric: str, gold: ArrayLike, scores_a: ArrayLike, scores_b: ArrayLike,
+                     n_resamples: int = RESAMPLES, seed: int = 0) -> tuple[float, float, float]:
+    """(difference, low, high) of metric(a) - metric(b): a resample draws the same items for both."""
+    a, b = draws(metric, gold, [scores_a, scores_b], n_resamples, seed)
+    difference = compute([metric], gold, scores_a)[metric] - compute([metric], gold, scores_b)[metric]
+    return (difference, *interval(a - b))
 
 
 def ranks(values: ArrayLike) -> np.ndarray:
@@ -195,29 +172,32 @@ def ranks(values: ArrayLike) -> np.ndarray:
     return (last - (sizes - 1) / 2)[inverse]
 
 
-def same_length(gold: ArrayLike, predicted: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Both as arrays [n]. ValueError unless they have one value for each item."""
-    gold, predicted = np.asarray(gold), np.asarray(predicted)
-    if gold.ndim != 1 or gold.shape != predicted.shape:
-        raise ValueError(f'gold has shape {gold.shape}, predictions {predicted.shape}; both are one value an item')
-    return gold, predicted
+def _standardized(values):
+    """Values shifted to mean 0 and scaled to the largest magnitude 1; zeros for a constant."""
+    values = np.asarray(values, np.float64)
+    if not len(values):
+        return values
+    centred = values - values.mean()
+    size = np.abs(centred).max()
+    if size <= 1e-12 * np.abs(values).max():  # a constant, up to rounding of the mean
+        return np.zeros_like(values)
+    return centred / size
 
 
-def read_predictions(path: str | os.PathLike) -> tuple[list[str], list[int] | list[float], np.ndarray]:
-    """(ids, gold, scores float[n, labels]) of predictions.jsonl, without the rows that have no gold.
+def read_predictions(path: storage.Path) -> tuple[list[str], list[int] | list[float], np.ndarray]:
+    """(ids, gold, scores float[n, labels]) of predictions.jsonl, without rows that have no gold.
 
     A line is {"id": ..., "gold": label index, value or null, "scores": [one for each label or choice]}. Rows with
     fewer choices are padded with ABSENT. gold has ints, or floats if any line has one.
     UserError naming file, line and cause.
     """
-    ids, gold, scores = [], [], []
     try:
-        with about(path):
-            text = storage.read(path).decode('utf-8')
+        text = storage.read(path).decode('utf-8')
     except UnicodeDecodeError as error:
         raise UserError(f'{path}: not UTF-8 at byte {error.start}') from None
     if not text:
         raise UserError(f'{path}: empty')
+    rows = []
     lines = text.removesuffix('\n').split('\n')  # not splitlines: an id may contain other line separators
     for number, line in enumerate(lines, 1):
         try:
@@ -228,19 +208,19 @@ def read_predictions(path: str | os.PathLike) -> tuple[list[str], list[int] | li
         if cause:
             raise UserError(f'{path}: line {number}: {cause}')
         if row['gold'] is not None:
-            ids.append(row['id'])
-            gold.append(row['gold'])
-            scores.append(row['scores'])
-    if not gold:
+            rows.append(row)
+    if not rows:
         raise UserError(f'{path}: no row of {len(lines)} has a gold label')
-    if any(isinstance(value, float) for value in gold):
-        gold = [float(value) for value in gold]
-    width = max(map(len, scores))
-    return ids, gold, np.array([row + [ABSENT] * (width - len(row)) for row in scores], np.float64)
+    gold = [row['gold'] for row in rows]
+    if any(isinstance(label, float) for label in gold):
+        gold = [float(label) for label in gold]
+    width = max(len(row['scores']) for row in rows)
+    scores = [row['scores'] + [ABSENT] * (width - len(row['scores'])) for row in rows]
+    return [row['id'] for row in rows], gold, np.array(scores, np.float64)
 
 
 def wrong_with(row: Any) -> str | None:
-    """What is wrong with the JSON value of a line of predictions.jsonl, or None."""
+    """Why a JSON value is not a line of predictions.jsonl; None if it is."""
     def is_number(value):
         return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
@@ -261,10 +241,14 @@ def wrong_with(row: Any) -> str | None:
     return None
 
 
-def applicable(gold: Sequence[int | float], scores: np.ndarray) -> list[str]:
-    """Names of the metrics that can be computed from gold values and scores float[n, labels]."""
-    if any(isinstance(value, float) for value in gold) or scores.shape[1] == 1:
-        return list(VALUE_METRICS) if scores.shape[1] == 1 else []
-    if scores.shape[1] == 2:
-        return list(LABEL_METRICS)
-    return ['accuracy']
+def applicable(gold: Sequence[int | float], scores: np.ndarray, positive: int | None = None) -> list[str]:
+    """Names of the metrics that can be computed from gold labels or values and scores float[n, labels].
+
+    positive: the label that F1 counts, without which it takes two labels.
+    """
+    if scores.shape[1] == 1:
+        return list(VALUE_METRICS)
+    if any(isinstance(label, float) for label in gold):
+        return []
+    return [name for name in LABEL_METRICS if scores.shape[1] == 2 or METRICS[name].takes == ANY_LABELS
+            or name == 'f1' and positive is not None]

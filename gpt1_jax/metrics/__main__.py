@@ -1,17 +1,17 @@
-"""Section 4, Tables 2 to 4: the metrics of a predictions file, as a program.
+"""Section 4, Tables 2 to 4: the metrics of a predictions file.
 
     python -m gpt1_jax.metrics runs/cola/predictions_dev.jsonl
 
 prints every metric that applies, with its 95% bootstrap interval.
-Degenerate inputs: no items, or a correlation with a constant, gives nan. F1 without positives in gold and predictions,
-and Matthews with an empty row or column, give 0, as in scikit-learn.
+Degenerate inputs: nan without items, and for a correlation with a constant. As in scikit-learn, F1 is 0 without
+positives in gold and predictions, and Matthews is 0 if a row or column of the confusion table is empty.
 """
 import argparse
 import sys
 from collections.abc import Sequence
 
-from gpt1_jax import metrics
-from gpt1_jax.errors import UserError
+from gpt1_jax import metrics, storage
+from gpt1_jax.errors import UserError, os_errors_in_one_line
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -19,27 +19,28 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog='python -m gpt1_jax.metrics', description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('predictions', help="a run's predictions_SPLIT.jsonl")
-    parser.add_argument('--positive', type=int, help='the label that f1 counts, by its index; default 1, of two')
+    parser.add_argument('--positive', type=int, help='index of the label that f1 counts (default: 1 of two labels)')
     given = parser.parse_args(arguments)
-    path = given.predictions
     try:
-        _, gold, scores = metrics.read_predictions(path)
-        n = scores.shape[1]
-        if given.positive is not None and not (n > 1 and 0 <= given.positive < n):
-            raise UserError(f'--positive={given.positive}: is no label of {path}, whose rows have {n} score(s)')
-        names = metrics.applicable(gold, scores)
-        if given.positive is not None and names and 'f1' not in names:
-            names.append('f1')
-        if not names:
-            raise UserError(f'{path}: gold is not whole numbers but a row has {scores.shape[1]} scores, '
-                            'so no metric applies')
+        with os_errors_in_one_line():
+            _print_metrics(given.predictions, given.positive)
     except UserError as error:
         print(f'error: {error}', file=sys.stderr)
         return 1
-    for name, value in metrics.compute(names, gold, scores, given.positive).items():
-        low, high = metrics.bootstrap_interval(name, gold, scores, positive=given.positive)
-        print(f'{name:<9} {value:.4f}  n {len(gold)}  95% interval {low:.4f} to {high:.4f}')
     return 0
+
+
+def _print_metrics(path, positive):
+    _, gold, scores = metrics.read_predictions(storage.path(path))
+    n_labels = scores.shape[1]
+    if positive is not None and not (n_labels > 1 and 0 <= positive < n_labels):
+        raise UserError(f'--positive={positive}: not a label of {path}, whose rows have {n_labels} score(s)')
+    names = metrics.applicable(gold, scores, positive)
+    if not names:
+        raise UserError(f'{path}: no metric applies: gold has fractions, but rows have {n_labels} scores')
+    for name, value in metrics.compute(names, gold, scores, positive).items():
+        low, high = metrics.bootstrap_interval(name, gold, scores, positive=positive)
+        print(f'{name:<9} {value:.4f}  n {len(gold)}  95% interval {low:.4f} to {high:.4f}')
 
 
 if __name__ == '__main__':

@@ -1,45 +1,55 @@
-"""The bootstrap (Efron, 1979): 95% intervals of a metric from items resampled with replacement.
+"""Bootstrap confidence intervals (Efron, 1979): a metric recomputed on items drawn with replacement.
 
-A metric is given as `final(sum over items of terms)`, where each item contributes k terms (metrics.terms_of). Then a
-resample takes no second look at the items: it is one product of how often each was drawn with the terms.
+A metric is `final(sum of its items' terms)` (metrics.METRICS), so a resample is a product: how often each item was
+drawn, times the terms.
 """
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+RESAMPLES = 2000
 DRAWS = 2_000_000  # item draws held in memory at a time
 
 Final = Callable[[np.ndarray], np.ndarray]  # sums float[..., k] -> metric float[...]
 
 
-def resampled(terms: list[np.ndarray], final: Final, n_resamples: int, seed: int) -> list[np.ndarray]:
+class Estimate(NamedTuple):
+    """A metric over n items as a fraction, and its value in each resample, float[resamples]."""
+    value: float
+    draws: np.ndarray
+    n: int
+
+
+def resampled(terms: Sequence[np.ndarray], final: Final, n_resamples: int, seed: int) -> list[np.ndarray]:
     """The metric of every resample, float[n_resamples], for each of several term arrays float[n, k].
 
-    The arrays are of the same items and share the draws, so that metrics can be compared resample by resample. nan
+    All arrays describe the same items and share the draws, so metrics can be compared resample by resample. nan
     without items.
     """
     n = len(terms[0])
     if n == 0:
         return [np.full(n_resamples, math.nan) for _ in terms]
+    # Items with equal terms are interchangeable: one multinomial draw gives the count of each different item.
+    items, counts = np.unique(np.concatenate(terms, -1), axis=0, return_counts=True)
     rng = np.random.default_rng(seed)
-    together = np.concatenate(terms, -1)
-    sums = []
-    size = max(1, DRAWS // n)
-    for start in range(0, n_resamples, size):
-        rows = min(size, n_resamples - start)
-        # Items are numbered apart in each resample, so that one bincount counts the draws of all.
-        drawn = rng.integers(n, size=(rows, n)) + n * np.arange(rows)[:, None]
-        times = np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n).astype(np.float64)
-        sums.append(times @ together)
-    parts = np.split(np.concatenate(sums), len(terms), axis=-1)
-    return [final(part) for part in parts]
+    size = max(1, DRAWS // len(items))
+    sums = np.concatenate([rng.multinomial(n, counts / n, min(size, n_resamples - start)) @ items
+                           for start in range(0, n_resamples, size)])
+    return [final(part) for part in np.split(sums, len(terms), axis=-1)]
 
 
-def percentiles(values: np.ndarray) -> tuple[float, float]:
-    """(low, high): the 2.5th and 97.5th percentile of the finite values; nan without any."""
-    values = values[np.isfinite(values)]
-    if not len(values):
+def mean(several: Collection[Estimate]) -> Estimate:
+    """The unweighted mean of several estimates, resample by resample."""
+    draws = np.mean([one.draws for one in several], axis=0)
+    return Estimate(float(np.mean([one.value for one in several])), draws, sum(one.n for one in several))
+
+
+def interval(draws: np.ndarray, tests: int = 1) -> tuple[float, float]:
+    """(low, high): the 95% percentile interval of the finite draws, or 1 - 0.05 / tests (Bonferroni); nan if none."""
+    draws = draws[np.isfinite(draws)]
+    if not len(draws):
         return math.nan, math.nan
-    low, high = np.percentile(values, [2.5, 97.5])
+    low, high = np.percentile(draws, [2.5 / tests, 100 - 2.5 / tests])
     return float(low), float(high)

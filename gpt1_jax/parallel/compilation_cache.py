@@ -15,7 +15,7 @@ def enable() -> None:
     Programs for a CPU may use instructions that other CPUs lack, so each kind of host has a directory of its own. A
     cache that cannot be read or written is silently not used.
     """
-    if jax.config.jax_compilation_cache_dir is not None:
+    if getattr(jax.config, 'jax_compilation_cache_dir') is not None:
         return
     host = hashlib.sha256(_processor().encode()).hexdigest()[:12]
     with contextlib.suppress(OSError):

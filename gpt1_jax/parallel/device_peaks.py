@@ -1,8 +1,7 @@
-"""What a device can compute at most, the share of it that training uses (MFU), and how full its memory is.
+"""Peak FLOP/s of devices, model FLOPs utilization (MFU) and memory use.
 
-Model FLOPs utilization (Chowdhery et al., 2022, PaLM, Appendix B) = FLOP of a token (step_cost.flops_per_token, forward
-and backward) x tokens/s / (devices x peak). What remat computes again does not count, and the peak is the dense one of
-bfloat16, whatever type the run computes in: a float32 run shows what it leaves unused.
+MFU (Chowdhery et al., 2022, PaLM, Appendix B) = FLOP per token (step_cost.flops_per_token) x tokens/s / (devices x
+peak). Recomputation by remat does not count. The peak is that of dense bfloat16 whatever the run's dtype.
 """
 import re
 from typing import NamedTuple
@@ -11,15 +10,14 @@ import jax
 
 
 class Peak(NamedTuple):
-    """FLOP/s of a device, dense. bfloat16: of its matrix units. float32: of products that are float32 to the bit."""
+    """Dense FLOP/s of a device. bfloat16: of its matrix units. float32: of exact float32 products."""
     bfloat16: float
     float32: float
 
 
-# By the beginning of jax's device_kind, the longest that fits. The makers' figures: cloud.google.com/tpu/docs/v4, v5e,
-# v5p, v6e and tpu7x, where a float32 product takes six bfloat16 passes; NVIDIA's datasheets, without sparsity, where it
-# runs outside of the tensor cores. V100 and T4 have float16 in place of bfloat16 and are left out. A TPU7x chip, of
-# 2,307 TFLOP/s, is two devices.
+# By the longest matching prefix of jax's device_kind. From cloud.google.com/tpu/docs/v4, v5e, v5p, v6e and tpu7x, where
+# a float32 product takes six bfloat16 passes, and NVIDIA's datasheets, without sparsity, where it runs outside the
+# tensor cores. V100 and T4 have no bfloat16. A TPU7x chip, of 2,307 TFLOP/s, is two devices.
 PEAKS = {
     'TPU v4': Peak(275e12, 275e12 / 6),
     'TPU v5 lite': Peak(197e12, 197e12 / 6),
@@ -48,20 +46,20 @@ PEAKS = {
 
 
 def peak(device_kind: str) -> Peak | None:
-    """The Peak of a device by jax's name for it; None where it is not in the table."""
-    if re.search(r'\b(Laptop|Ti|SUPER|D|MIG)\b', device_kind):  # others than the card they are called after, or parts
+    """The Peak of a device by jax's device_kind; None if it is unknown."""
+    if re.search(r'\b(Laptop|Ti|SUPER|D|MIG)\b', device_kind):  # variants or parts of a card in the table
         return None
     fitting = [name for name in PEAKS if device_kind == name or device_kind.startswith((f'{name} ', f'{name}-'))]
     return PEAKS[max(fitting, key=len)] if fitting else None
 
 
 def measured(tokens_per_s: float, flops_per_token: float, mesh: jax.sharding.Mesh) -> dict[str, float]:
-    """{'mfu': a fraction, 'memory_bytes': the most in use so far, 'memory_limit': bytes there are}, as far as known.
+    """{'mfu': a fraction, 'memory_bytes': peak memory in use, 'memory_limit': bytes in all}, as far as known.
 
     flops_per_token: of a training step (step_cost.flops_per_token); 0 for no 'mfu'. The memory is that of the fullest
-    device of this process; CPUs do not tell.
+    device of this process; CPUs report none.
     """
-    found = {}
+    found: dict[str, float] = {}
     known = peak(mesh.devices.flat[0].device_kind)
     if known and flops_per_token:
         found['mfu'] = tokens_per_s * flops_per_token / (known.bfloat16 * mesh.size)
@@ -73,7 +71,7 @@ def measured(tokens_per_s: float, flops_per_token: float, mesh: jax.sharding.Mes
 
 
 def advice(dtype: str, precision: str, device: jax.Device) -> str:
-    """A line that says what bfloat16 would bring to a float32 run; '' where it is not known to bring anything."""
+    """A line on the speed that bfloat16 would give a float32 run; '' if unknown."""
     known = peak(device.device_kind)
     if dtype != 'float32' or known is None:
         return ''
@@ -84,5 +82,5 @@ def advice(dtype: str, precision: str, device: jax.Device) -> str:
     else:
         rate = known.bfloat16 / 2  # TF32
     return (f'computing in float32 (precision {precision!r}): this device does {rate / 1e12:,.0f} TFLOP/s of it, '
-            f'{known.bfloat16 / 1e12:,.0f} in bfloat16, which halves the memory of activations, too: '
+            f'{known.bfloat16 / 1e12:,.0f} in bfloat16, which also halves the memory of activations: '
             '--config.model.dtype=bfloat16 (weights, Adam and sums stay float32)')

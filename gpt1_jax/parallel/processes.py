@@ -23,11 +23,7 @@ from gpt1_jax.errors import UserError, shown
 # A process without a heartbeat for so long counts as dead, and all others end. Compiling does not delay heartbeats.
 HEARTBEAT_S = 60
 WAIT_S = 120  # how long a process waits for the others to start
-# Launchers that jax does not recognise, by their variables: {number of processes: index of this process}. MPICH and
-# Intel MPI; Kubernetes' LeaderWorkerSet; Kubeflow's JAXJob; torchrun and Kubeflow's PyTorchJob.
-OTHERS = {'PMI_SIZE': 'PMI_RANK', 'LWS_GROUP_SIZE': 'LWS_WORKER_INDEX', 'NUM_PROCESSES': 'PROCESS_ID',
-          'WORLD_SIZE': 'RANK'}
-VARIABLES = ('JAX_COORDINATOR_ADDRESS', 'JAX_NUM_PROCESSES', 'JAX_PROCESS_ID')  # Kubeflow's Trainer sets them
+VARIABLES = ('JAX_COORDINATOR_ADDRESS', 'JAX_NUM_PROCESSES', 'JAX_PROCESS_ID')  # set by Kubeflow's Trainer
 # Autotuning is off because it may choose other algorithms after a restart.
 DETERMINISTIC = '--xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0'
 
@@ -50,7 +46,7 @@ def initialize(coordinator: str | None = None, processes: int | None = None, pro
     environment's VARIABLES. Without these, jax finds all three on TPU pods, under SLURM and under Open MPI. A single
     process needs no coordinator and no number. All but process 0 print nothing.
     UserError where they do not fit, where the coordinator does not answer, or where the environment is that of one of
-    several processes and does not say which.
+    several processes without its number.
     """
     if (coordinator, processes) != (None, 1):
         coordinator, processes, process = _with_environment(coordinator, processes, process)
@@ -59,7 +55,11 @@ def initialize(coordinator: str | None = None, processes: int | None = None, pro
     if coordinator is not None or processes is not None or process is not None:
         _check(coordinator, processes, process)
     elif not _environment_has_several() and not _tpu_vm():
-        _refuse_others()
+        index = os.environ.get('JOB_COMPLETION_INDEX')  # an indexed Job of Kubernetes: jax would start each pod alone
+        if index and not os.environ.get('TPU_WORKER_HOSTNAMES'):
+            raise UserError(f'JOB_COMPLETION_INDEX={index} in the environment: this seems to be one of several '
+                            f'processes: set {VARIABLES[0]}=HOST:PORT, {VARIABLES[1]} and {VARIABLES[2]}, or '
+                            f'{VARIABLES[1]}=1 (--processes=1) if it works alone')
         return
     others = f'{processes or "all"} processes at {coordinator or "the address that the environment gives"}'
     print(f'waiting for {others} ...', file=sys.stderr, flush=True)
@@ -201,32 +201,10 @@ def agree(facts: dict) -> None:
 def _environment_has_several():
     """Whether jax finds in the environment that this is one of several processes: of SLURM, Open MPI, or TPUs under
     Kubernetes (one slice or several)."""
-    if _above_one('SLURM_STEP_NUM_TASKS') or _above_one('OMPI_COMM_WORLD_SIZE'):
+    counts = (os.environ.get(name, '') for name in ('SLURM_STEP_NUM_TASKS', 'OMPI_COMM_WORLD_SIZE'))
+    if any(count.isdigit() and int(count) > 1 for count in counts):
         return True
     return ',' in os.environ.get('TPU_WORKER_HOSTNAMES', '') or 'MEGASCALE_COORDINATOR_ADDRESS' in os.environ
-
-
-def _refuse_others():
-    """UserError where the environment is that of one of several processes of which jax knows nothing: each would
-    believe that it is alone, and write to the same directory."""
-    if os.environ.get('TPU_WORKER_HOSTNAMES'):  # only this host, as _environment_has_several was false
-        return
-    signs = []
-    for count, index in OTHERS.items():
-        if _above_one(count) and index in os.environ:
-            signs.append(count)
-    if os.environ.get('JOB_COMPLETION_INDEX'):  # an indexed Job of Kubernetes
-        signs.append('JOB_COMPLETION_INDEX')
-    if signs:
-        raise UserError(f'{signs[0]}={os.environ[signs[0]]} in the environment: this seems to be one of several '
-                        f'processes, and nothing tells which: set {VARIABLES[0]}=HOST:PORT, {VARIABLES[1]} and '
-                        f'{VARIABLES[2]}, or {VARIABLES[1]}=1 (--processes=1) where it works alone')
-
-
-def _above_one(variable):
-    """Whether an environment variable is a number of at least 2."""
-    value = os.environ.get(variable, '')
-    return value.isdigit() and int(value) > 1
 
 
 def _tpu_vm():

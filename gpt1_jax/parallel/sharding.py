@@ -1,9 +1,10 @@
 """The device mesh (data, fsdp, tensor), and one table from array names to partitions over it.
 
-Not in the paper, which trained on one machine. The program is the same on one CPU and on a pod: axes of size 1 have no
+Not in the paper, which trained on one machine. The same program runs on one CPU and on a pod: axes of size 1 have no
 effect.
 """
 import math
+import os
 import re
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,7 @@ from jax.experimental import mesh_utils
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, one_line
 
 BATCH = P(('data', 'fsdp'))
 
@@ -43,42 +44,53 @@ PARTITIONS = (
 def make_mesh(data: int = -1, fsdp: int = 1, tensor: int = 1, devices: list[jax.Device] | None = None) -> Mesh:
     """A Mesh with axes (data, fsdp, tensor); one of them may be -1, for as many devices as remain.
 
-    devices: by default all. Of TPUs in several slices (multislice) the data axis spans the slices, whose links are
-    slow, and the other two axes stay within a slice. UserError when the sizes do not multiply to the number of devices.
+    devices: by default all. Over several TPU slices (multislice), the data axis spans the slices, whose links are slow,
+    and the other axes stay within a slice. UserError if the sizes do not multiply to the number of devices, and if
+    JAX_PLATFORMS names a platform without devices.
     """
     if devices is None:
-        devices = jax.devices()
+        devices = all_devices()
     sizes = _sizes({'data': data, 'fsdp': fsdp, 'tensor': tensor}, len(devices))
     shown = _shown(sizes)
-    # Auto: the compiler propagates shardings through Flax's layers, which cannot pass them on themselves.
+    # Auto: the compiler propagates shardings through Flax's layers, which have no argument for them.
     auto = (AxisType.Auto,) * 3
     slices = len({getattr(device, 'slice_index', 0) for device in devices})
     try:
         if slices == 1 or devices[0].platform != 'tpu':
             return jax.make_mesh(tuple(sizes.values()), tuple(sizes), axis_types=auto, devices=devices)
         if sizes['data'] % slices:
-            raise UserError(f'mesh ({shown}): data={sizes["data"]} cannot span {slices} slices, must be a multiple')
+            raise UserError(f'mesh ({shown}): data={sizes["data"]} must be a multiple of the {slices} slices')
         within = (sizes['data'] // slices, sizes['fsdp'], sizes['tensor'])
         hybrid = mesh_utils.create_hybrid_device_mesh(within, (slices, 1, 1), devices)
     except NotImplementedError:  # a size that is not a product of dimensions of the torus
-        raise UserError(f"mesh ({shown}) cannot be laid over the chips: choose sizes that are products of the slice's "
-                        'own') from None
+        raise UserError(f"mesh ({shown}) does not fit the topology: choose sizes that are products of the slice's "
+                        'dimensions') from None
     return Mesh(hybrid, tuple(sizes), axis_types=auto)
 
 
+def all_devices() -> list[jax.Device]:
+    """jax.devices(). UserError in place of jax's traceback if the platform of JAX_PLATFORMS is missing."""
+    try:
+        return jax.devices()
+    except RuntimeError as error:
+        cause = ' '.join(str(error).split())
+        raise UserError(f'JAX_PLATFORMS={os.environ.get("JAX_PLATFORMS", "")}: no devices ({one_line(cause, 300)})'
+                        ) from None
+
+
 def spans(axis: str) -> bool:
-    """Whether the mesh in context has several devices along an axis."""
+    """Whether the current mesh has several devices along an axis."""
     mesh = jax.sharding.get_abstract_mesh()
     return not mesh.empty and mesh.shape.get(axis, 1) > 1
 
 
 def _sizes(sizes, n_devices):
-    """The sizes with -1 filled in. UserError where they do not fit the number of devices."""
+    """The sizes with -1 replaced. UserError if they do not fit the number of devices."""
     shown = _shown(sizes)
     free = [name for name, size in sizes.items() if size == -1]
     fixed = [size for size in sizes.values() if size != -1]
     if len(free) > 1 or any(size < 1 for size in fixed):
-        raise UserError(f'mesh ({shown}): sizes are at least 1, and one of them may be -1')
+        raise UserError(f'mesh ({shown}): sizes must be at least 1; one of them may be -1')
     if free:
         sizes = sizes | {free[0]: n_devices // math.prod(fixed)}
     if math.prod(sizes.values()) != n_devices:
@@ -91,11 +103,11 @@ def _shown(sizes):
 
 
 def spec(name: str) -> P:
-    """The PartitionSpec of a leaf by its path. KeyError for a leaf without a partition: add one to PARTITIONS."""
+    """The PartitionSpec of a leaf by its path. KeyError for a leaf that PARTITIONS lacks."""
     for pattern, partition in PARTITIONS:
         if re.search(pattern, name):
             return partition
-    raise KeyError(f'no sharding rule for {name!r}')
+    raise KeyError(f'no partition for {name!r}: add one to PARTITIONS')
 
 
 def leaf_name(path: Any) -> str:
@@ -109,10 +121,7 @@ def named_leaves(tree: Any) -> dict[str, Any]:
 
 
 def shardings(tree: Any, mesh: Mesh) -> Any:
-    """NamedShardings for every leaf of a tree of arrays or shapes, by PARTITIONS.
-
-    UserError names the leaf, dimension and axis where a dimension cannot be divided.
-    """
+    """NamedShardings of a tree of arrays or shapes, by PARTITIONS. UserError for a dimension that cannot be divided."""
     def sharding(path, leaf):
         name = leaf_name(path)
         partition = spec(name)
@@ -127,15 +136,12 @@ def shardings(tree: Any, mesh: Mesh) -> Any:
 
 def _parts(axes, mesh):
     """Into how many parts an entry of a PartitionSpec (None, an axis, or several) divides a dimension."""
-    if axes is None:
-        return 1
-    if isinstance(axes, str):
-        return mesh.shape[axes]
+    axes = (axes,) if isinstance(axes, str) else axes or ()
     return math.prod(mesh.shape[axis] for axis in axes)
 
 
 def abstract(shapes: Any, mesh: Mesh) -> Any:
-    """The tree of shapes as abstract arrays (ShapeDtypeStructs with shardings), into which a checkpoint is restored."""
+    """A tree of shapes as ShapeDtypeStructs with shardings, into which a checkpoint is restored."""
     return jax.tree.map(lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
                         shapes, shardings(shapes, mesh))
 
@@ -151,12 +157,13 @@ def replicated(mesh: Mesh) -> NamedSharding:
 
 
 def place(read: Callable[[slice], Any], size: int, mesh: Mesh) -> Any:
-    """Put a batch of `size` rows on the mesh's devices; each process reads only the rows of its own devices.
+    """A batch of `size` rows on the mesh's devices, a tree of global arrays [size, ...].
 
-    read: slice of rows -> tree of host arrays with those rows. Returns the tree of global arrays [size, ...].
+    read: slice of rows -> tree of host arrays with those rows. Each process reads only the rows of its own devices.
     """
     sharding = batch_sharding(mesh)
-    own = [index[0].indices(size)[:2] for index in sharding.addressable_devices_indices_map((size,)).values()]
+    indices: Any = sharding.addressable_devices_indices_map((size,)).values()
+    own = [index[0].indices(size)[:2] for index in indices]
     low = min(start for start, _ in own)
     high = max(stop for _, stop in own)
 
@@ -175,22 +182,22 @@ def check_batch(size: int, microbatches: int, mesh: Mesh) -> None:
     """UserError unless every device gets the same number of rows of every microbatch."""
     n = mesh.shape['data'] * mesh.shape['fsdp']
     if microbatches < 1 or size % microbatches or (size // microbatches) % n:
-        raise UserError(f'batch.size = {size} in {microbatches} microbatch(es) is not divisible by {n} devices '
+        devices = '1 device' if n == 1 else f'{n} devices'
+        raise UserError(f'batch.size = {size} in {microbatches} microbatch(es) is not divisible by {devices} '
                         f"(mesh data={mesh.shape['data']} x fsdp={mesh.shape['fsdp']})")
 
 
 def constrain(x: jax.Array, name: str) -> jax.Array:
-    """x with the sharding of `name`, inside a jitted function under `jax.set_mesh`; x itself where there is no mesh."""
+    """x with the sharding of `name`, inside a jitted function under `jax.set_mesh`; x itself without a mesh."""
     if not _within_mesh():
         return x
     return jax.lax.with_sharding_constraint(x, spec(name))
 
 
 def gathered(x: jax.Array, name: str) -> jax.Array:
-    """x, which has the sharding of `name`, all-gathered: whole on every device, in the dtype that it has here.
+    """x, sharded as `name`, all-gathered in its present dtype; x itself without a mesh.
 
-    Its gradient gets the sharding of `name` again, so that devices reduce-scatter it instead of all-reducing it. x
-    itself where there is no mesh.
+    Its gradient is sharded as `name` again, so that devices reduce-scatter it instead of all-reducing it.
     """
     if not _within_mesh():
         return x

@@ -1,6 +1,6 @@
-"""The cost of a training step, from shapes and shardings alone: FLOPs, memory, bytes between devices.
+"""Estimates the cost of a training step from shapes and shardings: FLOPs, memory, bytes between devices.
 
-Nothing is compiled here: experiments/launch/compile_check.py reads what the compiler makes of it, which may differ.
+The compiled step may differ: experiments' compile_check reads it.
 """
 import dataclasses
 import math
@@ -15,10 +15,10 @@ from gpt1_jax.parallel.sharding import named_leaves
 
 @dataclasses.dataclass(frozen=True)
 class Transfer:
-    """A collective operation, added up over a step.
+    """The collectives of one kind in a step.
 
-    kind: of collective. axes: of the mesh, over which it runs. devices: that take part together. bytes: of the whole
-    arrays, added up over the step: what a gather makes, what a reduction takes.
+    axes: of the mesh, over which they run. devices: in one collective. bytes: of the whole arrays in sum, those that a
+    gather makes or a reduction takes.
     """
     what: str
     kind: str
@@ -28,22 +28,22 @@ class Transfer:
 
     @property
     def sent(self) -> int:
-        """Bytes that each device sends."""
+        """Bytes sent by each device."""
         return sent(self.kind, self.bytes, self.devices)
 
 
 def sent(kind: str, size: int, devices: int) -> int:
-    """Bytes that each of `devices` sends in a collective over an array of `size` bytes, by the ring algorithms."""
+    """Bytes sent by each of `devices` in a collective over an array of `size` bytes, by the ring algorithms."""
     rounds = 2 if kind == 'all-reduce' else 1  # an all-reduce is a reduce-scatter and an all-gather
     return rounds * size * (devices - 1) // devices
 
 
 def flops_per_token(params: Any, n_ctx: int) -> int:
-    """Floating-point operations for one token of a training step, forward and backward: 752.75e6 at the paper's size.
+    """Floating-point operations per token of a training step, forward and backward: 752.75e6 at the paper's size.
 
-    params: tree of arrays or shapes of a backbone. n_ctx: positions of a window. Counted are the matrix products: two
-    operations for each weight forward and four backward, the output layer's (embed/tokens) among them, and attention
-    over all n_ctx positions, its masked half included, as is usual. What remat computes again is not counted.
+    params: tree of arrays or shapes of a backbone. n_ctx: positions of a window. Counts matrix products: six operations
+    per weight, the output layer (embed/tokens) included, and attention over all n_ctx positions, its masked half
+    included, as is usual. Recomputation by remat is not counted.
     """
     total = 0
     for name, leaf in named_leaves(params).items():
@@ -55,7 +55,7 @@ def flops_per_token(params: Any, n_ctx: int) -> int:
 
 
 def memory(state: Any) -> dict[str, int]:
-    """{'parameters', 'gradients', 'Adam moments': bytes a device} of a TrainState of shapes with shardings."""
+    """{'parameters', 'gradients', 'Adam moments': bytes per device} of a TrainState of shapes with shardings."""
     parameters = sum(map(_held, jax.tree.leaves(state.params)))
     return {'parameters': parameters, 'gradients': parameters,
             'Adam moments': sum(map(_held, jax.tree.leaves(state.opt_state)))}
@@ -64,9 +64,9 @@ def memory(state: Any) -> dict[str, int]:
 def traffic(params: Any, dtype: str, rows: int, n_ctx: int, microbatches: int = 1) -> list[Transfer]:
     """The Transfers that the shardings of `params` imply for a step on `rows` windows of n_ctx tokens.
 
-    params: tree of shapes with shardings. dtype: of products and activations, in which weights and gradients travel.
-    Blocks are gathered forward and again backward, the embedding once; the token table's gradient is added up twice, as
-    it comes from the look-up and from the output layer; all of it once a microbatch.
+    params: tree of shapes with shardings. dtype: of activations, weights and gradients as they are sent.
+    Per microbatch, blocks are gathered forward and backward and the embedding once; the token table's gradient is
+    reduced twice, as it comes from the look-up and from the output layer.
     """
     leaves = named_leaves(params)
     size = jnp.dtype(dtype).itemsize
@@ -92,11 +92,11 @@ def traffic(params: Any, dtype: str, rows: int, n_ctx: int, microbatches: int = 
     if layers:  # after attention and after the feed-forward network, and the same backward
         found.append(Transfer('activations', 'all-reduce', ('tensor',), tensor,
                               4 * layers * rows // (data * fsdp) * n_ctx * width * size))
-    return [one for one in found if one.devices > 1 and one.bytes]
+    return [transfer for transfer in found if transfer.devices > 1 and transfer.bytes]
 
 
 def lines(state: Any, dtype: str, rows: int, n_ctx: int, microbatches: int = 1) -> list[str]:
-    """The cost in lines for the terminal. state: TrainState of shapes with shardings (loop.Program.state)."""
+    """The cost as lines to print. state: TrainState of shapes with shardings (loop.Program.state)."""
     flops = flops_per_token(state.params, n_ctx)
     held = memory(state)
     found = [f'a step: {rows:,} x {n_ctx} tokens, {flops / 1e6:,.2f} MFLOP each, {flops * rows * n_ctx / 1e12:,.2f} '
@@ -104,11 +104,10 @@ def lines(state: Any, dtype: str, rows: int, n_ctx: int, microbatches: int = 1) 
              'memory a device: ' + ', '.join(f'{name} {size / 2**20:,.1f} MiB' for name, size in held.items())
              + '; activations come on top']
     moved = traffic(state.params, dtype, rows, n_ctx, microbatches)
-    for one in moved:
-        axes = ' x '.join(one.axes)
-        found.append(f'  {one.kind} of {one.what} over {axes} ({one.devices} devices): {one.bytes / 1e6:,.1f} MB, '
-                     f'each sends {one.sent / 1e6:,.1f} MB')
-    total = sum(one.sent for one in moved)
+    for t in moved:
+        found.append(f'  {t.kind} of {t.what} over {" x ".join(t.axes)} ({t.devices} devices): {t.bytes / 1e6:,.1f} MB'
+                     f', each sends {t.sent / 1e6:,.1f} MB')
+    total = sum(t.sent for t in moved)
     found.append(f'each device sends about {total / 1e6:,.1f} MB a step (an estimate)' if moved else
                  'one device: nothing is sent')
     return found

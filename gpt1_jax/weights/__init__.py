@@ -1,4 +1,4 @@
-"""Weights of other programs: the authors' release, and Hugging Face's directories, both ways.
+"""Weights of other programs: import of the authors' release, import and export of Hugging Face directories.
 
-Each importer makes a pretrained run (runs/workdir.py) that every `--init_from` takes.
+Every importer writes a run (runs/workdir.py), which `--init_from` and gpt1_jax.load open.
 """

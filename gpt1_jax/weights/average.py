@@ -23,7 +23,7 @@ from gpt1_jax.weights import import_run
 def average(source: str | pathlib.Path, steps: Sequence[int], out: str | pathlib.Path) -> workdir.Run:
     """Make the run directory `out` with the mean of the parameters of these steps; returns its workdir.Run.
 
-    The mean is computed in float64 and rounded once. UserError where `source` is no pretraining run, lacks one of the
+    The mean is computed in float64 and rounded once. UserError if `source` is not a pretraining run, lacks one of the
     steps, or `out` holds another run.
     """
     run = load.open_pretrained(source)
@@ -41,7 +41,8 @@ def average(source: str | pathlib.Path, steps: Sequence[int], out: str | pathlib
         return jax.tree.map(lambda x: (x / len(steps)).astype(np.float32), total)
     digests = {f'step {step}': checkpoint.params_digest(checkpoint.read_meta(run.checkpoints, step)) for step in steps}
     model = {name: value for name, value in run.config['model'].items() if name != 'n_special'}
-    return import_run.save(out, f'the mean of {len(steps)} checkpoints of {run.path.name}', model, mean,
+    return import_run.save(out, f'the mean of {len(steps)} checkpoints of {run.path.name}',
+                           {'kind': 'pretrain', 'model': model}, mean,
                            run.tokenizer(), digests)
 
 

@@ -1,6 +1,6 @@
-"""A run as a directory that transformers loads: weights, config, tokenizer and model card. See hugging_face.py."""
+"""Exports a run as a directory that transformers loads: weights, config, tokenizer, model card. See hugging_face.py."""
+import dataclasses
 import json
-import pathlib
 from typing import NamedTuple
 
 import jax
@@ -10,106 +10,103 @@ import safetensors.numpy
 
 from gpt1_jax import storage
 from gpt1_jax.data import tasks
-from gpt1_jax.errors import UserError, about
+from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load
 from gpt1_jax.models.build import backbone
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import workdir
 from gpt1_jax.weights import model_card, names, tokenizer_json
 
-DTYPES = {'float32': np.float32, 'bfloat16': ml_dtypes.bfloat16}  # that weights can be stored in
+DTYPES = {'float32': np.float32, 'bfloat16': ml_dtypes.bfloat16}  # of stored weights
+NOT_STORED = ('n_special', 'dtype', 'precision', 'remat', 'unroll', 'kernels')  # fields that do not change the function
+# Fields of a fine-tuned run that evaluating it needs; paths and other settings stay private.
+CLASSIFIER_FIELDS = ('kind', 'model', 'seed', 'task', 'custom', 'labels', 'lengths', 'classifier_dropout')
 
 
 class Model(NamedTuple):
-    """What a kind of run adds to an export.
+    """The part of an export that depends on the kind of run.
 
     arrays: name in transformers -> float32 array. config: further fields of config.json. metadata: further entries in
-    the header of model.safetensors. notes: sentences for the model card.
+    the header of model.safetensors. notes: sentences for the model card. files: further files.
     """
     arrays: dict[str, np.ndarray]
     config: dict
     metadata: dict[str, str]
     notes: list[str]
+    files: dict[str, bytes]
 
 
-def export(path: str | pathlib.Path, out: str | pathlib.Path, step: int | None = None,
-           license: str = 'other', dtype: str = 'float32') -> list[str]:
+def export(path: storage.Path, out: storage.Path, step: int | None = None, license: str = 'other',
+           dtype: str = 'float32') -> list[str]:
     """Write the run in `path` as a directory for transformers; returns the names of its files.
 
     step: as in Run.step. license: of the weights, for the model card: an identifier of Hugging Face's. dtype: of the
     stored weights, one of DTYPES; bfloat16 halves the file and rounds each weight to 8 bits.
-    UserError where transformers has no such model, and where `out` holds other files.
+    UserError if transformers has no such model, and if `out` holds other files.
     """
     run = workdir.load(path)
     config = _config(run)
     step = run.step(step)
     tokenizer = run.tokenizer()
-    fine_tuned_run = run.config['kind'] == 'finetune'
-    model = _classifier(run, step) if fine_tuned_run else _language_model(run, step)
+    tuned = run.config['kind'] == 'finetune'
+    model = _classifier(run, step) if tuned else _language_model(run, step)
 
     config |= {'vocab_size': len(model.arrays[names.PREFIX + names.TOKENS]), 'dtype': dtype,
                'initializer_range': 0.02, **model.config}
     parameters = sum(array.size for array in model.arrays.values())
     arrays = {name: array.astype(DTYPES[dtype]) for name, array in model.arrays.items()}
-    rounded = [] if dtype == 'float32' else [f'Weights are stored in {dtype}, those of the run rounded.']
+    rounded = [] if dtype == 'float32' else [f'Weights are stored in {dtype}, rounded from float32.']
     card = model_card.card(run, step, tokenizer, parameters, license, [*model.notes, *rounded])
     files = {names.CONFIG: json.dumps(config, indent=2).encode() + b'\n',
-             names.WEIGHTS: safetensors.numpy.save(arrays, {'format': 'pt', **model.metadata}),
-             **tokenizer_json.files(tokenizer, config['n_positions'], specials=fine_tuned_run),
-             'README.md': card.encode()}
-    _write(storage.path(out), files, tokenizer)
+             names.WEIGHTS: _serialized(arrays, {'format': 'pt', **model.metadata}),
+             **tokenizer_json.files(tokenizer, config['n_positions'], specials=tuned),
+             'README.md': card.encode(), **model.files}
+    folder = names.TOKENIZER.split('/')[0]
+    if out.exists() and not {file.name.removesuffix('.partial') for file in out.iterdir()} <= {*files, folder}:
+        raise UserError(f'{out}: holds other files: give a new directory')
+    storage.mkdir(out)
+    tokenizer.save(out / names.TOKENIZER)
+    for name, content in files.items():
+        storage.write(out / name, content)
     return list(files)
 
 
 def check(run: workdir.Run) -> None:
-    """UserError where transformers has no model of the run's kind."""
+    """UserError if transformers has no model of the run's kind."""
     _config(run)
     if run.config['kind'] == 'finetune':
         _task(run)
 
 
 def _config(run):
-    """The fields of config.json that follow from the run's model. UserError where OpenAIGPT has no such model."""
+    """The fields of config.json that follow from the run's model. UserError if OpenAIGPT has no such model."""
     kind = run.config['model']['kind']
     if kind != 'gpt':
-        raise UserError(f'{run.path}: model.kind is {kind!r}, transformers has no such model: only a GPT can be '
-                        'exported')
-    model = vars(backbone(run.config['model']).config)
-    if model['n_inner'] != 4 * model['n_embd']:
-        raise UserError(f'{run.path}: model.n_inner is {model["n_inner"]}, but OpenAIGPT always has 4 x '
-                        f'{model["n_embd"]}: it cannot be exported')
-    config = dict(names.FIXED)
-    for ours, theirs in (names.SIZES | names.DROPOUTS).items():
-        config[theirs] = model[ours]
-    return config
+        raise UserError(f'{run.path}: cannot be exported: model.kind is {kind!r}, and transformers has only the GPT')
+    model = backbone(run.config['model']).config
+    expressed = {*names.SIZES, *names.DROPOUTS, *NOT_STORED}
+    fixed = {field.name: field.default for field in dataclasses.fields(model) if field.name not in expressed}
+    for name, value in (fixed | {'n_inner': 4 * model.n_embd}).items():
+        if getattr(model, name) != value:
+            raise UserError(f'{run.path}: cannot be exported: model.{name} is {getattr(model, name)!r}, OpenAIGPT '
+                            f'always has {value!r}')
+    return names.FIXED | {theirs: getattr(model, ours) for ours, theirs in (names.SIZES | names.DROPOUTS).items()}
 
 
 def _task(run):
-    """The task of a fine-tuned run. UserError where OpenAIGPTForSequenceClassification cannot do it."""
+    """The task of a fine-tuned run. UserError if OpenAIGPTForSequenceClassification cannot do it."""
     task = tasks.of(load.fine_tuned_config(run))
     if task.head != 'classify':
         why = {'similarity': 'adds the states of both orders of a pair', 'choice': 'compares the states of the choices'}
-        raise UserError(f"{run.path}: the head of {task.name} {why[task.head]}, OpenAIGPTForSequenceClassification "
-                        'reads one sequence: it cannot be exported')
+        raise UserError(f'{run.path}: cannot be exported: the head of {task.name} {why[task.head]}, '
+                        'OpenAIGPTForSequenceClassification reads one sequence')
     return task
-
-
-def _write(out, files, tokenizer):
-    """Write the files, and the tokenizer as this library reads it. UserError where `out` holds others."""
-    known = {*files, names.TOKENIZER.split('/')[0]}
-    with about(out):
-        if out.exists() and not {file.name.removesuffix('.partial') for file in out.iterdir()} <= known:
-            raise UserError(f'{out}: holds other files: give a new directory')
-        storage.mkdir(out)
-        for name, content in files.items():
-            storage.write(out / name, content)
-    tokenizer.save(out / names.TOKENIZER)
 
 
 def _language_model(run, step):
     """OpenAIGPTLMHeadModel."""
     _, params = load.pretrained(run, step, sharding.make_mesh())
-    return Model(_named(run, params), {'architectures': ['OpenAIGPTLMHeadModel']}, {}, [])
+    return Model(_named(run, params), {'architectures': ['OpenAIGPTLMHeadModel']}, {}, [], {})
 
 
 def _classifier(run, step):
@@ -121,9 +118,12 @@ def _classifier(run, step):
     arrays['score.weight'] = np.ascontiguousarray(kernel.T)
 
     place = f'{names.PREFIX}h.{run.config["model"]["n_layer"] - 1}.ln_2.bias'
-    arrays[place] = _shifted(arrays[place], kernel, params['classifier']['bias'], run)
-    notes = ["The classifier's bias is in the bias of the last LayerNorm, as OpenAIGPTForSequenceClassification has "
-             'none of its own: logits are those of training, the states before them are shifted.']
+    bias = np.asarray(params['classifier']['bias'])
+    original = {'ln_2.bias': arrays[place], 'bias': bias}
+    arrays[place] = _shifted(arrays[place], kernel, bias, run)
+    notes = ["The classifier's bias is folded into the bias of the last LayerNorm, because "
+             'OpenAIGPTForSequenceClassification has none: logits are those of training, the states before them are '
+             'shifted.']
 
     labels = ['score'] if task.squared else list(task.labels)
     config = {'architectures': ['OpenAIGPTForSequenceClassification'], 'pad_token_id': 0, names.SHIFTED: place,
@@ -136,28 +136,42 @@ def _classifier(run, step):
         else:
             notes.append(f'The labels are bins of a score, from {low:g} in steps of 1: the prediction is the expected '
                          'value.')
-    return Model(arrays, config, {names.SHIFTED: place}, notes)
+    kept = {name: run.config[name] for name in CLASSIFIER_FIELDS if name in run.config}
+    kept |= {'data': run.config['data'] | {'dir': ''}, 'batch': {'eval_size': run.config['batch']['eval_size']},
+             'results': None}
+    file = safetensors.numpy.save(original, {'config': json.dumps(kept)})
+    return Model(arrays, config, {names.SHIFTED: place}, notes, {names.CLASSIFIER: file})
+
+
+def _serialized(arrays, metadata):
+    """The bytes of a .safetensors file, with sorted metadata: safetensors writes it in random order."""
+    content = safetensors.numpy.save(arrays, metadata)
+    n = int.from_bytes(content[:8], 'little')
+    header = json.dumps(json.loads(content[8:8 + n]), sort_keys=True, separators=(',', ':'), ensure_ascii=False)
+    return content[:8] + header.encode().ljust(n) + content[8 + n:]
 
 
 def _shifted(ln_bias, kernel, bias, run):
     """The last LayerNorm's bias, changed such that the logits contain the classifier's bias.
 
-    transformers' linear layer has no bias (Eq. 3 has none, the released code one). A change d of the LayerNorm's bias
-    adds d @ kernel to the logits, so we solve d @ kernel = bias. That is exact, as nothing else reads these states.
-    ln_bias: [D]. kernel: [D, n_labels]. bias: [n_labels]. UserError where there is no solution.
+    transformers' linear layer has no bias (Eq. 3 has none, the released code has one). A change d of the LayerNorm's
+    bias adds d @ kernel to the logits, so solve d @ kernel = bias. That is exact, as nothing else reads these states.
+    ln_bias: [D]. kernel: [D, n_labels]. bias: [n_labels]. UserError if there is no solution.
     """
     kernel = np.asarray(kernel, np.float64)
     bias = np.asarray(bias, np.float64)
     shifted = (ln_bias + np.linalg.lstsq(kernel.T, bias)[0]).astype(np.float32)
     error = (shifted.astype(np.float64) - ln_bias) @ kernel - bias
     if np.abs(error).max() > 1e-5 * max(1, np.abs(bias).max()):
-        raise UserError(f'{run.path}: OpenAIGPTForSequenceClassification has no classifier bias, and this one cannot '
-                        "move into the last LayerNorm, as the classifier's weights are linearly dependent: it cannot "
-                        'be exported')
+        raise UserError(f'{run.path}: cannot be exported: OpenAIGPTForSequenceClassification has no bias, and this '
+                        "classifier's weights are linearly dependent, so its bias cannot move into the last LayerNorm")
     return shifted
 
 
 def _named(run, params):
     """{name in transformers: array} of a backbone's parameters."""
-    arrays = names.from_tree(run.config['model'], jax.device_get(params))
+    try:
+        arrays = names.from_tree(run.config['model'], jax.device_get(params))
+    except UserError as error:
+        raise UserError(f'{run.path}: cannot be exported: {error}') from None
     return {names.PREFIX + name: array for name, array in arrays.items()}

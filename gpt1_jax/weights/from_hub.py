@@ -1,9 +1,8 @@
-"""Weights by name, imported once: those of the Hugging Face Hub, such as hf:openai-community/openai-gpt, and the model
-that comes with this package, 'novels', a small GPT that has read public-domain novels.
+"""Weights by name: hf:USER/NAME on the Hugging Face Hub, such as hf:openai-community/openai-gpt; a Hugging Face
+directory; or 'novels', a small GPT that comes with this package and was trained on public-domain novels.
 
-The package's directory novels/ is an export like any other (hugging_face.py), in bfloat16. The import is a run like any
-other, in the cache (GPT1_JAX_CACHE), one for each commit. See import_hugging_face.py for what is accepted:
-model.safetensors and no pickle, of an OpenAIGPT.
+Each is imported once per version, into the cache (GPT1_JAX_CACHE), as a run like any other. import_hugging_face.py
+lists what is accepted: the model.safetensors of an OpenAIGPT, never a pickle.
 """
 import os
 import pathlib
@@ -13,76 +12,73 @@ from typing import Any
 
 from gpt1_jax import storage
 from gpt1_jax.data import hub
-from gpt1_jax.errors import UserError, about
+from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import processes
 from gpt1_jax.weights import names
 
 PACKAGED = ('novels',)
-FILES = (names.WEIGHTS, names.CONFIG, 'tokenizer.json', 'vocab.json', 'merges.txt', f'{names.TOKENIZER}/*')
+FILES = (names.WEIGHTS, names.CONFIG, 'tokenizer.json', 'vocab.json', 'merges.txt', 'gpt1_jax/*')
 
 
-def local_run(path: Any) -> Any:
-    """The directory of a run: of its import for 'novels', 'hf:USER/NAME' or 'hf:USER/NAME@REVISION', else the path
-    itself.
+def local_run(name: Any) -> Any:
+    """The run directory of a name or a Hugging Face directory, imported at its first use; another path is returned.
 
-    UserError as in `files`, and where the files are no GPT-1.
+    name: 'novels', 'hf:USER/NAME', 'hf:USER/NAME@REVISION', a path, or None for none. UserError as in `files`, and for
+    another model than a GPT-1.
     """
-    directory, origin = source(path)
-    if directory == path:
-        return path
-    if hub.is_name(path):
-        out = storage.cache('hub') / hub.split(path)[0].replace('/', '--') / directory.name
+    if name is None:
+        return None
+    directory, origin = source(name)
+    if hub.is_name(name):
+        out = storage.cache('hub') / hub.split(name)[0].replace('/', '--') / directory.name
+    elif not storage.remote(directory) and (directory / names.WEIGHTS).is_file():
+        out = storage.cache('imported') / f'{directory.name}-{storage.sha256(directory / names.WEIGHTS)[:12]}'
     else:
-        out = storage.cache('packaged') / f'{path}-{storage.sha256(directory / names.WEIGHTS)[:12]}'
-    return _imported(path, directory, out, origin)
+        return name
+    return _imported(name, directory, out, origin)
 
 
-def source(name: Any) -> tuple[Any, str]:
-    """The directory of the files of 'novels', 'hf:USER/NAME' or 'hf:USER/NAME@REVISION', else `name` itself; and where
-    the weights are from, for the record of a run: repository and commit. UserError as in `files`."""
-    if name in PACKAGED and not pathlib.Path(name).exists():
+def source(name: str) -> tuple[storage.Path, str]:
+    """(directory or file with the weights, their origin for the run's record) of `local_run`'s names. UserError as in
+    `files`."""
+    if name in PACKAGED and not pathlib.Path(name, 'config.json').exists():
         return pathlib.Path(__file__).with_name(name), f'gpt1_jax: {name}'
     if not hub.is_name(name):
-        return name, 'Hugging Face'
+        return storage.path(name), 'Hugging Face'
     directory = files(name)
     return directory, f'Hugging Face, {hub.split(name)[0]} at {directory.name}'
 
 
-def _imported(path, source, out, origin):
-    """The run `out`, imported from the directory `source` unless it is there."""
-    # Imported only where it is used: training from a run needs no library of tokenizers.
-    from gpt1_jax.weights import import_hugging_face
-    with about(out):
-        if out.exists():
-            return str(out)
-        if processes.joined():
-            raise UserError(f'{path}: several processes need a run that each can read: '
-                            f'python -m gpt1_jax.weights.hugging_face --source={path} --out=RUN')
-        # Imported beside it and moved, so that a killed import leaves nothing, and two at once are no matter.
-        partial = out.with_name(f'{out.name}.{os.getpid()}.partial')
-        try:
-            import_hugging_face.convert(source, partial, origin=origin)
-            if not out.exists():
-                os.rename(partial, out)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+def _imported(name, directory, out, origin):
+    """The run `out`, imported from the directory unless it exists."""
+    from gpt1_jax.weights import import_hugging_face  # here, as training from a run needs no library of tokenizers
+    if out.exists():
+        return str(out)
+    if processes.joined():
+        raise UserError(f'{name}: with several processes, import it first to a directory that all can read: '
+                        f'python -m gpt1_jax.weights.hugging_face --source={name} --out=RUN')
+    # Renamed when complete: an interrupted import leaves nothing, and two at once do not collide.
+    partial = out.with_name(f'{out.name}.{os.getpid()}.partial')
+    try:
+        import_hugging_face.convert(directory, partial, origin=origin)
+        if not out.exists():
+            os.rename(partial, out)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
     return str(out)
 
 
 def files(name: str) -> pathlib.Path:
-    """The local directory of a model's files. UserError where the Hub does not give them, or there are no weights."""
-    found = hub.download(name, 'model', FILES)
-    if not (found / names.WEIGHTS).is_file():
-        raise UserError(f'{name}: no {names.WEIGHTS} in it (pickles such as pytorch_model.bin are never read)')
-    return found
+    """The local directory of a repository's files. UserError if the Hub refuses, or it has no model.safetensors."""
+    directory = hub.download(name, 'model', FILES)
+    if not (directory / names.WEIGHTS).is_file():
+        raise UserError(f'{name}: has no {names.WEIGHTS} (pickles such as pytorch_model.bin are never read)')
+    return directory
 
 
-def load_or_name(path: Any) -> Any:
-    """`path`, or 'hf:' and it where it is USER/NAME and no path here: neither it nor its parent directory exists."""
-    if not isinstance(path, str) or not re.fullmatch(r'[\w-][\w.-]*/[\w.-]+(@.+)?', path):
+def load_or_name(path: str) -> str:
+    """Prepends 'hf:' to a path that looks like USER/NAME if neither it nor its parent directory exists."""
+    if not re.fullmatch(r'[\w-][\w.-]*/[\w.-]+(@.+)?', path):
         return path
     here = pathlib.Path(path)
-    with about(path):
-        if here.exists() or here.parent.exists():
-            return path
-    return hub.PREFIX + path
+    return path if here.exists() or here.parent.exists() else hub.PREFIX + path

@@ -1,81 +1,105 @@
-"""Weights of Hugging Face's OpenAIGPT, model.safetensors and config.json, as a pretrained run. See hugging_face.py."""
+"""Imports a Hugging Face OpenAIGPT, model.safetensors and config.json, as a run. See hugging_face.py."""
+import json
 import pathlib
 import re
 
 import numpy as np
 import safetensors
+import safetensors.numpy
 
 from gpt1_jax import storage
-from gpt1_jax.errors import UserError, about, shown
+from gpt1_jax.data import tasks
+from gpt1_jax.errors import UserError, shown
+from gpt1_jax.evaluation import load
 from gpt1_jax.runs import workdir
 from gpt1_jax.weights import find_tokenizer, import_run, names
 
 DTYPES = ('F32', 'F16', 'BF16')
 TIED = 'lm_head.weight'  # the output layer: absent, or equal to the token embedding
-MASKS = r'(transformer\.)?(h\.\d+\.attn\.bias|position_ids)'  # older versions of transformers stored these constants
+SCORE = 'score.weight'
+MASKS = r'(transformer\.)?(h\.\d+\.attn\.bias|position_ids)'  # constants that older versions of transformers stored
 HEADS = r'score\.weight|multiple_choice_head\.summary\.(weight|bias)'  # of transformers' classes for tasks: left out
-OTHERS = {'pytorch_model.bin': 'is a pickle, which is never read',
-          'pytorch_model.bin.index.json': 'names pickles, which are never read',
-          'model.safetensors.index.json': 'the weights are in several files'}
-AGAIN = "load it by transformers and save it by save_pretrained(DIR, max_shard_size='10GB')"
+REFUSED = {'pytorch_model.bin': 'is a pickle, which is never read',
+           'pytorch_model.bin.index.json': 'names pickles, which are never read',
+           'model.safetensors.index.json': 'the weights are in several files'}
+ADVICE = "load it with transformers and save it with save_pretrained(DIR, max_shard_size='10GB')"
 
 
-def convert(source: str | pathlib.Path, out: str | pathlib.Path, tokenizer: str | pathlib.Path | None = None,
-            n_head: int | None = None, origin: str = 'Hugging Face') -> workdir.Run:
-    """Make the run directory `out` of a Hugging Face directory, or of a .safetensors file; returns the workdir.Run.
+def convert(source: storage.Path, out: storage.Path, tokenizer: storage.Path | None = None, n_head: int | None = None,
+            origin: str = 'Hugging Face') -> workdir.Run:
+    """Import a Hugging Face directory, or a .safetensors file, as the run directory `out`; returns its workdir.Run.
 
+    A classifier that gpt1_jax exported becomes a fine-tuned run, any other model a pretrained one.
     tokenizer: where the vocabulary is, see find_tokenizer.find; default beside the weights. n_head: for a file alone,
-    which does not say it (default 12). origin: where the files are from, for the record. UserError naming the file, and
+    which does not record it (default 12). origin: of the files, for the run's record. UserError naming the file, and
     the array in it, that is missing or does not fit.
     """
     if storage.remote(source):
         raise UserError(f'{source}: copy the files to this machine first')
-    weights, config = _files(pathlib.Path(source))
-    stated = {}
+    weights, config = _files(source)
     sources = [weights]
+    stated = {}
     if config is not None:
         stated = read_config(config)
         sources.append(config)
     with _opened(weights) as file:
         stored, model, left_out = _check(file, weights, stated, n_head)
-
         directory = tokenizer or weights.parent
         vocabulary, vocabulary_files = find_tokenizer.find(directory)
+        rows = model['vocab_size']
         added = find_tokenizer.added(directory, vocabulary.vocab_size)
-        if added and vocabulary.vocab_size + added == model['vocab_size']:
+        if added and vocabulary.vocab_size + added == rows:
             model['vocab_size'] = vocabulary.vocab_size
-            left_out.append(f'{names.TOKENS}: its last {added} rows, of tokens that were added to the vocabulary')
         import_run.check_tokenizer(vocabulary, model['vocab_size'], vocabulary_files[0])
 
         def read(name):
             array = file.get_tensor(stored[name])
             if not np.isfinite(array).all():
                 raise UserError(f'{weights}: {stored[name]} holds values that are not finite')
-            if name == names.TOKENS:
-                array = array[:model['vocab_size']]
             return array.astype(np.float32, copy=False)
-        return import_run.write(out, origin, model, read, vocabulary, [*sources, *vocabulary_files], left_out)
+
+        if names.SHIFTED in stated or names.SHIFTED in (file.metadata() or {}):
+            if config is None or not (weights.parent / names.CLASSIFIER).is_file():
+                raise UserError(f'{source}: a classifier that gpt1_jax exported, with its bias in the last LayerNorm: '
+                                f'importing it needs its whole directory, with {names.CLASSIFIER}')
+            sources.append(weights.parent / names.CLASSIFIER)
+            run_config, original = _classifier(sources[-1], model, file.get_slice(SCORE).get_shape())
+            replaced = {f'h.{model["n_layer"] - 1}.ln_2.bias': original['ln_2.bias']}
+
+            def make():
+                backbone = names.to_tree(model | {'n_special': rows - model['vocab_size']},
+                                         lambda name: replaced[name] if name in replaced else read(name))
+                kernel = file.get_tensor(SCORE).astype(np.float32).T
+                return {'backbone': backbone, 'classifier': {'kernel': kernel, 'bias': original['bias']}}
+            left_out.remove(SCORE)
+        else:
+            run_config = {'kind': 'pretrain', 'model': model}
+            if added:
+                left_out.append(f'{names.TOKENS}: its last {added} rows, of tokens added to the vocabulary')
+
+            def make():
+                return names.to_tree(model, lambda name: read(name)[:model['vocab_size']] if name == names.TOKENS
+                                     else read(name))
+        hashes = import_run.hashes([*sources, *vocabulary_files])
+        return import_run.save(out, origin, run_config, make, vocabulary, hashes, left_out)
 
 
 def _files(source):
-    """(the .safetensors file, config.json or None) of a directory or a file. UserError where the weights are in another
-    form."""
+    """(the .safetensors file, config.json or None) of a directory or a file. UserError for weights in another form."""
     if source.suffix == '.safetensors':
         return source, None
-    with about(source):
-        if source.is_file():
-            raise UserError(f'{source}: {OTHERS.get(source.name, "is no .safetensors file")}: {AGAIN}')
-        if not (source / names.WEIGHTS).exists():
-            for name, why in OTHERS.items():
-                if (source / name).exists():
-                    raise UserError(f'{source / name}: {why}: {AGAIN}')
+    if source.is_file():
+        raise UserError(f'{source}: {REFUSED.get(source.name, "not a .safetensors file")}: {ADVICE}')
+    if not (source / names.WEIGHTS).exists():
+        for name, why in REFUSED.items():
+            if (source / name).exists():
+                raise UserError(f'{source / name}: {why}: {ADVICE}')
     return source / names.WEIGHTS, source / names.CONFIG
 
 
 def _opened(file):
     """A .safetensors file, memory-mapped. UserError unless its header fits its size; nothing else is read yet."""
-    with about(file):
-        open(file, 'rb').close()
+    open(file, 'rb').close()  # OSError if it cannot be read
     try:
         return safetensors.safe_open(file, 'numpy')
     except (safetensors.SafetensorError, OSError) as error:
@@ -93,15 +117,31 @@ def read_config(file: pathlib.Path) -> dict:
     return config
 
 
+def _classifier(path, model, score_shape):
+    """(a run's config, {'ln_2.bias', 'bias'}) of names.CLASSIFIER. UserError if they do not fit the other files."""
+    with _opened(path) as file:
+        arrays = {name: file.get_tensor(name) for name in file.keys()}
+        text = (file.metadata() or {}).get('config', '')
+    try:
+        config = json.loads(text) | {'model': model}
+        load.fine_tuned_config(workdir.Run(path, config))
+        task = tasks.of(config)
+    except (ValueError, TypeError, KeyError, UserError) as error:
+        raise UserError(f'{path}: its config is not that of a fine-tuned run ({error})') from None
+    n_labels = 1 if task.squared else len(task.labels)
+    shapes = {name: array.shape for name, array in arrays.items()} | {SCORE: tuple(score_shape)}
+    wanted = {'ln_2.bias': (model['n_embd'],), 'bias': (n_labels,), SCORE: (n_labels, model['n_embd'])}
+    if shapes != wanted or not all(np.isfinite(array).all() for array in arrays.values()):
+        raise UserError(f'{path}: holds arrays of shapes {shapes}, must be finite and of shapes {wanted}')
+    return config, {name: array.astype(np.float32) for name, array in arrays.items()}
+
+
 def _check(file, where, stated, n_head):
     """({name in names.shapes: name in the file}, a run's 'model', names of arrays that are not imported).
 
-    file: open; only its header is read. stated: config.json. UserError naming the array that is missing, unknown,
+    file: open; only its header is read. stated: config.json. UserError naming an array that is missing, unknown,
     or of another shape or dtype.
     """
-    if names.SHIFTED in stated or names.SHIFTED in (file.metadata() or {}):
-        raise UserError(f'{where}: a classifier that gpt1_jax exported, whose bias is in its last LayerNorm: import '
-                        'the pretrained model')
     stored = {name.removeprefix(names.PREFIX): name for name in file.keys() if not re.fullmatch(MASKS, name)}
     if TIED in stored and names.TOKENS not in stored:  # transformers may store either of the two
         stored[names.TOKENS] = stored.pop(TIED)
@@ -115,7 +155,7 @@ def _check(file, where, stated, n_head):
     left_out = [name for name in stored if re.fullmatch(HEADS, name)]
     for name, full in stored.items():
         if name not in wanted and name != TIED and name not in left_out:
-            raise UserError(f'{where}: {full} is no array of a GPT-1 language model')
+            raise UserError(f'{where}: {full} is not an array of a GPT-1 language model')
     for name, shape in (wanted | {TIED: wanted[names.TOKENS]}).items():
         if name not in stored:
             continue
@@ -127,21 +167,20 @@ def _check(file, where, stated, n_head):
     if TIED in stored:
         output, tokens = (file.get_tensor(stored[name]) for name in (TIED, names.TOKENS))
         if not np.array_equal(output, tokens):
-            raise UserError(f"{where}: {TIED} is another matrix than {names.TOKENS}: GPT-1's output layer is tied")
+            raise UserError(f"{where}: {TIED} differs from {names.TOKENS}, but GPT-1's output layer is tied")
     return {name: stored[name] for name in wanted}, model, left_out
 
 
 def _model(shapes, where, stated, n_head):
-    """A run's 'model', by the shapes of the arrays. UserError where config.json says otherwise."""
+    """A run's 'model', by the shapes of the arrays. UserError if config.json has other sizes."""
     for name, rank in {names.TOKENS: 2, names.POSITIONS: 2, 'h.0.mlp.c_fc.bias': 1}.items():
         if name not in shapes:
             raise UserError(f'{where}: {name} is missing')
         if len(shapes[name]) != rank:
             raise UserError(f'{where}: {name} has shape {shapes[name]}, must have {rank} dimensions')
-    blocks = [int(name.split('.')[1]) for name in shapes if re.fullmatch(r'h\.\d{1,9}\..*', name)]
-    n_layer = 1 + max(blocks)
+    n_layer = 1 + max(int(name.split('.')[1]) for name in shapes if re.fullmatch(r'h\.\d{1,9}\..*', name))
     if n_layer > len(shapes):
-        raise UserError(f'{where}: has arrays of block {n_layer - 1:,}, but not of all before it')
+        raise UserError(f'{where}: has arrays of block {n_layer - 1:,}, but not of all blocks before it')
     vocab_size, n_embd = shapes[names.TOKENS]
     if n_head is None:
         n_head = stated.get('n_head', import_run.HEADS)

@@ -1,4 +1,4 @@
-"""Writes imported weights as a pretrained run, which `init_from` and every program take."""
+"""Writes imported weights as a run, which `init_from` and every program take."""
 import hashlib
 import math
 import pathlib
@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from gpt1_jax import storage
 from gpt1_jax.data.tokenizer import Tokenizer
@@ -15,10 +14,9 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone, own_fields
 from gpt1_jax.runs import checkpoint, workdir
 from gpt1_jax.training.loop import TrainState
-from gpt1_jax.weights import names
 
 STEP = 0  # of its only checkpoint: not trained by this library
-HEADS = 12  # the default: no array's shape says how many heads there are
+HEADS = 12  # the default: no array's shape shows the number of heads
 DEFAULTS = {'embd_dropout': 0.1, 'attn_dropout': 0.1, 'resid_dropout': 0.1, 'dtype': 'float32'}
 
 
@@ -33,31 +31,30 @@ def fields(sizes: dict) -> dict:
 
 
 def check_tokenizer(tokenizer: Tokenizer, rows: int, where: pathlib.Path) -> None:
-    """UserError unless the vocabulary, read from `where`, has the rows of the token embedding."""
+    """UserError unless the vocabulary, read from `where`, has as many rows as the token embedding."""
     if tokenizer.vocab_size != rows:
         raise UserError(f"{where}: the vocabulary has {tokenizer.vocab_size:,} rows, the weights' token embedding "
                         f'{rows:,}')
 
 
-def write(out: str | pathlib.Path, kind: str, model: dict, read: Callable[[str], np.ndarray], tokenizer: Tokenizer,
-          paths: Sequence[pathlib.Path], left_out: Sequence[str] = ()) -> workdir.Run:
-    """Make the run directory `out`; returns the finished workdir.Run. Doing it again changes nothing.
-
-    kind: where the weights are from, for the record. model: the run's 'model'. read: as in names.to_tree. paths: the
-    files that were read, whose hashes are recorded. left_out: arrays in them that are not in the run, in words.
-    UserError where `out` holds another run.
-    """
-    hashes = {file.name: storage.sha256(file) for file in paths}
-    return save(out, kind, model, lambda: names.to_tree(model, read), tokenizer, hashes, left_out)
+def hashes(files: Sequence[pathlib.Path]) -> dict[str, str]:
+    """{file name: SHA-256}, for the record of a run."""
+    return {file.name: storage.sha256(file) for file in files}
 
 
-def save(out: str | pathlib.Path, kind: str, model: dict, make: Callable[[], Any], tokenizer: Tokenizer,
+def save(out: storage.Path, origin: str, config: dict, make: Callable[[], Any], tokenizer: Tokenizer,
          hashes: dict[str, str], left_out: Sequence[str] = ()) -> workdir.Run:
-    """`write` for parameters that `make` returns. hashes: {name: hash} of what they were made from."""
+    """Make the run directory `out`; returns the finished workdir.Run. Repeating it changes nothing.
+
+    origin: of the weights, for the record. config: the run's kind, its model and what its kind needs. make: returns
+    the parameters, a tree of float32 arrays. hashes: {name: hash} of what they were made from. left_out: arrays that
+    are not in the run, in words. UserError if `out` holds another run.
+    """
     weights = hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()
-    config = {'kind': 'pretrain', 'model': model,
-              'imported': {'from': kind, 'files': hashes, 'left_out': list(left_out)},
-              'fingerprint': {'tokens': None, 'tokenizer': tokenizer.fingerprint, 'weights': weights}}
+    fingerprint = {'tokens': None} | config.get('fingerprint', {}) | {'tokenizer': tokenizer.fingerprint,
+                                                                      'weights': weights}
+    config = config | {'imported': {'from': origin, 'files': hashes, 'left_out': list(left_out)},
+                       'fingerprint': fingerprint}
     workdir.check(out)
     params = jax.tree.map(jnp.asarray, make())  # may raise: before anything is written
     with workdir.hold(out):
@@ -75,11 +72,12 @@ def save(out: str | pathlib.Path, kind: str, model: dict, make: Callable[[], Any
 
 
 def report(run: workdir.Run) -> str:
-    """What was imported and how to use it: a few lines for the terminal."""
+    """Lines for the terminal: the imported model and how to use it."""
     meta = checkpoint.read_meta(run.checkpoints, STEP)
     n = sum(math.prod(entry['shape']) for entry in meta['arrays']['params'].values())
+    use = f'--config.init_from={run.path} (fine-tuning, zero-shot) or --init_from={run.path}'
     return '\n'.join([
         f'{run.path}: {n:,} parameters, vocabulary of {run.config["model"]["vocab_size"]:,}, digest '
         f'{checkpoint.params_digest(meta)}',
-        *(f'not taken: {name}' for name in run.config['imported']['left_out']),
-        f'use it as --config.init_from={run.path} (fine-tuning, zero-shot) or --init_from={run.path}'])
+        *(f'left out: {name}' for name in run.config['imported']['left_out']),
+        f'use it as {use if run.config["kind"] == "pretrain" else f"gpt1 predict --init_from={run.path}"}'])

@@ -1,31 +1,21 @@
-"""Model cards (README.md) of exports: training data, hyperparameters that differ from the paper, evaluations, limits.
+"""Model cards (README.md) of exports: training data, differences from the paper, evaluations, limits.
 
-Everything is read from the run: config, checkpoint, metrics.jsonl, results.jsonl. What they do not say is left out.
+Everything is read from the run: config, checkpoint, metrics.jsonl, results.jsonl. Facts that they lack are left out.
 """
 import json
 from collections.abc import Sequence
 
 from gpt1_jax import __version__
+from gpt1_jax.configs import finetune, pretrain
 from gpt1_jax.data import tokens, words
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import checkpoint, provenance, results, workdir
 
-# The hyperparameters of Section 4.1 and the released code, as in configs/*.py, which name the sources.
-MODEL = {'model.kind': 'gpt', 'model.n_layer': 12, 'model.n_embd': 768, 'model.n_head': 12, 'model.n_inner': 3072,
-         'model.n_ctx': 512, 'model.embd_dropout': 0.1, 'model.attn_dropout': 0.1, 'model.resid_dropout': 0.1}
-OPTIMIZER = {'optimizer.b1': 0.9, 'optimizer.b2': 0.999, 'optimizer.eps': 1e-8, 'optimizer.weight_decay': 0.01,
-             'optimizer.clip': 1.0}
-RECIPE = {
-    'pretrain': MODEL | OPTIMIZER | {
-        'batch.size': 64, 'optimizer.peak_rate': 2.5e-4, 'optimizer.warmup_steps': 2000,
-        'optimizer.schedule': 'cosine', 'optimizer.decay_steps': 0, 'train.epochs': 100,
-        'train.steps': None, 'train.skip_nonfinite': 0, 'init_from': None},
-    'finetune': MODEL | OPTIMIZER | {
-        'batch.size': 32, 'optimizer.peak_rate': 6.25e-5, 'optimizer.warmup': 0.002,
-        'optimizer.schedule': 'linear', 'optimizer.decay_steps': 0, 'train.epochs': 3,
-        'train.skip_nonfinite': 0, 'lm_weight': 0.5, 'classifier_dropout': 0.1, 'data.train_rows': None}}
-NOT_SET = {'train.steps': '100 epochs', 'data.train_rows': 'all'}  # what None stands for
+# Fields whose defaults are the paper's, and those among them that do not change what is learned.
+RECIPE = ('model.', 'batch.size', 'optimizer.', 'train.', 'lm_weight', 'classifier_dropout', 'data.train_rows')
+NO_RECIPE = (*workdir.FREE, 'model.vocab_size', 'model.n_special', 'model.n_units', 'train.evaluate_every')
+NOT_SET = {'train.steps': '100 epochs', 'data.train_rows': 'all'}  # the paper's, where the default is None
 NOTICE = '''The vocabulary (`vocab.json`, `merges.txt`) is the one published with openai/finetune-transformer-lm:
 
     MIT License
@@ -52,7 +42,7 @@ def card(run: workdir.Run, step: int, tokenizer: Tokenizer, parameters: int, lic
     """The model card of one checkpoint of a run, in Markdown.
 
     parameters: their number. license: of the weights, an identifier of the Hub. notes: further limits, such as what the
-    export had to leave out.
+    export left out.
     """
     meta = checkpoint.read_meta(run.checkpoints, step)
     digest = checkpoint.params_digest(meta)
@@ -60,14 +50,14 @@ def card(run: workdir.Run, step: int, tokenizer: Tokenizer, parameters: int, lic
     head = {'license': license, 'language': 'en', 'library_name': 'transformers',
             'pipeline_tag': 'text-classification' if tuned else 'text-generation', 'tags': ['openai-gpt', 'gpt1_jax']}
     title = f'GPT-1 fine-tuned on {run.config["task"]}' if tuned else 'GPT-1, pretrained'
-    training = _finetuning(run) if tuned else _pretraining(run, step)
-    facts = {'parameters': f'{parameters:,}', 'checkpoint': f'step {step:,}, digest `{digest}`', **training,
+    facts = {'parameters': f'{parameters:,}', 'checkpoint': f'step {step:,}, digest `{digest}`',
+             **(_finetuning(run) if tuned else _pretraining(run, step)),
              'vocabulary': f'{tokenizer.vocab_size:,} rows, '
                            f'{"trained by gpt1_jax" if tokenizer.has_bytes else "as published"}, '
                            f'fingerprint `{tokenizer.fingerprint}`',
              'exported by': f'gpt1_jax {__version__}, code `{provenance.code_digest()}`'}
     if 'environment' in meta:
-        facts['written by'] = 'jax {jax} on {devices} x {device}'.format(**meta['environment'])
+        facts['trained with'] = 'jax {jax} on {devices} x {device}'.format(**meta['environment'])
     parts = ['---', *(f'{name}: {json.dumps(value)}' for name, value in head.items()), '---', '', f'# {title}', '',
              'The decoder-only transformer of "Improving Language Understanding by Generative Pre-Training" (Radford '
              'et al., 2018).', '',
@@ -75,18 +65,27 @@ def card(run: workdir.Run, step: int, tokenizer: Tokenizer, parameters: int, lic
              *_section('Differences from the paper', deviations(run) or ['none']),
              *_section('Evaluation', evaluations(run, step, digest) or ['none recorded with the run']),
              *_section('Limits', [*notes, *_limits(tokenizer, tuned, run.config['model']['n_ctx'])]),
-             '## Licence', '', f'Of the weights: `{license}`'
-             + (' (not chosen yet: set the field at the top; the licence of the corpus must allow it).'
+             '## License', '', f'Of the weights: `{license}`'
+             + (' (not chosen yet: set the field at the top; the license of the corpus must allow it).'
                 if license == 'other' else '.')]
     return '\n'.join(parts + ([] if tokenizer.has_bytes else ['', NOTICE])) + '\n'
 
 
+def defaults(kind: str) -> dict:
+    """{field: the paper's value} of a kind of run: the defaults of its config."""
+    config = workdir.flatten(pretrain.get_config().to_dict())
+    if kind == 'finetune':
+        model = {name: value for name, value in config.items() if name.startswith('model.')}
+        config = model | workdir.flatten(finetune.get_config().to_dict())
+    return {name: NOT_SET.get(name, value) if value is None else value for name, value in config.items()
+            if workdir.listed(name, RECIPE) and not workdir.listed(name, NO_RECIPE)}
+
+
 def deviations(run: workdir.Run) -> list[str]:
-    """Hyperparameters of a run that differ from the paper's: ['batch.size is 8, in the paper 64']."""
+    """Differences of a run from the paper: ['batch.size is 8, in the paper 64']."""
     config = workdir.flatten(run.config)
-    recipe = RECIPE[run.config['kind']]
-    found = [f'{name} is {config[name]}, in the paper {NOT_SET.get(name, value)}' for name, value in recipe.items()
-             if name in config and name not in ('init_from', 'init_step') and config[name] != value]
+    found = [f'{name} is {config[name]}, in the paper {value}' for name, value in defaults(run.config['kind']).items()
+             if config.get(name) is not None and config[name] != value]
     if run.config['kind'] == 'pretrain' and config.get('init_from'):
         found.append('training began with the weights above, in the paper with random ones')
     if run.config['model']['vocab_size'] != 40478:
@@ -99,7 +98,7 @@ def deviations(run: workdir.Run) -> list[str]:
 
 
 def evaluations(run: workdir.Run, step: int, digest: str) -> list[str]:
-    """Metrics that the run's files hold for this step or for parameters with this digest, one a line."""
+    """Metrics in the run's files for this step or for parameters with this digest, one a line."""
     found = []
     for row in results.read(run.metrics):
         if row.get('step') == step:
@@ -115,17 +114,21 @@ def evaluations(run: workdir.Run, step: int, digest: str) -> list[str]:
 def _pretraining(run, step):
     config = run.config
     if 'imported' in config:
-        files = ', '.join(f'{name} `{sha256[:16]}`' for name, sha256 in config['imported']['files'].items())
-        return {'weights': f'imported from {config["imported"]["from"]}, SHA-256 of its files {files}',
+        return {'weights': f'imported from {config["imported"]["from"]}, '
+                           f'SHA-256 of its files {_hashes(config["imported"]["files"])}',
                 'corpus and tokens seen': 'not recorded with the weights'}
     batch, n_ctx = config['batch']['size'], config['model']['n_ctx']
     corpus = config['data']['corpus'] or 'prepared tokens'
     facts = {'corpus': f'`{corpus}`, hash of its tokens `{config["fingerprint"]["tokens"]}`',
              'tokens seen': f'{step * batch * n_ctx:,} ({step:,} steps of {batch} x {n_ctx})'}
-    facts |= _before(config)
+    if config.get('init_from'):
+        if origin := _origin(config):
+            facts |= {f'before this run, {name}': value for name, value in _pretraining(*origin).items()}
+        else:
+            facts['before this run'] = 'weights of another run, with the tokens seen by it'
     try:
         manifest = tokens.read_manifest(config['data']['tokens'] or run.path / 'tokens')
-    except UserError:  # the tokens were not kept
+    except (UserError, OSError):  # the tokens were not kept
         return facts
     if manifest['fingerprint'] == config['fingerprint']['tokens']:
         split = manifest['splits']['train']
@@ -136,46 +139,37 @@ def _pretraining(run, step):
     return facts
 
 
-def _before(config):
-    """What is known of the weights that a pretraining run started from: {} of random ones."""
-    if not config.get('init_from'):
-        return {}
-    origin = _origin(config)
-    if origin is None:
-        return {'before this run': 'weights of another run, with the tokens that it had seen'}
-    return {f'before this run, {name}': value for name, value in _pretraining(*origin).items()}
-
-
 def _origin(config):
-    """(run, step) whose weights a run began with; None where that run was moved or deleted, or has gone on."""
+    """(run, step) whose weights a run began with; None if that run was moved, deleted or trained further."""
     try:
         other = workdir.load(config['init_from'])
         step = other.step(config.get('init_step'))
         digest = checkpoint.params_digest(checkpoint.read_meta(other.checkpoints, step))
-    except UserError:
+    except (UserError, OSError):
         return None
-    recorded = config['fingerprint'].get('origin') or digest  # an earlier version recorded none for pretraining
-    return (other, step) if recorded == digest else None
+    return (other, step) if config['fingerprint'].get('origin') in (digest, None) else None
 
 
 def _finetuning(run):
-    config, facts = run.config, {}
-    files = ', '.join(f'{name} `{sha256}`' for name, sha256 in config['fingerprint']['files'].items())
-    origin = config['fingerprint']['origin']
-    facts['task'] = f'{config["task"]}, labels {", ".join(map(str, config["labels"]))}; hashes of its files {files}'
-    facts['fine-tuned from'] = f'weights of digest `{origin}`' if origin else 'random weights'
-    if not origin or not config.get('init_from'):
-        return facts
-    known = _pretraining(*found) if (found := _origin(config)) else {}
-    return facts | {f'pretraining {name}': value for name, value in known.items()}
+    config = run.config
+    origin = config['fingerprint'].get('origin')
+    files = _hashes(config['fingerprint'].get('files', {}))
+    facts = {'task': f'{config["task"]}, labels {", ".join(map(str, config["labels"]))}; hashes of its files {files}',
+             'fine-tuned from': f'weights of digest `{origin}`' if origin else 'random weights'}
+    found = _origin(config) if origin and config.get('init_from') else None
+    return facts | {f'pretraining {name}': value for name, value in (_pretraining(*found) if found else {}).items()}
+
+
+def _hashes(files):
+    return ', '.join(f'{name} `{sha256[:16]}`' for name, sha256 in files.items())
 
 
 def _limits(tokenizer, tuned, n_ctx):
     limits = [
         f'The context is {n_ctx:,} tokens. English, lower case: the vocabulary has no capital letters.',
         'The model reproduces errors and biases of its corpus, and its statements may be false.',
-        'In training, text was split into words by ftfy and spaCy. `tokenizer.json` approximates them by regular '
-        'expressions: text that is already split gets the same ids but for odd words, and most other text. Hugging '
+        'In training, ftfy and spaCy split text into words. `tokenizer.json` approximates them by regular expressions: '
+        'text that is already split gets the same ids except for rare words, and so does most other text. Hugging '
         'Face\'s OpenAIGPTTokenizer splits differently: it drops accents and line breaks and splits at all '
         'punctuation, so "mr." and "don\'t" get other ids than in training.']
     if tokenizer.has_bytes:

@@ -1,8 +1,8 @@
-"""The names of GPT-1's arrays and config fields at OpenAI and Hugging Face, and conversion to and from our tree.
+"""The names of GPT-1's arrays and config fields at OpenAI and Hugging Face, and the conversion to and from our tree.
 
-Released code (train.py 404-411): positions, tokens, then twelve arrays a block. Hugging Face's names are for the same
-arrays; its Conv1D kernels are [in, out], as are ours. Only the number of dimensions differs: our projection to q, k, v
-is [D, 3, H, E], theirs [D, 3 D], and our output projection of attention is [H, E, D], theirs [D, D].
+Released code (train.py 404-411): positions, tokens, then twelve arrays per block. Hugging Face has the same arrays; its
+Conv1D kernels are [in, out], as are ours. Only ranks differ: our projection to q, k, v is [D, 3, H, E], theirs
+[D, 3 D]; our output projection of attention is [H, E, D], theirs [D, D].
 """
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone
 from gpt1_jax.parallel import sharding
 
@@ -25,9 +26,10 @@ BLOCK = {  # in the released order
     'ln_2.weight': 'ln_2/scale', 'ln_2.bias': 'ln_2/bias',
 }
 
-# Hugging Face's directory: its files, the fields of config.json by ours, and those whose values ours must have.
+# A Hugging Face directory: its files, the fields of config.json by ours, and the values that it must have.
 WEIGHTS, CONFIG = 'model.safetensors', 'config.json'
-TOKENIZER = 'gpt1_jax/tokenizer'  # in an export: as we read it, beside Hugging Face's tokenizer.json
+TOKENIZER = 'gpt1_jax/tokenizer'  # in an export: our own form of the tokenizer
+CLASSIFIER = 'gpt1_jax/classifier.safetensors'  # in an exported classifier: what the import needs beyond WEIGHTS
 PREFIX = 'transformer.'  # names in model.safetensors may begin with it
 SIZES = {'vocab_size': 'vocab_size', 'n_ctx': 'n_positions', 'n_embd': 'n_embd', 'n_layer': 'n_layer',
          'n_head': 'n_head'}
@@ -45,7 +47,7 @@ def shapes(sizes: dict[str, int]) -> dict[str, tuple[int, ...]]:
     F = sizes['n_inner']
     block = {'attn.c_attn': (D, 3 * D), 'attn.c_proj': (D, D), 'ln_1': (D,), 'mlp.c_fc': (D, F), 'mlp.c_proj': (F, D),
              'ln_2': (D,)}
-    found = {POSITIONS: (sizes['n_ctx'], D), TOKENS: (sizes['vocab_size'], D)}
+    found: dict[str, tuple[int, ...]] = {POSITIONS: (sizes['n_ctx'], D), TOKENS: (sizes['vocab_size'], D)}
     for n in range(sizes['n_layer']):
         for name, shape in block.items():
             found |= {f'h.{n}.{name}.weight': shape, f'h.{n}.{name}.bias': shape[-1:]}
@@ -53,9 +55,10 @@ def shapes(sizes: dict[str, int]) -> dict[str, tuple[int, ...]]:
 
 
 def to_tree(fields: dict, read: Callable[[str], np.ndarray]) -> Any:
-    """Our parameters, a tree of float32 numpy arrays, of a backbone without specials.
+    """Our parameters of a backbone, a tree of float32 numpy arrays.
 
-    fields: a run's 'model'. read: name -> float32 array of the shape that `shapes` gives it, called once for each.
+    fields: a run's 'model'. read: name -> float32 array of the shape that `shapes` gives it, called once for each; the
+    rows of special tokens, if the model has them, follow the vocabulary's.
     """
     model = backbone(fields)
     abstract = jax.eval_shape(lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32)))['params']
@@ -64,21 +67,27 @@ def to_tree(fields: dict, read: Callable[[str], np.ndarray]) -> Any:
     def stacked(path, leaf):
         layers = [read(f'h.{n}.{names[sharding.leaf_name(path)]}') for n in range(fields['n_layer'])]
         return np.stack(layers).reshape(leaf.shape)
-    return {'embed': {ours: read(name) for name, ours in EMBEDDINGS.items()},
-            'blocks': jax.tree_util.tree_map_with_path(stacked, abstract['blocks'])}
+    embed = {ours: read(name) for name, ours in EMBEDDINGS.items()}
+    if 'specials' in abstract['embed']:
+        embed['tokens'], embed['specials'] = np.split(embed['tokens'], [fields['vocab_size']])
+    return {'embed': embed, 'blocks': jax.tree_util.tree_map_with_path(stacked, abstract['blocks'])}
 
 
 def from_tree(fields: dict, params: Any) -> dict[str, np.ndarray]:
     """{name: float32 array} in the released order, of a backbone's parameters; special rows follow the tokens'.
 
-    fields: a run's 'model'. params: numpy arrays.
+    fields: a run's 'model'. params: numpy arrays. UserError for an array that a released GPT-1 does not have.
     """
-    embed = params['embed']
-    rows = np.concatenate([embed[name] for name in ('tokens', 'specials') if name in embed])
+    leaves = sharding.named_leaves(params)
+    known = {f'embed/{name}' for name in (*EMBEDDINGS.values(), 'specials')} | {f'blocks/{name}'
+                                                                                for name in BLOCK.values()}
+    if unknown := sorted(leaves.keys() - known):
+        raise UserError(f'{", ".join(unknown)}: OpenAIGPT has no such parameters')
+    rows = np.concatenate([leaves[name] for name in ('embed/tokens', 'embed/specials') if name in leaves])
     wanted = shapes(fields | {'vocab_size': len(rows)})
-    leaves = {sharding.leaf_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(params['blocks'])}
-    found = {POSITIONS: embed['positions'], TOKENS: rows}
+    found = {POSITIONS: leaves['embed/positions'], TOKENS: rows}
     for n in range(fields['n_layer']):
         for name, ours in BLOCK.items():
-            found[f'h.{n}.{name}'] = np.ascontiguousarray(leaves[ours][n]).reshape(wanted[f'h.{n}.{name}'])
+            array = leaves[f'blocks/{ours}'][n]
+            found[f'h.{n}.{name}'] = np.ascontiguousarray(array).reshape(wanted[f'h.{n}.{name}'])
     return found

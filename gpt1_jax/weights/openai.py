@@ -1,12 +1,14 @@
-"""The weights that the authors released, as a pretrained run.
+"""Imports the weights that the authors released, as a pretrained run.
 
     python -m gpt1_jax.weights.openai --source=finetune-transformer-lm/model --out=runs/openai
 
 --source holds the files of openai/finetune-transformer-lm's `model` directory: params_shapes.json, params_0.npy to
-params_9.npy, encoder_bpe_40000.json, vocab_40000.bpe. The pieces are one vector of all arrays end to end, cut anywhere
-(train.py 404-411). Nothing in them is unpickled.
-There are no rows for start, delimiter and extract: fine-tuning draws them, as the released code does.
+params_9.npy, encoder_bpe_40000.json, vocab_40000.bpe. The pieces concatenated are one vector of all arrays (train.py
+404-411). Nothing in them is unpickled.
+Rows for start, delimiter and extract are not part of the release: fine-tuning initializes them, as the released code
+does.
 """
+import itertools
 import math
 import pathlib
 import tokenize
@@ -17,7 +19,7 @@ from absl import flags
 
 from gpt1_jax import cli, storage
 from gpt1_jax.data.published import from_published
-from gpt1_jax.errors import UserError, about, shown
+from gpt1_jax.errors import UserError, shown
 from gpt1_jax.runs import workdir
 from gpt1_jax.weights import import_run, names
 
@@ -25,14 +27,13 @@ SHAPES, ENCODER, MERGES = 'params_shapes.json', 'encoder_bpe_40000.json', 'vocab
 PIECES = tuple(f'params_{i}.npy' for i in range(10))
 
 
-def convert(source: str | pathlib.Path, out: str | pathlib.Path, n_head: int = import_run.HEADS) -> workdir.Run:
-    """Make the run directory `out` of the released files in `source`; returns the workdir.Run.
+def convert(source: storage.Path, out: storage.Path, n_head: int = import_run.HEADS) -> workdir.Run:
+    """Import the released files in `source` as the run directory `out`; returns its workdir.Run.
 
-    n_head: no file says it; 12 in the release. UserError naming the file that is missing, damaged or does not fit.
+    n_head: recorded in no file; 12 in the release. UserError naming the file that is missing, damaged or does not fit.
     """
     if storage.remote(source):
         raise UserError(f'{source}: copy the files to this machine first')
-    source = pathlib.Path(source)
     model = read_sizes(source / SHAPES, n_head)
     shapes = names.shapes(model)
     pieces = [open_piece(source / name) for name in PIECES]
@@ -46,40 +47,31 @@ def convert(source: str | pathlib.Path, out: str | pathlib.Path, n_head: int = i
         if not np.isfinite(piece).all():
             raise UserError(f'{source / name}: holds values that are not finite')
 
-    starts = {}  # where each array begins in the pieces laid end to end
-    start = 0
-    for name, shape in shapes.items():
-        starts[name] = start
-        start += math.prod(shape)
+    ends = dict(zip(shapes, itertools.accumulate(math.prod(shape) for shape in shapes.values())))
 
     def read(name):
-        return values(pieces, starts[name], math.prod(shapes[name])).reshape(shapes[name])
-    files = [source / name for name in (SHAPES, *PIECES, ENCODER, MERGES)]
-    return import_run.write(out, 'openai/finetune-transformer-lm', model, read, tokenizer, files)
+        n = math.prod(shapes[name])
+        return values(pieces, ends[name] - n, n).reshape(shapes[name])
+    hashes = import_run.hashes([source / name for name in (SHAPES, *PIECES, ENCODER, MERGES)])
+    return import_run.save(out, 'openai/finetune-transformer-lm', {'kind': 'pretrain', 'model': model},
+                           lambda: names.to_tree(model, read), tokenizer, hashes)
 
 
 def read_sizes(file: pathlib.Path, n_head: int) -> dict:
-    """A run's 'model' of params_shapes.json. UserError unless it lists the arrays of a GPT in the released order."""
+    """A run's 'model' from params_shapes.json. UserError unless it lists a GPT's arrays in the released order."""
     listed = storage.read_json(file)
-    if not isinstance(listed, list) or len(listed) < 14 or (len(listed) - 2) % 12:
-        raise UserError(f'{file}: must list the shapes of 2 + 12 n arrays (released: 146)')
-    for i, shape in enumerate(listed):
-        if not isinstance(shape, list) or not all(type(n) is int and 0 < n < 2 ** 31 for n in shape):
-            raise UserError(f'{file}: shape {i} is {shown(shape)}, must be a list of whole numbers')
-    ranks = {0: 2, 1: 2, 8: 3}  # positions, tokens, the first block's mlp/c_fc/w
-    for i, rank in ranks.items():
-        if len(listed[i]) != rank:
-            raise UserError(f'{file}: shape {i} is {shown(listed[i])}, must have {rank} dimensions')
+    if not isinstance(listed, list) or not all(
+            isinstance(shape, list) and all(type(n) is int and 0 < n < 2 ** 31 for n in shape) for shape in listed):
+        raise UserError(f'{file}: must hold a list of shapes, lists of whole numbers')
+    if len(listed) < 14 or (len(listed) - 2) % 12 or [len(listed[i]) for i in (0, 1, 8)] != [2, 2, 3]:
+        raise UserError(f'{file}: must list the shapes of 2 + 12 n arrays (released: 146), two embeddings first')
     try:
         model = import_run.fields({'n_ctx': listed[0][0], 'n_embd': listed[0][1], 'vocab_size': listed[1][0],
-                                 'n_layer': (len(listed) - 2) // 12, 'n_inner': listed[8][2], 'n_head': n_head})
+                                   'n_layer': (len(listed) - 2) // 12, 'n_inner': listed[8][2], 'n_head': n_head})
     except UserError as error:
         raise UserError(f'{file}: {error}') from None
     for i, (name, shape) in enumerate(names.shapes(model).items()):
-        # Kernels are stored as those of convolutions of width 1, embeddings are not.
-        expected = list(shape)
-        if len(shape) == 2 and i > 1:
-            expected = [1, *expected]
+        expected = [1, *shape] if len(shape) == 2 and i > 1 else list(shape)  # kernels are convolutions of width 1
         if listed[i] != expected:
             raise UserError(f'{file}: shape {i} ({name}) is {shown(listed[i])}, must be {expected}')
     return model
@@ -90,11 +82,11 @@ def open_piece(file: pathlib.Path) -> np.ndarray:
 
     UserError unless it is a complete vector of float32.
     """
-    with about(file), warnings.catch_warnings():
-        warnings.simplefilter('ignore')  # of a header that Python 2 wrote
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')  # about a header written by Python 2
         try:
             piece = np.load(file, mmap_mode='r', allow_pickle=False)
-        except (ValueError, EOFError, tokenize.TokenError) as error:  # the last of a header that numpy tries to mend
+        except (ValueError, EOFError, tokenize.TokenError) as error:  # TokenError: of a damaged header
             cause = str(error).partition('\n')[0]
             raise UserError(f'{file}: not a complete .npy file without pickled objects ({cause})') from None
     if not isinstance(piece, np.ndarray) or piece.dtype != np.dtype('<f4') or piece.ndim != 1:
@@ -103,7 +95,7 @@ def open_piece(file: pathlib.Path) -> np.ndarray:
 
 
 def values(pieces: list[np.ndarray], start: int, n: int) -> np.ndarray:
-    """float32[n], the values from `start` of the pieces laid end to end."""
+    """float32[n], the values from `start` of the concatenated pieces."""
     parts = []
     first = 0  # of the piece
     for piece in pieces:
@@ -115,11 +107,12 @@ def values(pieces: list[np.ndarray], start: int, n: int) -> np.ndarray:
 def _define_flags():
     flags.DEFINE_string('source', None, 'directory of the released files', required=True)
     flags.DEFINE_string('out', None, 'the run directory to make', required=True)
-    flags.DEFINE_integer('n_head', import_run.HEADS, 'attention heads, which no file says')
+    flags.DEFINE_integer('n_head', import_run.HEADS, 'attention heads, which no file records')
 
 
 def main() -> None:
-    print(import_run.report(convert(flags.FLAGS.source, flags.FLAGS.out, flags.FLAGS.n_head)))
+    f = flags.FLAGS
+    print(import_run.report(convert(storage.path(f.source), storage.path(f.out), f.n_head)))
 
 
 if __name__ == '__main__':

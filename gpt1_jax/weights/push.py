@@ -1,13 +1,14 @@
-"""Exports to the Hugging Face Hub: a run as a model repository, and every kept step as a revision of it.
+"""Pushes exports to the Hugging Face Hub: a run as a model repository, and every kept step as a branch of it.
 
-The default step goes to `main`; with `every_step`, step 1000 goes to the branch `step-1000`, too, or to `chck_1M` if it
-was kept for its million words (config.checkpoint.keep_words). Each is one commit, which adds
-or replaces an export's files and leaves others alone. What is there already is not sent again.
+The default step goes to `main`. With `every_step`, step 1000 also goes to the branch `step-1000`, or `chck_1M` if it
+was kept for its million words (config.checkpoint.keep_words). Each is one commit, which adds or replaces an export's
+files and leaves others alone; unchanged files are not uploaded again.
 """
 import pathlib
 import tempfile
 from collections.abc import Callable
 
+from gpt1_jax import storage
 from gpt1_jax.data import hub, words
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import workdir
@@ -16,41 +17,36 @@ from gpt1_jax.weights.export_hugging_face import check, export
 MAIN = 'main'
 
 
-def push(path: str | pathlib.Path, name: str, step: int | None = None, license: str = 'other', private: bool = False,
+def push(path: storage.Path, name: str, step: int | None = None, license: str = 'other', private: bool = False,
          every_step: bool = False, dtype: str = 'float32', report: Callable[[str], None] = print) -> None:
-    """Export the run in `path` and push it to the repository `name`, which is made if it does not exist.
+    """Export the run in `path` and push it to the repository USER/NAME, which is created if it does not exist.
 
-    name: 'USER/NAME'. step, license, dtype: as in `export`; step goes to the branch main. every_step: push every saved
-    step to a branch of its own, as well. report: called with a line for each commit.
-    UserError for what cannot be exported, and where the Hub refuses: before anything is exported, if it is the name or
-    the token.
+    step, license, dtype: as in `export`. every_step: also push every saved step to a branch of its own. report: called
+    with a line for each commit. UserError for a run that cannot be exported, a wrong name and a token without the right
+    to write, before anything is exported.
     """
     repository, revision = hub.split(name)
     if revision or '/' not in repository:
         raise UserError(f'{name}: must be USER/NAME')
     run = workdir.load(path)
     check(run)
-    best = run.step(step)
-    library = hub.client(name)
-    api = library.HfApi()
+    steps = {branch(each, run.config): each for each in run.steps()} if every_step else {}
+    steps[MAIN] = run.step(step)
+    api = hub.client(name).HfApi()
     with hub.one_line_errors(name):
         api.create_repo(repository, private=private or None, exist_ok=True)
-    branches = {branch(each, run.config): each for each in run.steps()} if every_step else {}
-    for place, each in (branches | {MAIN: best}).items():
+    for revision, each in steps.items():
         with tempfile.TemporaryDirectory() as directory:
-            names = export(path, directory, each, license, dtype)
-            root = pathlib.Path(directory)
-            added = [library.CommitOperationAdd(file.relative_to(root).as_posix(), file)
-                     for file in sorted(root.rglob('*')) if file.is_file()]
+            names = export(path, pathlib.Path(directory), each, license, dtype)
             with hub.one_line_errors(name):
-                if place != MAIN:
-                    api.create_branch(repository, branch=place, exist_ok=True)
-                message = f'Step {each:,} of a run of gpt1_jax'
-                url = api.create_commit(repository, added, commit_message=message, revision=place).commit_url
-        report(f'{url}: step {each:,}, {", ".join(names)}')
+                if revision != MAIN:
+                    api.create_branch(repository, branch=revision, exist_ok=True)
+                commit = api.upload_folder(repo_id=repository, folder_path=directory, revision=revision,
+                                           commit_message=f'Step {each:,} of a run of gpt1_jax')
+        report(f'{commit.commit_url}: step {each:,}, {", ".join(names)}')
 
 
 def branch(step: int, config: dict) -> str:
-    """The name of a step's branch. config: the run's."""
+    """The name of a step's branch, given the run's config."""
     read = (config.get('checkpoint') or {}).get('words_at', {}).get(str(step))
     return f'step-{step}' if read is None else f'chck_{words.label(read)}'

@@ -1,33 +1,34 @@
-"""A tokenizer as the files that Hugging Face's AutoTokenizer loads: tokenizer.json, vocab.json, merges.txt.
+"""Writes a tokenizer as the files that Hugging Face's AutoTokenizer loads: tokenizer.json, vocab.json, merges.txt.
 
-Text that is already split into words gets the ids of data/tokenizer.py, but for odd words such as 'a$.'. A
-tokenizer.json cannot run ftfy and spaCy, which split raw text in training, so a list of regular expressions
-approximates them: each inserts spaces where words end. They follow data/text.py and a part of spaCy's English rules;
-the exceptions ("mr.", "don't") are read from the installed spaCy. They hardly change text that is already split.
+Text that is already split into words gets the ids of data/tokenizer.py, except for rare words such as 'a$.'. A
+tokenizer.json cannot run ftfy and spaCy, which split raw text in training. A list of regular expressions approximates
+them by inserting spaces where words end, after data/text.py and a part of spaCy's English rules; the exceptions ("mr.",
+"don't") are read from the installed spaCy. They hardly change text that is already split.
 """
 import functools
 import json
 import re
+from typing import Any
 
 from gpt1_jax.data.tokenizer import END, SPECIALS, Tokenizer
 
-SUFFIX = '</w>'  # how the released vocabulary writes the end of a word
-# data/text.py puts spaces around a run of the same punctuation character; spaCy then splits runs of those in _EACH.
+SUFFIX = '</w>'  # the end of a word in the released vocabulary
+# data/text.py puts spaces around runs of a punctuation character; spaCy splits runs of those in _EACH.
 _RUNS, _EACH = '-~/|', '!";?+,)(*[]}{_'
 _LIGATURES = {'ﬀ': 'ff', 'ﬁ': 'fi', 'ﬂ': 'fl', 'ﬃ': 'ffi', 'ﬄ': 'ffl'}
 _UNITS = 'km|m|cm|mm|dm|nm|ha|ft|g|kg|mg|t|lb|oz|mph|kmh|pa|hpa|mb|kb|gb|tb|k'
 
 
 def files(tokenizer: Tokenizer, n_ctx: int, specials: bool = False) -> dict[str, bytes]:
-    """{file name: content}. specials: add start, delimiter and extract tokens around a text or a pair (Section 3.3)."""
+    """{file name: content}. specials: put start, delimiter and extract tokens around a text or a pair (Section 3.3)."""
     published = not tokenizer.has_bytes
     model = _published(tokenizer) if published else _own(tokenizer)
-    added = [{'id': tokenizer.unk_id, 'content': '<unk>', 'single_word': False, 'lstrip': False, 'rstrip': False,
-              'normalized': False, 'special': True}]
+    added: list[dict[str, Any]] = [{'id': tokenizer.unk_id, 'content': '<unk>', 'single_word': False, 'lstrip': False,
+                                    'rstrip': False, 'normalized': False, 'special': True}]
     if specials:
         added += [added[0] | {'id': tokenizer.vocab_size + i, 'content': name} for i, name in enumerate(SPECIALS)]
     if published:
-        decoder = {'type': 'BPEDecoder', 'suffix': SUFFIX}
+        decoder: dict[str, Any] = {'type': 'BPEDecoder', 'suffix': SUFFIX}
     else:
         decoder = {'type': 'Sequence', 'decoders': [
             {'type': 'ByteFallback'}, _replace(END, ' ', 'String'), {'type': 'Fuse'},
@@ -42,9 +43,8 @@ def files(tokenizer: Tokenizer, n_ctx: int, specials: bool = False) -> dict[str,
                 'model_input_names': ['input_ids', 'attention_mask']}
     if specials:
         settings |= {'bos_token': SPECIALS[0], 'sep_token': SPECIALS[1], 'cls_token': SPECIALS[2]}
-    found = {'tokenizer.json': whole, 'tokenizer_config.json': settings}
     found = {name: json.dumps(content, ensure_ascii=False, indent=1).encode() + b'\n'
-             for name, content in found.items()}
+             for name, content in (('tokenizer.json', whole), ('tokenizer_config.json', settings))}
     if published:
         found['vocab.json'] = json.dumps(model['vocab'], ensure_ascii=False).encode()
         found['merges.txt'] = '\n'.join(['#version: 0.2', *map(' '.join, model['merges']), '']).encode()
@@ -52,28 +52,28 @@ def files(tokenizer: Tokenizer, n_ctx: int, specials: bool = False) -> dict[str,
 
 
 def _published(tokenizer):
-    """The BPE model of the published vocabulary: the last character of a word carries the suffix </w> from the start.
+    """The BPE model of the published vocabulary, in which the last character of a word carries the suffix </w>.
 
-    SentencePiece's model stores the merged tokens in the order of the merges, but not which two tokens each was merged
-    from. Most have only one split into known tokens. For the others, replay the earlier merges on the token's
-    characters: two symbols remain, and these are the pair.
+    SentencePiece's model stores the merged tokens in the order of the merges, but not the pair that each was merged
+    from. Most have only one split into known tokens. For the others, replaying the earlier merges on the token's
+    characters leaves the pair.
     """
     pieces = [piece.removesuffix(END) + SUFFIX if piece.endswith(END) else piece for piece in tokenizer.pieces()]
     characters = sum(len(piece) == 1 for piece in pieces[1:-1])
-    known, merges, ranks = set(pieces[:1 + 2 * characters]), [], {}
+    known = set(pieces[:1 + 2 * characters])
+    ranks: dict[tuple, int] = {}  # of the merges, in their order
     for piece in pieces[1 + 2 * characters:-1]:
         stem = piece.removesuffix(SUFFIX)
         pairs = [(stem[:i], stem[i:] + piece[len(stem):]) for i in range(1, len(stem))]
         pairs = [pair for pair in pairs if known.issuperset(pair)]
         pair = pairs[0] if len(pairs) == 1 else tuple(_merged([*stem[:-1], stem[-1] + piece[len(stem):]], ranks))
         known.add(piece)
-        ranks[pair] = len(merges)
-        merges.append(pair)
-    return _bpe(pieces, merges, end_of_word_suffix=SUFFIX)
+        ranks[pair] = len(ranks)
+    return _bpe(pieces, list(ranks), end_of_word_suffix=SUFFIX)
 
 
 def _merged(symbols, ranks):
-    """The last two symbols that are left when the merges of these ranks are applied to the symbols, in their order."""
+    """The last two symbols when the merges of these ranks are applied to the symbols, in their order."""
     while len(symbols) > 2:
         first, second = min(zip(symbols, symbols[1:]), key=lambda pair: ranks.get(pair, len(ranks)))
         merged, i = [], 0
@@ -88,17 +88,18 @@ def _merged(symbols, ranks):
 def _own(tokenizer):
     """The BPE model of a vocabulary trained here.
 
-    SentencePiece merges any two neighbouring tokens whose concatenation is a token, the one with the highest score
-    first; so every split of a token into two tokens is a merge.
+    SentencePiece merges any two neighbours whose concatenation is a token, highest score first, so every split of a
+    token into two tokens is a merge.
     """
     pieces, scores = tokenizer.pieces(), tokenizer.scores()
-    known, merges = set(pieces), []
+    known = set(pieces)
+    merges: list[tuple[str, str]] = []
     for row in sorted(range(len(pieces)), key=lambda row: -scores[row]):
         piece = pieces[row]
         if row not in (tokenizer.unk_id, tokenizer.newline_id) and not re.fullmatch('<0x[0-9A-F]{2}>', piece):
             merges += [(piece[:i], piece[i:]) for i in range(1, len(piece))
                        if piece[:i] in known and piece[i:] in known]
-    # The line break, a word of its own, is taken whole; so is any word with a row: merges would come to it as well.
+    # The line break, a word of its own, is not merged; nor is any word with a row, to which merges would lead as well.
     return _bpe(pieces, merges, byte_fallback=True, ignore_merges=True)
 
 
@@ -137,15 +138,16 @@ def _english():
     """
     import spacy
     from spacy.symbols import ORTH
+    tokenizer: Any = spacy.blank('en').tokenizer
     rules = {}
-    for text, parts in spacy.blank('en').tokenizer.rules.items():
+    for text, parts in tokenizer.rules.items():
         if re.fullmatch(r"[A-Za-z0-9.']+", text):
             rules[text] = [part[ORTH] for part in parts]
     # Words that keep an apostrophe or a full stop at their end, and an apostrophe at their start.
     closing = [text[:-1] for text, parts in rules.items() if text[-1] == "'" and len(parts) == 1 and len(text) > 1]
     abbreviations = [text[:-1] for text, parts in rules.items() if text[-1] == '.' and len(parts) == 1]
     # Exceptions of several parts, such as do + n't: {end: the beginnings that it may follow}.
-    inside = {}
+    inside: dict[str, set[str]] = {}
     for parts in rules.values():
         for i in range(1, len(parts)):
             inside.setdefault(''.join(parts[i:]), set()).add(''.join(parts[:i]))

@@ -57,7 +57,7 @@ def test_the_filtered_pairs_are_reported_beside_all():
     found = values(SCORES, chosen={'a/0', 'b/1', 'b/2'})
     assert found[None, 'accuracy_filtered'] == pytest.approx((1 + 1 / 2) / 2)  # of two sets: c has none of them
     assert found[None, 'accuracy'] == values(SCORES)[None, 'accuracy']
-    with pytest.raises(UserError, match='config.data.filter: its file has none of these pairs'):
+    with pytest.raises(UserError, match='config.data.filter: its file lists none of these pairs'):
         measured(SCORES, chosen={'x/0'})
 
 
@@ -77,8 +77,8 @@ def test_ties_beyond_the_published_ones_are_counted():
     ids = ['argument_structure/passive_1/324', 'argument_structure/passive_1/325', 'argument_structure/passive_1/326']
     sequences = [[([0, 1], 1), ([0, 1], 1)], [([0, 1], 1), ([0, 1], 1)], [([0, 1], 1), ([0, 2], 1)]]
     assert measured(np.zeros((3, 2)), ids, sequences)[1] == (
-        'blimp: 3 ties count half: 1 of the 7 pairs that BLiMP itself has as one sentence twice, 2 others (of which 1 '
-        'are the same tokens)')
+        'blimp: 3 ties count half: 1 of the 7 pairs of identical sentences in BLiMP, 2 others (1 of them identical as '
+        'tokens)')
 
 
 def test_the_interval_is_that_of_resampled_pairs():

@@ -1,4 +1,5 @@
 """The zero-shot heuristics, under hand-made models whose probabilities can be worked out on paper."""
+import dataclasses
 import functools
 import math
 import types
@@ -63,7 +64,7 @@ def answer(task, model, examples, train=None, n_ctx=None, tokenizer=TOKENIZER):
 
 
 def accuracy(task, model, examples, **more):
-    return metrics.accuracy([e.label for e in examples], answer(task, model, examples, **more)[0].argmax(-1))
+    return metrics.value('accuracy', [e.label for e in examples], answer(task, model, examples, **more)[0].argmax(-1))
 
 
 def test_sst2_appends_very_and_compares_the_two_words():
@@ -99,6 +100,8 @@ def test_of_a_long_race_row_the_document_loses_its_end_the_same_for_all_answers(
 def test_the_pronoun_is_replaced_and_only_what_comes_after_the_candidate_is_scored():
     example = Example('1', ('a b ', ' c d'), ('x', 'y x y'), 0)
     assert heuristics.pronoun(example, TOKENIZER, 32) == [([1, 2, 8, 3, 4], 2), ([1, 2, 9, 8, 9, 3, 4], 2)]
+    at_the_start = Example('1', ('', ' c d'), ('x', 'x y'), 0)
+    assert heuristics.pronoun(at_the_start, TOKENIZER, 32) == [([8, 3, 4], 2), ([8, 9, 3, 4], 2)]
     for task in ('dpr', 'wsc273'):
         scores, _ = answer(task, prefers('y c d'), [example])
         np.testing.assert_allclose(scores, [[(ANY + LIKELY) / 2, LIKELY]], rtol=1e-4)
@@ -111,18 +114,6 @@ def test_a_candidates_own_tokens_are_never_scored():
     assert plain[0, 0] == plain[0, 1] == likely[0, 0] == likely[0, 1]
 
 
-def test_a_pronoun_at_the_start_needs_nothing_before_it():
-    assert heuristics.pronoun(Example('1', ('', ' c d'), ('x', 'x y'), 0), TOKENIZER, 32) == [
-        ([8, 3, 4], 2), ([8, 9, 3, 4], 2)]
-
-
-def test_a_pronoun_with_nothing_after_it_is_an_error_naming_the_row():
-    bad, good = Example('7', ('a ', ' '), ('x', 'y'), 0), Example('8', ('a ', ' c'), ('x', 'y'), 0)
-    with pytest.raises(UserError, match="^dpr: row 7: nothing stands after the candidate 'x'"):
-        heuristics.encode_all(heuristics.get('dpr'), [bad, good], TOKENIZER, 32, 'dpr')
-    skipped = []
-    rows = heuristics.encode_all(heuristics.get('dpr'), [bad, good], TOKENIZER, 32, 'dpr', skipped.append)
-    assert [row.id for row in rows] == ['8'] and len(skipped) == 1
 
 
 def test_blimp_compares_sums_over_all_tokens_after_a_line_break():
@@ -172,7 +163,7 @@ def test_a_model_without_an_opinion_is_right_exactly_as_often_as_chance(task):
     if task == 'cola':
         scores, details = answer(task, UNIFORM, examples)
         assert details == {'threshold': pytest.approx(ANY)} and not scores.any()
-        assert metrics.matthews([e.label for e in examples], scores.argmax(-1)) == 0
+        assert metrics.value('matthews', [e.label for e in examples], scores.argmax(-1)) == 0
 
 
 def test_rows_of_special_tokens_and_positions_never_take_part():
@@ -186,13 +177,20 @@ def test_rows_may_differ_in_their_number_of_answers():
     assert scores[1, 2] == metrics.ABSENT and scores.argmax(-1).tolist() == [1, 1]
 
 
-@pytest.mark.parametrize('example, message', [
-    (Example('3', ('a b',)), 'row 3: label None is none of 0..1'), (Example('3', ('a b',), label=2), 'label 2 is none'),
-    (Example('3', ('a',), label=1), 'row 3: 0 of 1 tokens to score'),
-    (Example('3', ('a ' * 40,), label=1), 'row 3: 39 tokens to score do not fit the context of 32')])
-def test_what_cannot_be_scored_names_its_row(example, message):
-    with pytest.raises(UserError, match=message):
-        heuristics.encode_all(heuristics.get('cola'), [example], TOKENIZER, 32, 'cola dev')
+@pytest.mark.parametrize('task, example, message', [
+    ('cola', Example('3', ('a b',)), 'label None is not in 0..1'),
+    ('cola', Example('3', ('a b',), label=2), 'label 2 is not in 0..1'),
+    ('cola', Example('3', ('a',), label=1), '0 of 1 tokens to score'),
+    ('cola', Example('3', ('a ' * 40,), label=1), '39 tokens to score do not fit the context of 32'),
+    ('dpr', Example('3', ('a ', ' '), ('x', 'y'), 0), "nothing follows the candidate 'x'")])
+def test_a_row_that_cannot_be_scored_is_named_or_skipped(task, example, message):
+    heuristic = heuristics.get(task)
+    with pytest.raises(UserError, match=f'^{task}: row 3: {message}'):
+        heuristics.encode_all(heuristic, [example], TOKENIZER, 32, task)
+    skipped = []
+    good = dataclasses.replace(example, id='8', texts=('a ', ' c') if task == 'dpr' else ('a b',), label=0)
+    rows = heuristics.encode_all(heuristic, [example, good], TOKENIZER, 32, task, skipped.append)
+    assert [row.id for row in rows] == ['8'] and len(skipped) == 1
 
 
 def test_the_threshold_is_the_best_of_all_cuts():
@@ -201,8 +199,8 @@ def test_the_threshold_is_the_best_of_all_cuts():
     scores += gold * 0.7
     chosen = heuristics.best_threshold(scores, gold)
     candidates = (np.sort(scores)[1:] + np.sort(scores)[:-1]) / 2
-    best = max(metrics.matthews(gold, (scores > c).astype(int)) for c in candidates)
-    assert metrics.matthews(gold, (scores > chosen).astype(int)) == pytest.approx(best)
+    best = max(metrics.value('matthews', gold, (scores > c).astype(int)) for c in candidates)
+    assert metrics.value('matthews', gold, (scores > chosen).astype(int)) == pytest.approx(best)
 
 
 @functools.cache

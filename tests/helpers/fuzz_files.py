@@ -24,7 +24,7 @@ import released
 from gpt1_jax import metrics
 from gpt1_jax.data import corpus, published, tokenizer, tokens
 from gpt1_jax.data.document import is_validation
-from gpt1_jax.errors import UserError, about
+from gpt1_jax.errors import UserError, about, os_errors_in_one_line
 from gpt1_jax.metrics import __main__ as predictions_program
 from gpt1_jax.runs import results
 from gpt1_jax.weights import hugging_face, import_run, openai, tokenizer_json
@@ -66,7 +66,8 @@ def one_input(targets, draw, directory):
     if draw(st.sampled_from((*[False] * 12, True))):
         damages.place(draw, directory / changed)
     try:
-        target.read(directory)
+        with os_errors_in_one_line():
+            target.read(directory)
     except UserError as error:
         assert directory.parent.name in str(error) or not target.named, error
         raise
@@ -131,15 +132,16 @@ def weights():
     theirs = {'header.json': content[8:values], 'values': content[values:], 'config.json': json.dumps(config).encode(),
               **written(released.vocabulary)}
 
-    def taken(out, kind, model, read, tokenizer, paths, left_out=()):
-        for name, shape in names_lib.shapes(model).items():
-            array = read(name)
+    def taken(out, origin, config, make, tokenizer, hashes, left_out=()):
+        arrays = names_lib.from_tree(config['model'], make())
+        for name, shape in names_lib.shapes(config['model']).items():
+            array = arrays[name]
             assert array.shape == shape and array.dtype == np.float32 and np.isfinite(array).all()
-        assert tokenizer.vocab_size == model['vocab_size'] and all(map(pathlib.Path.is_file, paths))
+        assert tokenizer.vocab_size == config['model']['vocab_size'] and len(hashes) > 2
         assert all(map(is_one_line, left_out))
 
     def read(convert, directory):
-        with mock.patch.object(import_run, 'write', taken):
+        with mock.patch.object(import_run, 'save', taken):
             convert(directory, directory / 'run', n_head=2)
 
     def read_theirs(directory):

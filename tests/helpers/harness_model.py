@@ -7,7 +7,7 @@ import numpy as np
 
 from gpt1_jax.data import bpe_training
 from gpt1_jax.parallel import sharding
-from gpt1_jax.weights import import_run
+from gpt1_jax.weights import import_run, names
 from official import PASSAGES
 from tiny import sentence
 
@@ -28,12 +28,13 @@ def weights(name):
 TOKENIZER = bpe_training.train(TEXTS + [PASSAGES['middle'][0]['article']] * 9, merges=150)
 FIELDS = import_run.fields({'n_layer': 1, 'n_embd': 16, 'n_head': 2, 'n_inner': 32, 'n_ctx': N_CTX,
                           'vocab_size': TOKENIZER.vocab_size})
-SHAPES = import_run.names.shapes(FIELDS)
+SHAPES = names.shapes(FIELDS)
 
 
 def write(directory):
     """A run of it; returns its path."""
-    return import_run.write(directory, 'a test', FIELDS, weights, TOKENIZER, []).path
+    return import_run.save(directory, 'a test', {'kind': 'pretrain', 'model': FIELDS},
+                           lambda: names.to_tree(FIELDS, weights), TOKENIZER, {}).path
 
 
 def requests(*arguments):

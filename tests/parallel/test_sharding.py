@@ -1,7 +1,7 @@
 """The mesh, the table of rules that places parameters on it, and constraints within a step."""
 import dataclasses
-import functools
 import re
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -74,25 +74,6 @@ def test_every_leaf_of_the_training_state_has_the_place_that_the_design_gives_it
     assert {leaf.sharding.mesh for leaf in names(p.state).values()} == {mesh}
 
 
-@pytest.mark.parametrize('name', ['embed/segments', 'blocks/conv/kernel'])
-def test_a_leaf_without_a_rule_is_refused_by_name(name):
-    with pytest.raises(KeyError, match=f"no sharding rule for '{name}'"):
-        sharding.spec(name)
-    tree = {}
-    *parents, leaf = name.split('/')
-    place = functools.reduce(lambda at, key: at.setdefault(key, {}), parents, tree)
-    place[leaf] = jax.ShapeDtypeStruct((8, 8), jnp.float32)
-    with pytest.raises(KeyError, match=f"no sharding rule for '{name}'"):
-        sharding.shardings(tree, mesh_of((8, 1, 1)))
-
-
-def test_heads_that_the_tensor_axis_does_not_divide_are_refused_by_name():
-    message = '^params/blocks/attn/.* dimension . of size 4 is not divisible by mesh axis tensor of size 8'
-    with pytest.raises(UserError, match=message):
-        loop.make_program(init(GPT(TINY), None), None, optimizer.adam(), optimizer.warmup_cosine,
-                              mesh_of((1, 1, 8)))
-
-
 # The mesh
 
 @pytest.mark.parametrize('asked, made', [
@@ -104,10 +85,38 @@ def test_a_mesh_has_three_automatic_axes_and_fills_the_devices(asked, made):
     assert mesh.axis_types == (AxisType.Auto,) * 3
 
 
-@pytest.mark.parametrize('sizes', [(3, 1, 1), (-1, 3, 1), (4, 4, 1)])
-def test_a_mesh_that_does_not_fit_the_devices_is_refused(sizes):
-    with pytest.raises(UserError, match=rf'data={sizes[0]}, fsdp={sizes[1]}, .* does not fit 8 device'):
-        sharding.make_mesh(*sizes)
+def leaf(name, *shape):
+    """A tree with one leaf of this name and shape."""
+    tree = jax.ShapeDtypeStruct(shape, jnp.float32)
+    for key in reversed(name.split('/')):
+        tree = {key: tree}
+    return tree
+
+
+def no_platform():
+    with mock.patch.object(jax, 'devices', side_effect=RuntimeError("Unable to initialize backend 'tpu':\n  UNAVAIL")):
+        sharding.make_mesh()
+
+
+@pytest.mark.parametrize('call, error, message', [
+    *((lambda sizes=sizes: sharding.make_mesh(*sizes), UserError,
+       rf'data={sizes[0]}, fsdp={sizes[1]}, .* does not fit 8 device') for sizes in ((3, 1, 1), (-1, 3, 1), (4, 4, 1))),
+    *((lambda sizes=sizes: sharding.make_mesh(*sizes), UserError, 'sizes must be at least 1; one of them may be -1')
+      for sizes in ((0, 1, 8), (-1, -1, 1))),
+    (lambda: sharding.make_mesh(1, 16, 1, devices=[Chip(i) for i in range(16)]), UserError,
+     'data=1 must be a multiple of the 2 slices'),
+    (no_platform, UserError, r"^JAX_PLATFORMS=.*: no devices \(Unable to initialize backend 'tpu': UNAVAIL\)$"),
+    (lambda: sharding.shardings(leaf('embed/segments', 8, 8), mesh_of((8, 1, 1))), KeyError,
+     "no partition for 'embed/segments'"),
+    (lambda: sharding.spec('blocks/conv/kernel'), KeyError, "no partition for 'blocks/conv/kernel'"),
+    (lambda: sharding.shardings(leaf('embed/tokens', 8, 12), mesh_of((1, 8, 1))), UserError,
+     '^embed/tokens: dimension 1 of size 12 is not divisible by mesh axis fsdp of size 8'),
+    (lambda: loop.make_program(init(GPT(TINY), None), None, optimizer.adam(), optimizer.warmup_cosine,
+                               mesh_of((1, 1, 8))), UserError,
+     '^params/blocks/attn/.* dimension . of size 4 is not divisible by mesh axis tensor of size 8')])
+def test_sizes_and_leaves_that_do_not_fit_are_refused_by_name(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
 
 
 @pytest.mark.parametrize('size, microbatches, fits', [
@@ -144,7 +153,7 @@ def test_the_token_table_is_gathered_and_its_gradient_placed():
     shapes = {'tokens': jax.ShapeDtypeStruct((8, 13), jnp.int32, sharding=sharding.batch_sharding(p.mesh))}
     hyper = {name: jax.ShapeDtypeStruct((), kind) for name, kind in (
         ('seed', jnp.uint32), ('peak', jnp.float32), ('warmup', jnp.float32), ('total', jnp.float32),
-        ('skips', jnp.int32))}
+        ('decay', jnp.float32), ('skips', jnp.int32))}
     text = p.step.trace(p.state, shapes, hyper).lower().as_text()
     parts, whole = ('[{}, {"fsdp"}]', 'bf16'), ('[{}, {}]', 'bf16')
     found = re.findall(r'sharding_constraint %\d+ <@mesh, (.*?)> : tensor<30x16x(\w+)>', text)

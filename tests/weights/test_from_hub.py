@@ -89,40 +89,38 @@ def test_it_is_imported_once_and_then_needs_no_network(tmp_path, released_run, m
     with hub_server.in_place_of_the_hub(monkeypatch, tmp_path / 'cache') as found:
         found.add(NAME, tmp_path / 'export')
         first = gpt1_jax.load(f'hf:{NAME}')
+        local = gpt1_jax.load(tmp_path / 'export')  # a directory in Hugging Face's layout
+    assert same_params(first, local) and local.config['imported']['from'] == 'Hugging Face'
     monkeypatch.setattr(import_hugging_face, 'convert', None)
-    assert gpt1_jax.load(f'hf:{NAME}').path == first.path
+    assert gpt1_jax.load(f'hf:{NAME}').path == first.path and gpt1_jax.load('export').path == local.path
     assert complaint(gpt1_jax.load, 'me/other').startswith('hf:me/other: the Hub cannot be reached (')
 
 
 def test_a_path_goes_before_a_name(server, repository, released_run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'runs').mkdir()
+    (tmp_path / 'novels').mkdir()  # shadows the packaged model only if it is a run
     assert complaint(gpt1_jax.load, 'runs/gpt2') == 'runs/gpt2: not a run directory (no config.json in it)'
+    assert from_hub.source('novels')[1] == 'gpt1_jax: novels'
     (tmp_path / 'openai-community').mkdir()
     (tmp_path / NAME).symlink_to(released_run.path)
     assert gpt1_jax.load(NAME).path == NAME and server.requests == []
 
 
-def test_a_repository_that_cannot_be_read_is_one_line(server, repository, released_run):
+def test_a_repository_that_cannot_be_read_is_one_line(server, repository, monkeypatch):
     files = repository.files('main')
     server.add('me/pickle', {'config.json': files['config.json'], 'pytorch_model.bin': b'\x80\x02.'})
     server.add('me/gated', files, gated=True)
     server.add('me/short', files | {'model.safetensors': files['model.safetensors'][:-10]})
     server.add('me/bert', files | {'config.json': b'{"model_type": "bert"}'})
-    assert complaint(from_hub.local_run, 'hf:me/pickle') == (
-        'hf:me/pickle: no model.safetensors in it (pickles such as pytorch_model.bin are never read)')
-    assert complaint(from_hub.local_run, 'hf:me/gated') == (
-        'hf:me/gated: is gated: ask for access on its page and set HF_TOKEN')
-    assert 'not a complete safetensors file' in complaint(from_hub.local_run, 'hf:me/short')
-    assert complaint(from_hub.local_run, 'hf:me/bert').endswith("model_type is 'bert', must be 'openai-gpt'")
-    assert complaint(from_hub.local_run, f'hf:{NAME}@v9') == f'hf:{NAME}@v9: the Hub has no such revision'
-    assert complaint(from_hub.local_run, 'hf:me/nothing').startswith('hf:me/nothing: the Hub has no such repository')
-
-
-def test_several_processes_are_told_to_import_first(server, repository, monkeypatch):
+    for name, message in (
+            ('me/pickle', 'has no model.safetensors (pickles such as pytorch_model.bin are never read)'),
+            ('me/gated', 'is gated: ask for access on its page and set HF_TOKEN'),
+            ('me/short', 'not a complete safetensors file'), ('me/bert', "model_type is 'bert', must be 'openai-gpt'"),
+            (f'{NAME}@v9', 'the Hub has no such revision'), ('me/nothing', 'the Hub has no such repository')):
+        assert message in complaint(from_hub.local_run, f'hf:{name}')
     monkeypatch.setattr(processes, 'joined', lambda: True)
-    assert complaint(from_hub.local_run, f'hf:{NAME}') == (
-        f'hf:{NAME}: several processes need a run that each can read: '
+    assert complaint(from_hub.local_run, f'hf:{NAME}').endswith(
         f'python -m gpt1_jax.weights.hugging_face --source=hf:{NAME} --out=RUN')
 
 
@@ -177,7 +175,7 @@ def test_what_cannot_be_exported_makes_no_repository(server, trained, tmp_path, 
     config = json.loads((tmp_path / 'run' / 'config.json').read_text())
     config['model'] |= {'n_inner': config['model']['n_embd']}
     (tmp_path / 'run' / 'config.json').write_text(json.dumps(config))
-    assert complaint(push.push, tmp_path / 'run', 'me/narrow').endswith('it cannot be exported')
+    assert complaint(push.push, tmp_path / 'run', 'me/narrow').endswith('n_inner is 16, OpenAIGPT always has 64')
     assert ('model', 'me/narrow') not in server.repositories
 
 
@@ -194,12 +192,12 @@ def test_the_exporting_program_pushes(server, trained, tmp_path, monkeypatch, ca
     assert '/me/gpt1/commit/' in out and ': step 2, config.json' in out
     for wrong, message in (
             ({'push': 'me/gpt1@v1'}, 'me/gpt1@v1: must be USER/NAME'), ({'push': 'gpt1'}, 'gpt1: must be USER/NAME'),
-            ({'push_steps': True, 'out': 'x'}, '--push_steps and --private go with --push=USER/NAME'),
-            ({}, 'give --out=DIR, the directory to make')):
+            ({'push_steps': True, 'out': 'x'}, '--push_steps and --private need --push=USER/NAME'),
+            ({}, 'give --out=DIR, the directory to create')):
         assert complaint(run_main, monkeypatch, export=str(trained.path), **wrong) == message
     for name, value in {'push': 'me/gpt1', 'step': 2, 'license': 'mit', 'dtype': 'bfloat16'}.items():
-        assert complaint(run_main, monkeypatch, source='x', **{name: value}) == f'--{name} goes with --export'
-    assert complaint(run_main, monkeypatch, export=str(trained.path), n_head=4) == '--n_head goes with --source'
+        assert complaint(run_main, monkeypatch, source='x', **{name: value}) == f'--{name} needs --export'
+    assert complaint(run_main, monkeypatch, export=str(trained.path), n_head=4) == '--n_head needs --source'
 
 
 def test_a_push_that_is_refused_is_one_line_before_anything_is_exported(server, trained, monkeypatch):

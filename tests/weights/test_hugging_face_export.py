@@ -1,4 +1,5 @@
 """Hugging Face's directories: what transformers makes of an export."""
+import dataclasses
 import json
 import types
 
@@ -7,14 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from exports import edited, fine_tuned, logits
+from exports import edited, fine_tuned, logits, restored
 from gpt1_jax.data import inputs
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned as fine_tuned_lib
 from gpt1_jax.evaluation import load
+from gpt1_jax.models import gpt
 from gpt1_jax.parallel import sharding
-from gpt1_jax.weights import hugging_face
+from gpt1_jax.weights import export_hugging_face, hugging_face
 from tiny import WORDS, load_config, override
 
 pytestmark = pytest.mark.full
@@ -76,15 +78,34 @@ def test_a_score_becomes_a_regression(released_run, tmp_path):
 @pytest.mark.parametrize('which, change, message', [
     ('tuned', lambda c: c.update(task='mrpc'), 'head of mrpc adds the states of both orders.*reads one sequence'),
     ('tuned', lambda c: c.update(task='race'), 'head of race compares the states of the choices.*reads one sequence'),
-    ('pretrained', lambda c: c['model'].update(n_inner=32), 'n_inner is 32, but OpenAIGPT always has 4 x 16'),
+    ('pretrained', lambda c: c['model'].update(n_inner=32), 'n_inner is 32, OpenAIGPT always has 64'),
     ('pretrained', lambda c: c.update(model={'kind': 'lstm', 'n_units': 16, 'n_ctx': 48, 'vocab_size': 300}),
-     "model.kind is 'lstm', transformers has no such model"),
+     "model.kind is 'lstm', and transformers has only the GPT"),
 ], ids=['similarity', 'choice', 'width', 'lstm'])
-def test_what_transformers_has_no_model_for_is_said_in_one_line(which, change, message, request, tmp_path):
+def test_a_run_without_a_class_in_transformers_is_refused(which, change, message, request, tmp_path):
     run = edited(request.getfixturevalue(which), tmp_path / 'run', change)
-    with pytest.raises(UserError, match=f'run: .*{message}') as caught:
+    with pytest.raises(UserError, match=f'run: cannot be exported: .*{message}') as caught:
         hugging_face.export(run, tmp_path / 'out')
     assert str(caught.value).isprintable() and not (tmp_path / 'out').exists()
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant(gpt.GPTConfig):
+    norm: str = 'post'
+
+
+def test_a_field_or_an_array_that_openaigpt_lacks_is_refused(pretrained, monkeypatch, tmp_path):
+    """A contributor's model: pre-LayerNorm by a new field, and untied output weights."""
+    monkeypatch.setattr(export_hugging_face, 'backbone',
+                        lambda fields: types.SimpleNamespace(config=Variant(vocab_size=9, norm='pre')))
+    with pytest.raises(UserError, match="cannot be exported: model.norm is 'pre', OpenAIGPT always has 'post'"):
+        export_hugging_face.check(pretrained)
+    monkeypatch.undo()
+    untied = restored(pretrained) | {'output': {'kernel': np.ones(3, np.float32)}}
+    monkeypatch.setattr(load, 'pretrained', lambda *_: (None, untied))
+    with pytest.raises(UserError, match='cannot be exported: output/kernel: OpenAIGPT has no such parameters'):
+        hugging_face.export(pretrained.path, tmp_path / 'out')
+    assert not (tmp_path / 'out').exists()
 
 
 def test_a_directory_with_other_files_is_left_alone_and_an_export_is_replaced(pretrained, exported, tmp_path):

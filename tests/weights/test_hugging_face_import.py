@@ -3,14 +3,18 @@ import json
 import re
 import shutil
 
+import jax
 import ml_dtypes
 import numpy as np
 import pytest
+import safetensors
 import safetensors.numpy
 
 import released
 from exports import restored, same_run
-from gpt1_jax.errors import UserError
+from gpt1_jax.data.tasks.example import Example
+from gpt1_jax.errors import UserError, os_errors_in_one_line
+from gpt1_jax.evaluation import fine_tuned, load
 from gpt1_jax.runs import workdir
 from gpt1_jax.weights import hugging_face, names, tokenizer_json
 from tiny import command
@@ -30,7 +34,7 @@ def test_a_round_trip_is_equal_to_the_bit(pretrained, exported, tmp_path):
 def test_what_transformers_saves_is_imported(released_run, base, tmp_path, transformers):
     hugging_face.export(released_run.path, base / 'published')
     transformers.OpenAIGPTLMHeadModel.from_pretrained(base / 'published').save_pretrained(tmp_path / 'theirs')
-    with pytest.raises(UserError, match='theirs: no vocabulary in it .*give --tokenizer=DIR'):
+    with pytest.raises(UserError, match='theirs: no vocabulary .*give --tokenizer=DIR'):
         hugging_face.convert(tmp_path / 'theirs', tmp_path / 'back')
     transformers.OpenAIGPTTokenizer.from_pretrained(base / 'published').save_pretrained(tmp_path / 'theirs')
     assert same_run(released_run, hugging_face.convert(tmp_path / 'theirs', tmp_path / 'back'))
@@ -82,13 +86,43 @@ def test_rows_of_added_tokens_are_left_out_and_named(released_run, theirs, tmp_p
     back = hugging_face.convert(theirs, tmp_path / 'back')
     assert same_run(released_run, back)
     assert back.config['imported']['left_out'] == [
-        'tokens_embed.weight: its last 3 rows, of tokens that were added to the vocabulary']
+        'tokens_embed.weight: its last 3 rows, of tokens added to the vocabulary']
 
 
-def test_a_classifier_of_ours_is_not_taken_for_a_language_model(classifier, tmp_path):
-    for source in (classifier, classifier / 'model.safetensors'):
-        with pytest.raises(UserError, match='a classifier that gpt1_jax exported, whose bias is in its last LayerNorm'):
+def test_an_exported_classifier_is_imported_as_the_same_fine_tuned_run(tuned, classifier, tmp_path):
+    back = hugging_face.convert(classifier, tmp_path / 'back')
+    ours, theirs = (load.fine_tuned(run) for run in (tuned, back))
+    leaves = (jax.tree_util.tree_leaves_with_path(one.params) for one in (ours, theirs))
+    for (path, leaf), (place, found) in zip(*leaves, strict=True):
+        assert place == path and np.asarray(found).tobytes() == np.asarray(leaf).tobytes(), path
+    rows = [Example('a', ('red dogs and a cat',)), Example('b', ('birds',))]
+    assert fine_tuned.predict(theirs, rows) == fine_tuned.predict(ours, rows)
+    assert str(tuned.path.parent) not in (back.path / 'config.json').read_text()  # private paths stay private
+    hugging_face.export(back.path, tmp_path / 'again', license='apache-2.0')
+    for name in ('model.safetensors', 'config.json', names.CLASSIFIER):
+        assert (tmp_path / 'again' / name).read_bytes() == (classifier / name).read_bytes()
+
+
+def test_a_classifier_of_ours_without_its_own_file_is_refused(classifier, tmp_path):
+    shutil.copytree(classifier, tmp_path / 'source')
+    (tmp_path / 'source' / names.CLASSIFIER).unlink()
+    for source in (tmp_path / 'source', classifier / 'model.safetensors'):
+        with pytest.raises(UserError, match='a classifier that gpt1_jax exported, with its bias in the last LayerNorm'):
             hugging_face.convert(source, tmp_path / 'run')
+
+
+@pytest.mark.parametrize('metadata, arrays, message', [
+    ({}, {}, 'its config is not that of a fine-tuned run'),
+    ({'config': '{"kind": "finetune", "task": "colla"}'}, {}, 'its config is not that of a fine-tuned run'),
+    (None, {'bias': np.ones(3, np.float32)}, 'holds arrays of shapes'),
+    (None, {'bias': np.array([0, np.nan], np.float32)}, 'holds arrays .* must be finite')])
+def test_a_damaged_file_of_a_classifier_is_named(classifier, tmp_path, metadata, arrays, message):
+    shutil.copytree(classifier, tmp_path / 'source')
+    path = tmp_path / 'source' / names.CLASSIFIER
+    with safetensors.safe_open(path, 'numpy') as file:
+        metadata = file.metadata() if metadata is None else metadata
+    safetensors.numpy.save_file(safetensors.numpy.load_file(path) | arrays, path, metadata)
+    assert re.search(f'classifier.safetensors: {message}', complaint(tmp_path / 'source', tmp_path / 'run'))
 
 
 def test_the_command(exported, tmp_path):
@@ -127,20 +161,20 @@ WEIGHTS = {
     'header cut': (lambda p: p.write_bytes(p.read_bytes()[:60]), 'not a complete safetensors file'),
     'array missing': (rewritten(lambda a: a.pop(f'transformer.{LN}')), f'{LN} is missing'),
     'block missing': (rewritten(lambda a: [a.pop(k) for k in list(a) if '.h.1.' in k]), r'h\.1\.\S+ is missing'),
-    'unknown array': (rewritten(lambda a: a.update(extra=np.ones(3, np.float32))), 'extra is no array of a GPT-1'),
-    'a block too far': (rewritten(lambda a: a.update({'h.99999999.x': np.ones(3, np.float32)})), 'not of all before'),
+    'unknown array': (rewritten(lambda a: a.update(extra=np.ones(3, np.float32))), 'extra is not an array of a GPT-1'),
+    'a block too far': (rewritten(lambda a: a.update({'h.99999999.x': np.ones(3, np.float32)})), 'not of all b'),
     'shape': (changed(LN, lambda x: x[:-1]), rf'{LN} has shape \(23,\), must be \(24,\)'),
     'transposed': (changed('h.0.mlp.c_fc.weight', np.transpose), r'weight has shape \(96, 24\), must be \(24, 96\)'),
     'rank': (changed('tokens_embed.weight', lambda x: x[None]), r'tokens_embed.weight has shape .*must have 2 dim'),
     'float64': (changed(LN, lambda x: x.astype(np.float64)), rf'{LN} is F64, must be one of F32, F16, BF16'),
     'not finite': (changed(LN, lambda x: x * np.inf), f'{LN} holds values that are not finite'),
-    'untied': (rewritten(untied), "lm_head.weight is another matrix .*GPT-1's output layer is tied"),
+    'untied': (rewritten(untied), "lm_head.weight differs from tokens_embed.weight, but GPT-1's output layer is tied"),
     'vocabulary': (changed('tokens_embed.weight', lambda x: x[:-1]), 'vocab_size is 71, config.json says 72'),
 }
 
 
 def complaint(theirs, out):
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError) as caught, os_errors_in_one_line():
         hugging_face.convert(theirs, out)
     message = str(caught.value)
     assert message.isprintable() and len(message) < 600 and message.startswith(str(theirs))
@@ -148,36 +182,41 @@ def complaint(theirs, out):
     return message
 
 
-@pytest.mark.parametrize('case', WEIGHTS)
-def test_a_file_of_weights_that_is_wrong_is_named(theirs, tmp_path, case):
-    spoil, expected = WEIGHTS[case]
-    spoil(theirs / 'model.safetensors')
-    message = complaint(theirs, tmp_path / 'run')
-    assert re.search(f'(model.safetensors|pytorch_model.bin).*{expected}', message), message
+def config(change):
+    def spoil(path):
+        file = path.with_name('config.json')
+        file.write_text(change if isinstance(change, str) else json.dumps(json.loads(file.read_text()) | change))
+    return spoil
 
 
-@pytest.mark.parametrize('name, message', [
-    ('pytorch_model.bin', 'is a pickle, which is never read'), ('model.safetensors.index.json', 'in several files'),
-    ('weights.pt', 'is no .safetensors file')])
-def test_another_file_is_refused_with_what_to_do(tmp_path, name, message):
-    (tmp_path / name).write_bytes(b'x')
-    assert re.search(f'{name}: .*{message}: load it by transformers', complaint(tmp_path / name, tmp_path / 'run'))
-
-
-@pytest.mark.parametrize('change, message', [
-    ('{', 'not JSON'), ('[]', r'is [], must be an object'), ({'model_type': 'gpt2'}, "model_type is 'gpt2', must be"),
+CONFIGS = [
+    ('{', 'not JSON'), ('[]', r'is \[\], must be an object'), ({'model_type': 'gpt2'}, "model_type is 'gpt2', must be"),
     ({'afn': 'relu'}, "afn is 'relu', must be 'gelu'"), ({'layer_norm_epsilon': 1e-6}, 'layer_norm_epsilon is 1e-06'),
     ({'tie_word_embeddings': False}, 'tie_word_embeddings is False, must be True'),
     ({'n_head': '4'}, "n_head is '4', must be a whole number"),
     ({'n_head': 5}, 'model.n_embd = 24 is not a multiple of model.n_head = 5'),
     ({'n_layer': 2}, 'n_layer is 3, config.json says 2'),
     ({'n_positions': 512}, 'n_positions is 64, config.json says 512'),
-    ({'attn_pdrop': 'much'}, "model.attn_dropout is 'much'"), ({'attn_pdrop': 1.0}, 'model.attn_dropout is 1.0'),
-], ids=range(12))
-def test_a_config_that_is_wrong_or_does_not_fit_is_named(theirs, tmp_path, change, message):
-    file = theirs / 'config.json'
-    file.write_text(change if isinstance(change, str) else json.dumps(json.loads(file.read_text()) | change))
-    assert message in complaint(theirs, tmp_path / 'run')
+    ({'attn_pdrop': 'much'}, "model.attn_dropout is 'much'"), ({'attn_pdrop': 1.0}, 'model.attn_dropout is 1.0')]
+DAMAGES = {**{name: (spoil, f'(model.safetensors|pytorch_model.bin).*{message}')
+              for name, (spoil, message) in WEIGHTS.items()},
+           **{f'config {i}': (config(change), message) for i, (change, message) in enumerate(CONFIGS)}}
+
+
+@pytest.mark.parametrize('case', DAMAGES)
+def test_a_damaged_file_is_named(theirs, tmp_path, case):
+    spoil, expected = DAMAGES[case]
+    spoil(theirs / 'model.safetensors')
+    message = complaint(theirs, tmp_path / 'run')
+    assert re.search(expected, message), message
+
+
+@pytest.mark.parametrize('name, message', [
+    ('pytorch_model.bin', 'is a pickle, which is never read'), ('model.safetensors.index.json', 'in several files'),
+    ('weights.pt', 'not a .safetensors file')])
+def test_another_file_is_refused_with_what_to_do(tmp_path, name, message):
+    (tmp_path / name).write_bytes(b'x')
+    assert re.search(f'{name}: .*{message}: load it with transformers', complaint(tmp_path / name, tmp_path / 'run'))
 
 
 def test_a_vocabulary_of_another_size_is_named(theirs, exported, tmp_path):

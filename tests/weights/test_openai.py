@@ -9,7 +9,7 @@ import pytest
 
 import released
 from gpt1_jax import finetune, zero_shot
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, os_errors_in_one_line
 from gpt1_jax.evaluation import load
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import checkpoint, workdir
@@ -107,8 +107,6 @@ def test_the_command(source, tmp_path):
     assert workdir.load(tmp_path / 'run').steps() == [0]
 
 
-# Files that are missing, damaged or made to do harm: one line that names the file, and nothing is written.
-
 class Harm:
     def __reduce__(self):
         return (open, ('harm', 'w'))
@@ -137,74 +135,55 @@ def not_finite(path):
     np.save(path, vector)
 
 
-PIECES = {
-    'missing': (lambda p: p.unlink(), 'No such file or directory'),
-    'directory': (lambda p: (p.unlink(), p.mkdir()), 'Is a directory'),
-    'empty': (lambda p: p.write_bytes(b''), 'not a complete .npy file'),
-    'truncated': (cut, 'not a complete .npy file'),
-    'header cut': (lambda p: p.write_bytes(p.read_bytes()[:40]), 'not a complete .npy file'),
-    'header damaged': (lambda p: p.write_bytes(p.read_bytes().replace(b'}', b'|', 1)), 'not a complete .npy file'),
-    'pickled array': (pickled, 'not a complete .npy file without pickled objects'),
-    'raw pickle': (lambda p: p.write_bytes(pickle.dumps(Harm())), 'not a complete .npy file without pickled objects'),
-    'archive': (archive, 'must hold a vector of float32'),
-    'float64': (as_type('<f8'), 'must hold a vector of float32'),
-    'matrix': (as_type('<f4', (1, -1)), 'must hold a vector of float32'),
-    'not a number': (not_finite, 'holds values that are not finite'),
-}
+def shapes(change):
+    def spoil(path):
+        path.write_text(change if isinstance(change, str) else json.dumps(change(json.loads(path.read_text()))))
+    return spoil
 
 
-@pytest.mark.parametrize('case', PIECES)
-def test_a_piece_that_is_wrong_is_named(source, tmp_path, case, monkeypatch):
+def shape(i, value):
+    return shapes(lambda listed: [*listed[:i], value, *listed[i + 1:]])
+
+
+PIECE, SHAPES = 'params_4.npy', 'params_shapes.json'
+DAMAGES = (
+    (PIECE, lambda p: p.unlink(), 'No such file or directory'),
+    (PIECE, lambda p: (p.unlink(), p.mkdir()), 'Is a directory'),
+    (PIECE, lambda p: p.write_bytes(b''), 'not a complete .npy file'),
+    (PIECE, cut, 'not a complete .npy file'),
+    (PIECE, lambda p: p.write_bytes(p.read_bytes()[:40]), 'not a complete .npy file'),
+    (PIECE, lambda p: p.write_bytes(p.read_bytes().replace(b'}', b'|', 1)), 'not a complete .npy file'),
+    (PIECE, pickled, 'not a complete .npy file without pickled objects'),
+    (PIECE, lambda p: p.write_bytes(pickle.dumps(Harm())), 'not a complete .npy file without pickled objects'),
+    (PIECE, archive, 'must hold a vector of float32'),
+    (PIECE, as_type('<f8'), 'must hold a vector of float32'),
+    (PIECE, as_type('<f4', (1, -1)), 'must hold a vector of float32'),
+    (PIECE, not_finite, 'holds values that are not finite'),
+    ('params_9.npy', lambda p: np.save(p, np.zeros(5, np.float32)), r'hold [\d,]+ values, params_shapes.json'),
+    (SHAPES, shapes('{'), 'not JSON'), (SHAPES, shapes('{}'), 'must hold a list of shapes'),
+    (SHAPES, shapes('[]'), 'must list the shapes of 2 \\+ 12 n arrays'),
+    (SHAPES, shapes(lambda s: s[:-1]), 'must list the shapes'), (SHAPES, shape(0, [64]), 'must list the shapes'),
+    (SHAPES, shape(3, 'wide'), 'must hold a list of shapes'), (SHAPES, shape(3, [-72]), 'must hold a list of shapes'),
+    (SHAPES, shape(0, [64, 25]), 'model.n_embd = 25 is not a multiple of model.n_head = 4'),
+    (SHAPES, shape(1, [72, 28]), r'shape 1 \(tokens_embed.weight\) is \[72, 28\], must be \[72, 24\]'),
+    (SHAPES, shape(15, [71]), r'shape 15 \(h.1.attn.c_attn.bias\) is \[71\], must be \[72\]'),
+    (SHAPES, shape(14, [24, 72]), r'shape 14 \(h.1.attn.c_attn.weight\) is \[24, 72\], must be \[1, 24, 72\]'),
+    (SHAPES, shapes(lambda s: s[1:2] + s[:1] + s[2:]), 'the vocabulary has 72 rows, .* 64'),
+    ('vocab_40000.bpe', lambda p: p.unlink(), 'No such file'),
+    ('encoder_bpe_40000.json', lambda p: released.write(p.parent, vocab_size=73), 'the vocabulary has 72 rows, .* 73'))
+
+
+@pytest.mark.parametrize('name, spoil, message', DAMAGES, ids=range(len(DAMAGES)))
+def test_a_damaged_file_is_named_and_nothing_is_written_or_run(source, tmp_path, monkeypatch, name, spoil, message):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(source, tmp_path / 'files')
-    spoil, message = PIECES[case]
-    spoil(tmp_path / 'files' / 'params_4.npy')
-    with pytest.raises(UserError, match=f'params_4.npy: .*{message}') as caught:
+    spoil(tmp_path / 'files' / name)
+    with pytest.raises(UserError, match=message) as caught, os_errors_in_one_line():
         openai.convert(tmp_path / 'files', tmp_path / 'run', n_head=4)
-    assert str(caught.value).isprintable() and len(str(caught.value)) < 400
+    text = str(caught.value)
+    assert str(tmp_path / 'files') in text and text.isprintable() and len(text) < 400
+    assert name in text or 'shapes' in text or 'vocabulary' in text
     assert not (tmp_path / 'run').exists() and not (tmp_path / 'harm').exists()
-
-
-def test_pieces_of_another_model_do_not_fit_the_shapes(source, tmp_path):
-    shutil.copytree(source, tmp_path / 'files')
-    np.save(tmp_path / 'files' / 'params_9.npy', np.zeros(5, np.float32))
-    with pytest.raises(UserError, match=r'files: params_0.npy to params_9.npy hold [\d,]+ values, params_shapes.json'):
-        openai.convert(tmp_path / 'files', tmp_path / 'run', n_head=4)
-
-
-def change(i, shape):
-    return lambda shapes: [*shapes[:i], shape, *shapes[i + 1:]]
-
-
-@pytest.mark.parametrize('case, message', [
-    ('{', r'not JSON'), ('{}', 'must list the shapes of 2 \\+ 12 n arrays'),
-    ('[]', 'must list the shapes'), (lambda s: s[:-1], 'must list the shapes'),
-    (change(3, 'wide'), "shape 3 is 'wide', must be a list of whole numbers"),
-    (change(3, [-72]), r'shape 3 is \[-72\]'),
-    (change(0, [64]), r'shape 0 is \[64\], must have 2 dimensions'),
-    (change(0, [64, 25]), r'model.n_embd = 25 is not a multiple of model.n_head = 4'),
-    (change(1, [72, 28]), r'shape 1 \(tokens_embed.weight\) is \[72, 28\], must be \[72, 24\]'),
-    (change(15, [71]), r'shape 15 \(h.1.attn.c_attn.bias\) is \[71\], must be \[72\]'),
-    (change(14, [24, 72]), r'shape 14 \(h.1.attn.c_attn.weight\) is \[24, 72\], must be \[1, 24, 72\]'),
-    (lambda s: s[1:2] + s[:1] + s[2:], 'the vocabulary has 72 rows, .* 64'),
-], ids=range(12))
-def test_shapes_that_are_wrong_are_named(source, tmp_path, case, message):
-    shutil.copytree(source, tmp_path / 'files')
-    file = tmp_path / 'files' / 'params_shapes.json'
-    file.write_text(case if isinstance(case, str) else json.dumps(case(json.loads(file.read_text()))))
-    with pytest.raises(UserError, match=message) as caught:
-        openai.convert(tmp_path / 'files', tmp_path / 'run', n_head=4)
-    assert str(tmp_path / 'files') in str(caught.value) and str(caught.value).isprintable()
-    assert not (tmp_path / 'run').exists()
-
-
-def test_a_vocabulary_of_another_size_is_named(source, tmp_path):
-    released.write(tmp_path / 'files', vocab_size=released.SIZES['vocab_size'] + 1)
-    with pytest.raises(UserError, match='encoder_bpe_40000.json: the vocabulary has 72 rows, the weights.* 73'):
-        openai.convert(tmp_path / 'files', tmp_path / 'run', n_head=4)
-    (tmp_path / 'files' / 'vocab_40000.bpe').unlink()
-    with pytest.raises(UserError, match='vocab_40000.bpe: No such file'):
-        openai.convert(tmp_path / 'files', tmp_path / 'run', n_head=4)
 
 
 def test_a_bucket_is_refused_in_one_line():

@@ -93,8 +93,8 @@ def test_a_context_that_is_too_long_loses_its_beginning_with_one_notice(lm, judg
     whole = lm.loglikelihood_rolling(requests((LONG,)))[0]  # a continuation of several windows
     first = [judge([before, *ids[:N_CTX]], N_CTX)[0] for before in (*TOKENIZER.encode('a'), TOKENIZER.newline_id)]
     assert found[3][0] == pytest.approx(whole + first[0] - first[1], abs=1e-3)
-    told = (f'notice: 3 of 4 requests do not fit the context of {N_CTX} tokens: the beginning of their contexts is '
-            'left out')
+    told = (f'notice: 3 of 4 requests exceed the context of {N_CTX} tokens: their contexts are truncated from the '
+            'left')
     assert notices(capfd) == [told]
 
 
@@ -144,7 +144,7 @@ def test_a_prompt_leaves_room_for_what_is_generated(lm, monkeypatch, capfd):
     assert sorted(read, key=lambda one: one[1]) == [
         (ids[4 - N_CTX:], 4), (short, 9), (ids[-half:], half), (ids[-half:], 30), (ids[-half:], 300)]
     told, = notices(capfd)
-    assert told.startswith(f'notice: 4 of 5 requests do not fit the context of {N_CTX} tokens')
+    assert told.startswith(f'notice: 4 of 5 requests exceed the context of {N_CTX} tokens')
 
 
 @pytest.mark.parametrize('arguments, tokens, temperature', [

@@ -1,6 +1,7 @@
 """lm-evaluation-harness on tasks of local files, against our own zero-shot scorer; what it writes, and mistakes."""
 import functools
 import json
+import pathlib
 import socket
 
 import numpy as np
@@ -125,9 +126,11 @@ def local(monkeypatch):
 
 
 @pytest.mark.parametrize('given, message', [
-    ({'tasks': ['sst2', 'nothing', 'none']}, "no task 'nothing', 'none': "), ({'tasks': []}, 'no task is named: '),
+    ({'tasks': ['sst2', 'nothing', 'none']}, "unknown task 'nothing', 'none': "),
+    ({'tasks': []}, r'unknown task \(none given\): '),
     ({'tasks': ['missing']}, r'missing: cannot be loaded \(FileNotFoundError: .*'),
-    ({'include_path': 'nowhere'}, 'nowhere: no directory of tasks'), ({'limit': 0.0}, 'limit is 0.0, must be above 0')])
+    ({'include_path': pathlib.Path('nowhere')}, 'nowhere: not a directory of tasks'),
+    ({'limit': 0.0}, 'limit is 0.0, must be above 0')])
 def test_a_mistake_is_named(local, pretrained, tasks, given, message):
     if not (tasks / 'missing.yaml').exists():
         write_task(tasks, 'missing', [], doc_to_text='{{text}}', doc_to_target='label', doc_to_choice=['a', 'b'],
@@ -149,16 +152,16 @@ def test_the_command_writes_results_and_samples(pretrained, tasks, tmp_path):
     assert [row['task'] for row in rows] == ['race'] * 3 + ['rolling'] * 3
     done = command('lm_eval', *given, '--tasks=race,nothing', check=1)
     *_, last = done.stderr.splitlines()  # before it the harness says that it has a race of its own
-    assert last.startswith("error: no task 'nothing': ") and 'Traceback' not in done.stderr
+    assert last.startswith("error: unknown task 'nothing': ") and 'Traceback' not in done.stderr
 
 
 def test_a_name_that_is_not_local_is_looked_up_among_the_harness_own(tasks, monkeypatch):
     asked, manager = [], lm_harness.TaskManager
     monkeypatch.setattr(lm_harness, 'TaskManager', lambda **given: asked.append(given) or manager(
         **given | {'include_defaults': False}))
-    with pytest.raises(UserError, match="^no task 'hellaswag': "):
+    with pytest.raises(UserError, match="^unknown task 'hellaswag': "):
         lm_harness.load_tasks(['sst2', 'hellaswag'], tasks)
-    assert asked == [{'include_path': tasks, 'include_defaults': False}, {'include_path': tasks}]
+    assert asked == [{'include_path': str(tasks), 'include_defaults': False}, {'include_path': str(tasks)}]
 
 
 def test_generation_kwargs_are_refused_before_any_task_is_scored(pretrained, tasks, tmp_path, monkeypatch):
