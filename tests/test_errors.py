@@ -1,5 +1,4 @@
 """One line, whatever a file's name or contents are."""
-import pathlib
 
 import pytest
 
@@ -33,12 +32,3 @@ def test_what_the_system_has_against_a_path_is_one_line(tmp_path):
     with pytest.raises(UserError, match='^.*xxx: File name too long$'):
         with about(tmp_path):
             long.mkdir()
-
-
-@pytest.mark.parametrize('path', ['absent', 'file/below', 'gs://bucket/absent', 'null\0character'])
-def test_a_path_that_is_merely_absent_is_left_to_the_block(tmp_path, monkeypatch, path):
-    monkeypatch.chdir(tmp_path)
-    pathlib.Path('file').touch()
-    with about(path):
-        found = pathlib.Path(path).exists()
-    assert not found

@@ -6,14 +6,14 @@ import jax
 import numpy as np
 import pytest
 
-from gpt1_jax import finetune, metrics, pretrain
+from gpt1_jax import finetune
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned
 from gpt1_jax.runs import checkpoint, results, workdir
 from interruptions import power_cut
 from saved import spoil
 from short_runs import pretrained_run
-from tiny import cola, corpus, finetune_config, override, pretrain_config
+from tiny import cola, finetune_config, override
 
 pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
 
@@ -45,15 +45,6 @@ def test_results_carry_what_identifies_a_figure(tuned, pretrained):
     assert row['selection'] == 'best' and row['group'] is None and len(row['key']) == len(row['code']) == 16
     assert len(row['digest']) == 16 and row['step'] in range(5, 31, 5) and row['seconds'] > 0 and row['tokens'] > 0
     assert set(row['versions']) >= {'jax', 'flax', 'optax', 'gpt1_jax'} and row['device'] and 'commit' in row
-
-
-def test_predictions_recompute_the_figures(tuned):
-    directory, rows = tuned
-    predictions = results.read(directory / 'predictions_dev.jsonl')
-    found = metrics.compute(('matthews', 'accuracy'), np.array([p['gold'] for p in predictions]),
-                            np.array([p['scores'] for p in predictions]))
-    assert [found[row['metric']] for row in rows] == [row['value'] for row in rows]
-    assert [p['id'] for p in predictions] == [str(i) for i in range(13)]
 
 
 def test_the_parameters_of_the_best_epoch_are_the_ones_scored(tuned):
@@ -131,16 +122,6 @@ def test_a_sweep_over_seed_lambda_rate_and_layers_compiles_once(pretrained, data
     assert compiled == []
     jax.jit(lambda x: x * 3.25)(np.ones(3))  # the listener does hear of a compilation
     assert len(compiled) == 1
-
-
-def test_the_lstm_is_fine_tuned_by_the_same_command(tmp_path, data):
-    config = pretrain_config(corpus(tmp_path / 'text'), model__kind='lstm', model__n_units=16, model__n_ctx=64,
-                             train__steps=2, checkpoint__every=2)
-    lstm = pretrain.run(config, tmp_path / 'lstm').path
-    rows = finetune.run(finetune_config('cola', data, init_from=str(lstm), train__epochs=1), tmp_path / 'run')
-    assert rows[0]['config']['model']['kind'] == 'lstm' and rows[0]['config']['n_transfer'] == 1
-    with pytest.raises(UserError, match="config.model.kind = 'gpt', but the checkpoint of .* has 'lstm'"):
-        finetune.run(finetune_config('cola', data, init_from=str(lstm), model__kind='gpt'), tmp_path / 'other')
 
 
 @pytest.mark.parametrize('overrides, message', [

@@ -2,20 +2,13 @@
 import itertools
 import types
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import reference
-import saved
 from gpt1_jax import generate
 from gpt1_jax.data import bpe_training
-from gpt1_jax.data.detokenize import readable
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import decoding, load, text_generation
-from gpt1_jax.models.build import backbone
-from tiny import command
 
 TEXT = 'The cat sat on a mat, naïve and old. The End. Red dogs ran.\nOld birds sang'
 WHOLE = 'the cat sat on a mat , naïve and old . the end . red dogs ran .'  # its first line, as it is read
@@ -94,13 +87,6 @@ def test_a_notice_tells_of_a_context_that_gets_full(scripted, tokenizer, capsys,
     assert capsys.readouterr().err == told * full
 
 
-def test_a_token_ends_a_word_or_it_does_not(tokenizer):
-    for ids in (tokenizer.encode(TEXT), tokenizer.encode('a\nb')):
-        for n in range(1, len(ids)):
-            ends = tokenizer.decode([*ids[:n], *tokenizer.encode('x')])[len(tokenizer.decode(ids[:n])):]
-            assert tokenizer.ends_word(ids[n - 1]) == (ends[0] in ' x' and ends != 'x' or ids[n - 1] == 1)
-
-
 @pytest.mark.parametrize('more, message', [
     ({'prompts': ['']}, 'the prompt is empty'), ({'prompts': ['a', ' \n']}, 'prompt 2 is empty'),
     ({'tokens': 0}, 'tokens is 0, must be a whole number of at least 1'), ({'samples': True}, 'samples is True'),
@@ -132,35 +118,3 @@ def test_the_command_shows_the_first_sample_as_it_comes_and_the_others_after_it(
     assert out(3, [], '\nold old') == 'a cat,\nold old\n'
     assert out(5, ['mat'], 'on a mat', 'a red mat', 'dogs dogs a') == (
         '--- 1 of 3\na cat, on a\n--- 2 of 3\na cat, a red\n--- 3 of 3\na cat, dogs dogs a\n')
-
-
-@pytest.fixture(scope='module')
-def pretrained(tmp_path_factory, tokenizer):
-    """(directory, parameters) of a run of random weights that writes words, and not the same one for ever."""
-    model = {'kind': 'gpt', 'n_layer': 2, 'n_embd': 16, 'n_head': 4, 'n_inner': 32, 'n_ctx': 16,
-             'vocab_size': tokenizer.vocab_size}
-    shapes = jax.eval_shape(lambda: backbone(model).init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params'])
-    params = reference.random_like(shapes, seed=2)
-    params['embed']['positions'] *= 4
-    params['embed']['tokens'] /= np.linalg.norm(params['embed']['tokens'], axis=1, keepdims=True)
-    params['embed']['tokens'][2:258] = 0  # bytes
-    config = {'kind': 'pretrain', 'model': model, 'fingerprint': {}}
-    return saved.run(tmp_path_factory.mktemp('generate') / 'run', config, tokenizer, params).path, params
-
-
-@pytest.mark.slow
-def test_the_command_writes_the_most_probable_words(pretrained, tokenizer):
-    """Against a numpy model in float64 that reads everything again for each token."""
-    path, params = pretrained
-    ids = window = tokenizer.encode('Red DOGS, ran')
-    for _ in range(30):
-        window = window[-8:] if len(window) > 16 else window
-        hidden, table = reference.gpt(params, np.array([window]))
-        chosen = int(np.argmax(table[:tokenizer.vocab_size] @ hidden[0, -1]))
-        ids, window = [*ids, chosen], [*window, chosen]
-    done = command('generate', f'--init_from={path}', '--prompt=Red DOGS, ran', '--tokens=30', '--temperature=0',
-                   check=0)
-    assert done.stdout == readable(f'red dogs , ran {tokenizer.decode(ids[-30:])}\n')
-    assert len(set(ids[-30:])) > 5 and len(done.stdout.split()) > 9
-    assert done.stderr == ('notice: the context holds 16 tokens: whenever it is full, the text continues from the '
-                           'last 8\n')

@@ -2,8 +2,6 @@
 import csv
 import os
 import re
-import subprocess
-import sys
 
 import nbclient
 import nbformat
@@ -47,24 +45,6 @@ def test_nothing_of_a_run_is_left(name):
     assert all(cell.metadata.keys() <= {'tags'} for cell in notebook.cells)
     assert notebook.metadata.keys() == {'accelerator', 'colab', 'kernelspec', 'language_info'}
     assert notebook.metadata.kernelspec.name == 'python3' and 'widgets' not in notebook.metadata
-
-
-@pytest.mark.parametrize('name', NAMES)
-def test_one_variable_says_where_it_installs_from_and_no_address_stands_in_it(name):
-    notebook = read(name)
-    first, *others = [cell.source for cell in code(notebook)]
-    assert re.findall("^REPOSITORY = ''$", first, re.M) and 'REPOSITORY' in notebook.cells[1].source
-    assert not re.search(r'pip install|git clone', '\n'.join(others))
-    assert first == code(read(NAMES[0]))[0].source
-    assert not re.search(r'https?://(?!cdn\.openai\.com)', '\n'.join(cell.source for cell in notebook.cells))
-
-
-def test_without_a_repository_the_first_cell_says_what_to_set(tmp_path):
-    """Where gpt1_jax is not installed: python -S sees no installed package, and runs the cell's lines but for the !."""
-    lines = [line for line in code(read(NAMES[0]))[0].source.splitlines() if not line.lstrip().startswith('!')]
-    done = subprocess.run([sys.executable, '-I', '-S', '-c', '\n'.join(lines)], cwd=tmp_path, capture_output=True,
-                          text=True, timeout=60)
-    assert done.stderr.splitlines()[-1] == 'AssertionError: set REPOSITORY above'
 
 
 def test_pretraining_on_a_text_of_one_s_own(tmp_path, monkeypatch):

@@ -89,18 +89,6 @@ def test_commands_can_be_given_as_they_stand(name):
             parse(module, *arguments)
 
 
-@pytest.mark.parametrize('command, complaint', [
-    ('gpt1_jax.pretrain --config=configs/pretrain.py --config.batch.sise=3', 'sise'),
-    ('gpt1_jax.pretrain --config=configs/nothing.py', 'nothing.py'), ('gpt1_jax.pretrain --worker=3', 'worker'),
-    ('gpt1_jax.pretrain --config.batch.size=many', 'many'),
-    ('gpt1_jax.pretrain --config.batch.size=0', 'batch.size is 0'),
-    ('gpt1_jax.generate --init_from=a', 'prompt'), ('gpt1_jax.zero_shot runs/gpt1', 'runs/gpt1'),
-    ('experiments.plots --to=x.png runs/a', '^2$'), ('experiments.launch.local pretrain --worker=3', 'worker')])
-def test_a_command_that_cannot_be_is_found(command, complaint):
-    with pytest.raises((Exception, SystemExit), match=complaint):
-        parse(*shlex.split(command))
-
-
 @pytest.mark.parametrize('name', ['gpt1_jax.prepare', 'gpt1_jax.metrics', 'experiments.plots'])
 def test_help_shows_the_page_and_the_flags(name):
     done = subprocess.run([sys.executable, '-m', name, '--help'], cwd=ROOT, capture_output=True, text=True, timeout=120)

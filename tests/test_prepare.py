@@ -150,10 +150,3 @@ def test_copies_of_documents_in_another_kind_of_file_are_refused(books, tmp_path
     with pytest.raises(UserError, match=message):
         prepare(tmp_path / 'out', str(books), str(tmp_path / 'valid.jsonl'), merges=20)
     assert not (tmp_path / 'out').exists()
-
-
-def test_some_short_documents_in_both_are_said(books, tmp_path, capsys):
-    (tmp_path / 'valid.jsonl').write_text(''.join(json.dumps({'text': text}) + '\n' for text in ('New.', LINES[3])))
-    prepare(tmp_path / 'out', str(books), str(tmp_path / 'valid.jsonl'), merges=20)
-    assert 'warning: 1 of 2 different validation texts, all short, are training documents, too' in \
-        capsys.readouterr().err

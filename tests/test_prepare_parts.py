@@ -145,20 +145,6 @@ def test_parts_that_cannot_be_merged_are_named(made, tmp_path, damage, message):
     assert not (tmp_path / 'out' / 'manifest.json').exists()
 
 
-def test_parts_with_two_tokenizers_or_of_two_corpora_are_not_merged(made, tmp_path):
-    out = tmp_path / 'out'
-    all_parts(out, 2, arguments(made))
-    shutil.rmtree(out / Part(1, 2).name)
-    bpe_training.train(['the cat sat'], merges=3).save(tmp_path / 'other')
-    prepare(out, **arguments(made, tokenizer=str(tmp_path / 'other')), part=Part(1, 2))
-    with pytest.raises(UserError, match='part-00001-of-00002: its tokenizer is another one .* than that of part 0'):
-        merge(out)
-    shutil.rmtree(out / Part(1, 2).name)
-    prepare(out, **arguments(made, valid=0.3), part=Part(1, 2))
-    with pytest.raises(UserError, match='from other inputs than part 0: valid was 0.2 of the documents, now 0.3'):
-        merge(out)
-
-
 def command(*flags, **environment):
     return [sys.executable, '-m', 'gpt1_jax.prepare', *map(str, flags)], dict(
         cwd=REPOSITORY, env={**os.environ, 'PYTHONPATH': str(REPOSITORY), **environment})

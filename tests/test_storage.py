@@ -106,15 +106,6 @@ def test_a_json_value_is_read_as_it_was_written(place):
     assert storage.read_json(place / 'x.json') == value
 
 
-@pytest.mark.parametrize('data, cause', [
-    (b'{', r'not JSON \(Expecting property name'), (b'', r'not JSON \(Expecting value'),
-    (b'"\xff"', r"not JSON \('utf-8' codec")])
-def test_a_file_that_is_not_json_is_named(place, data, cause):
-    storage.write(place / 'x.json', data)
-    with pytest.raises(UserError, match=rf'^{place}/x\.json: {cause}'):
-        storage.read_json(place / 'x.json')
-
-
 def test_the_digest_of_a_json_value_is_that_of_its_text_with_sorted_keys():
     expected = hashlib.sha256(b'{"a": [1, "x"], "b": null}').hexdigest()
     assert storage.json_digest({'b': None, 'a': (1, 'x')}) == expected

@@ -5,11 +5,9 @@ import os
 import pytest
 
 from gpt1_jax import metrics, pretrain, zero_shot
-from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import padding
-from gpt1_jax.evaluation import zero_shot_heuristics as heuristics
-from gpt1_jax.runs import results, workdir
+from gpt1_jax.runs import results
 from tiny import (
     cola,
     corpus,
@@ -133,25 +131,3 @@ def test_race_is_reported_for_all_questions_and_for_each_level(pretrained, tmp_p
     whole, middle, high = (row['value'] * row['n'] for row in rows)
     assert whole == pytest.approx(middle + high)
     assert results.read(tmp_path / 'results.jsonl') == rows  # also where two of them have the same value
-
-
-def dpr(directory):
-    """The traps: letters of the pronoun in earlier words, long candidates, the pronoun first, one word left."""
-    directory.mkdir()
-    blocks = [('The cat there sat while he ran.', 'he', 'The cat that ran,a dog', 'The cat that ran'),
-              ('It ran over the hills.', 'It', 'The old dog,the bird', 'the bird'),
-              ('The dog that the child had lost saw him.', 'him', 'The dog,the child', 'the child'),
-              ('Birds sang to the child, and their river was near.', 'their', 'the birds,the child', 'the child')]
-    text = '\n\n'.join('\n'.join(block) for block in blocks) + '\n'
-    (directory / 'test.c.txt').write_text(text)
-    return directory
-
-
-def test_dpr_finds_the_pronoun_and_scores_what_comes_after_it(pretrained, tmp_path):
-    data, tokenizer = dpr(tmp_path / 'dpr'), workdir.load(pretrained).tokenizer()
-    rows = heuristics.encode_all(heuristics.get('dpr'), tasks.get('dpr').read(str(data), 'test'), tokenizer, 64, 'dpr')
-    scored = [[tokenizer.decode(ids[-n:]) for ids, n in row.sequences] for row in rows]
-    assert scored == [['ran .'] * 2, ['ran over the hills .'] * 2, ['.'] * 2, ['river was near .'] * 2]
-    assert tokenizer.decode(rows[0].sequences[0][0]) == 'the cat there sat while the cat that ran ran .'
-    found = zero_shot.run(config('dpr', pretrained, data, step=4))
-    assert [(row['split'], row['n'], row['metric']) for row in found] == [('test', 4, 'accuracy')]

@@ -98,21 +98,3 @@ def test_masks_in_the_model_are_the_same_to_the_bit_on_any_mesh(sizes):
     """Seed 3, step 0: the zeros of the step's embedding matrix are those of the hash computed in Python ints."""
     table = run(sizes)[4]
     np.testing.assert_array_equal(table != 0, reference.keep((3, 0, 0, 0), (30, 16), 0.1))
-
-
-def test_parameters_and_moments_really_are_sharded():
-    """(2, 2, 2): width over fsdp, heads and hidden width over tensor, nothing over data."""
-    state = run((2, 2, 2))[5]
-    shards = {name: {shard.data.shape for shard in leaf.addressable_shards} for name, leaf in names(state).items()}
-    for tree in ('params', 'opt_state/1/mu', 'opt_state/1/nu'):
-        assert shards[f'{tree}/embed/tokens'] == {(30, 8)}
-        assert shards[f'{tree}/embed/positions'] == {(12, 8)}
-        assert shards[f'{tree}/blocks/attn/qkv/kernel'] == {(2, 8, 3, 2, 4)}
-        assert shards[f'{tree}/blocks/attn/qkv/bias'] == {(2, 3, 2, 4)}
-        assert shards[f'{tree}/blocks/attn/out/kernel'] == {(2, 2, 4, 8)}
-        assert shards[f'{tree}/blocks/mlp/fc/kernel'] == {(2, 8, 12)}
-        assert shards[f'{tree}/blocks/mlp/fc/bias'] == {(2, 12)}
-        assert shards[f'{tree}/blocks/mlp/proj/kernel'] == {(2, 12, 8)}
-        assert shards[f'{tree}/blocks/ln_1/scale'] == {(2, 16)}
-    indices = {str(shard.index) for shard in state.params['blocks']['mlp']['fc']['kernel'].addressable_shards}
-    assert len(indices) == 4

@@ -1,7 +1,4 @@
 """The mesh, the table of rules that places parameters on it, and constraints within a step."""
-import dataclasses
-import re
-from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +11,7 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.models.gpt import GPT, GPTConfig
 from gpt1_jax.models.heads import TaskModel
 from gpt1_jax.parallel import sharding
-from gpt1_jax.training import loop, losses, optimizer
+from gpt1_jax.training import loop, optimizer
 from meshes import TINY, init, mesh_of
 from trees import names
 
@@ -140,24 +137,3 @@ def test_a_gathered_array_is_whole_on_every_device_and_its_gradient_with_the_own
     assert {shard.data.shape for shard in gradient.addressable_shards} == {(6, 2)}
     np.testing.assert_array_equal(whole, x)
     np.testing.assert_array_equal(gradient, 2 * x)
-
-
-def test_the_token_table_is_gathered_and_its_gradient_placed():
-    """What the step asks the compiler for: to gather a bfloat16 table once, and to give its gradient to owners."""
-    model = GPT(dataclasses.replace(TINY, dtype='bfloat16'))
-
-    def loss(params, batch, key, hyper):
-        hidden, table = model.apply({'params': params}, batch['tokens'][:, :-1], key)
-        return jnp.mean(losses.pretraining_loss(hidden, table, batch['tokens'][:, 1:])), {}
-    p = loop.make_program(init(model, None), loss, optimizer.adam(), optimizer.warmup_cosine, mesh_of((2, 4, 1)))
-    shapes = {'tokens': jax.ShapeDtypeStruct((8, 13), jnp.int32, sharding=sharding.batch_sharding(p.mesh))}
-    hyper = {name: jax.ShapeDtypeStruct((), kind) for name, kind in (
-        ('seed', jnp.uint32), ('peak', jnp.float32), ('warmup', jnp.float32), ('total', jnp.float32),
-        ('decay', jnp.float32), ('skips', jnp.int32))}
-    text = p.step.trace(p.state, shapes, hyper).lower().as_text()
-    parts, whole = ('[{}, {"fsdp"}]', 'bf16'), ('[{}, {}]', 'bf16')
-    found = re.findall(r'sharding_constraint %\d+ <@mesh, (.*?)> : tensor<30x16x(\w+)>', text)
-    # Forward: the table, gathered, for looking up; backward: the sum of what was looked up, in float32, whole and then
-    # its parts; the output layer's gradient.
-    sums = [('[{}, {}]', 'f32'), ('[{}, {"fsdp"}]', 'f32')]
-    assert found == [parts, whole, whole, *sums, parts]

@@ -16,13 +16,6 @@ from gpt1_jax.runs.checkpoint import CheckpointError, DamagedError
 from saved import advanced, flip, make, same, saved, spoil
 
 
-def test_asynchronous_saves_are_not_touched_by_the_updates_that_follow(tmp_path):
-    program, history = saved(tmp_path, steps=6, keep_latest=6)
-    for step in range(1, 7):
-        state = checkpoint.restore(tmp_path, step, program.state)
-        assert int(state.step) == step and same(state, history[step])
-
-
 def test_what_is_saved_is_a_copy_that_no_update_touches(tmp_path, monkeypatch):
     program, given = make(), []
     state = program.init(jnp.uint32(0))
@@ -49,16 +42,6 @@ def test_the_latest_the_best_and_the_chosen_steps_are_kept(tmp_path):
 ])
 def test_retention_keeps_the_latest_two_and_the_best_finite_one(qualities, kept):
     assert retention.kept(dict(enumerate(qualities, 1)), 2, 1, ()) == kept
-
-
-def test_retention_goes_on_with_the_qualities_of_the_run_before(tmp_path):
-    program, _ = saved(tmp_path, 4, (0.1, 0.9, math.nan, 0.2))
-    writer, state = checkpoint.Writer(tmp_path), checkpoint.restore(tmp_path, 4, program.state)
-    for quality in (math.nan, 0.3):
-        state = advanced(program, state)
-        writer.save(state, {}, quality)
-    writer.close()
-    assert checkpoint.steps(tmp_path) == [2, 5, 6] and checkpoint.best_step(tmp_path) == 2
 
 
 def test_a_step_whose_meta_is_damaged_is_not_deleted_and_hinders_no_save(tmp_path):

@@ -76,17 +76,6 @@ def test_every_number_of_every_row_is_logged_once_whatever_happened(tmp_path, se
     assert [step for step, _ in logged(service)['loss']] == [*range(1, 11)]
 
 
-def test_a_run_that_gets_a_service_later_is_logged_from_its_start(tmp_path, service):
-    path = tmp_path / 'metrics.jsonl'
-    for step in (1, 2, 3):
-        results.append(path, {'step': step, 'loss': 5 - step / 10})
-    start(path, 3, 4)
-    assert [step for step, _ in logged(service)['loss']] == [1, 2, 3, 4]
-    start(path, 4, 5, 'wandb')  # another service has a run of its own
-    assert len(service.runs) == 2 and len({len(run) for run in service.runs.values()}) > 1
-    assert json.loads((tmp_path / tracker.FILE).read_text()).keys() == {'trackio', 'wandb'}
-
-
 def test_a_service_that_refuses_is_one_line(tmp_path, service, monkeypatch):
     def refuse(**how):
         raise RuntimeError('no API key\nconfigured')

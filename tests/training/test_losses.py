@@ -38,16 +38,6 @@ def test_log_sum_exp_is_scipy_s_for_large_masked_and_equal_values(in_one_pass):
     np.testing.assert_allclose(found, scipy.special.logsumexp(values.astype(np.float64), axis=1), rtol=2e-6)
 
 
-def test_token_losses_of_bfloat16_states_are_float32_sums_over_logits_rounded_once():
-    hidden, rows = (jnp.asarray(generator().normal(size=s), jnp.bfloat16) for s in ((2, 3, 16), (50, 16)))
-    targets = np.array([[1, 2, 49], [0, 0, 30]])
-    found = losses.token_losses(hidden, rows, targets)
-    assert found.dtype == jnp.float32
-    logits = np.asarray(hidden, np.float64) @ np.asarray(rows, np.float64).T
-    expected = reference.cross_entropy(logits.astype(jnp.bfloat16).astype(np.float64), targets)
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
-
-
 @pytest.mark.parametrize('chunks', [2, 3, 7])
 def test_chunks_of_a_sequence_change_neither_losses_nor_gradients(chunks):
     hidden, rows = generator().normal(size=(2, 7, 8)).astype(np.float32), generator().normal(size=(13, 8)).astype('f')

@@ -34,15 +34,6 @@ def test_exactly_n_layers_are_transferred_to_the_bit(n):
     np.testing.assert_array_equal(found['embed']['specials'], fresh['embed']['specials'])
 
 
-def test_the_number_of_layers_is_an_argument_and_compiles_nothing_again():
-    fresh, old = tree(1, n_special=3), tree(2)
-    transfer.transfer(fresh, old, 1)
-    before = transfer._transfer._cache_size()
-    for n in (-1, 0, 2, jnp.int32(4)):
-        transfer.transfer(fresh, old, n)
-    assert transfer._transfer._cache_size() == before
-
-
 @pytest.mark.parametrize('n', [-2, 5])
 def test_a_number_of_layers_that_the_model_lacks_is_refused(n):
     with pytest.raises(UserError, match=rf'n_transfer = {n} .* to 4 \(all layers\)'):
