@@ -8,7 +8,7 @@ import tokenize
 import pytest
 
 from gpt1_jax.runs import workdir
-from pages import FILES, PAGES
+from pages import FILES, PAGES, docstring
 from tiny import ROOT, load_config
 
 

@@ -1,4 +1,5 @@
 """The mesh, the table of rules that places parameters on it, and constraints within a step."""
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
