@@ -7,7 +7,8 @@ config:TRACK, `10M` (strict-small) or `100M` (strict); `cpu`, the same in small:
 model of 2.6M parameters. Sizes and rates are a start, not the outcome of a search.
 """
 from gpt1_jax.configs import pretrain
-from ml_collections import ConfigDict
+
+from gpt1_jax.rules import choose
 
 MILLION = 10 ** 6
 BELOW_TEN = tuple(n * MILLION for n in range(1, 11))
@@ -21,7 +22,7 @@ KEPT = {
 def get_config(track='10M'):
     p = pretrain.get_config()
     p.train.epochs = 10                    # the most that the challenge allows
-    p.checkpoint.keep_words = ConfigDict(KEPT)[track]  # for an unknown track, ConfigDict suggests the most similar one
+    p.checkpoint.keep_words = choose('track', track, KEPT)
     p.checkpoint.keep_latest = 1
     p.tokenizer.vocab_size = 16384         # rows; a larger vocabulary has too few examples of each
     p.batch.size = 32                      # 16,384 tokens: small batches, as the text is short

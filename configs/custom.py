@@ -3,12 +3,12 @@
 python -m gpt1_jax.finetune --config=configs/custom.py:five_choice --workdir=runs/mine \\
     --config.init_from=runs/gpt1 --config.data.dir=my/data --config.custom.files.dev=valid.csv
 
-Examples: sentiment (classification of a text), two_premises (of three texts), five_choice (multiple choice, up to five
-answers), rating (regression, scores from 1 to 7), copa (texts from templates), dream (several questions about one
-dialogue).
+`gpt1 finetune --data=my.csv --text=COLUMN --label=COLUMN --init_from=novels --workdir=DIR` fills these fields alone.
+Examples: own (every field open), sentiment (classification of a text), two_premises (of three texts), five_choice
+(multiple choice, up to five answers), rating (regression, scores from 1 to 7), copa (texts from templates), dream
+(several questions about one dialogue).
 --inspect shows examples as the model reads them, and trains nothing.
-On the command line write a list as "('a','b')", segments as "(('a','b'),('c',))"; an empty value unsets a
-list or a name.
+On the command line write a list as a,b and segments as "(('a','b'),('c',))"; --config.custom.cut=None unsets a field.
 
 Not supported: several questions in one row of a table, and answers in a separate file, as in MCTest. Convert such data
 to JSON records {"story": ..., "questions": [{"question": ..., "choices": [...], "answer": "A"}, ...]}, and describe
@@ -17,13 +17,14 @@ these as `dream` does.
 from gpt1_jax.configs import finetune
 from ml_collections import ConfigDict, config_dict
 
+from gpt1_jax.rules import choose
+
 
 def get_config(example='five_choice'):
     config = finetune.get_config('custom')
     config.custom = fields()               # the files are in config.data.dir
-    fill = ConfigDict({'sentiment': sentiment, 'two_premises': two_premises, 'five_choice': five_choice,
-                       'rating': rating, 'copa': copa, 'dream': dream})
-    fill[example](config)                  # for an unknown name, ConfigDict suggests the most similar one
+    examples = (own, sentiment, two_premises, five_choice, rating, copa, dream)
+    choose('example', example, {function.__name__: function for function in examples})(config)
     return config
 
 
@@ -54,7 +55,7 @@ def fields():
     config.orders = 1                      # 2 = read both orders of two segments, as in the paper's similarity tasks
 
     config.label = 'label'                 # column of the label, the score or the right choice. Set one of these:
-    config.labels = ()                     # classification: the label names, in index order
+    config.labels = ()                     # classification: the label names, in index order; default the file's
     config.score = ()                      # regression: (low, high), with soft labels over the integers between
     config.choices = ()                    # multiple choice: a column each, the last may be empty; or a JSON list's
     config.squared = False                 # regression with one output and the squared loss instead of soft labels
@@ -65,6 +66,10 @@ def fields():
     config.metrics = ()                    # accuracy f1 matthews, pearson spearman; the first selects the best epoch
     config.positive = config_dict.placeholder(str)    # the positive label of f1; default: the second of two labels
     return config
+
+
+def own(config) -> None:
+    """Every field open: those of `gpt1 finetune --data=my.csv --text=COLUMN --label=COLUMN`."""
 
 
 def sentiment(config) -> None:

@@ -10,6 +10,9 @@ wnli. A task of your own: configs/custom.py.
 from gpt1_jax.configs import pretrain
 from ml_collections import ConfigDict, config_dict
 
+from gpt1_jax import rules
+from gpt1_jax.rules import between, several, whole
+
 
 def get_config(task='cola'):
     config = ConfigDict()
@@ -90,3 +93,12 @@ def get_config(task='cola'):
     config.profile = ''                    # 'START:STOP': a trace of these updates in WORKDIR/profile, for TensorBoard
     config.results = config_dict.placeholder(str)     # results.jsonl to append to; default WORKDIR/results.jsonl
     return config
+
+
+RULES = rules.of_defaults(get_config(), pretrain.SHARED | {
+    'data.n_ctx': whole(0), 'data.train_rows': whole(1), 'data.eval_rows': whole(1), 'n_transfer': whole(-1),
+    'lm_weight': between(0, rules.LARGEST), 'classifier_dropout': between(0, 1),
+    'batch.eval_size': whole(1, 65536), 'batch.lengths': whole(1, 512), 'batch.fixed_lengths': several(whole(1)),
+    'batch.sort_window': whole(1), 'optimizer.warmup': between(0, 1),
+    'train.epochs': whole(1), 'train.evaluate_every': whole(1), 'eval.splits': several(rules.text()),
+    'eval.selections': (lambda x: x and set(x) <= {'best', 'final'}, "a tuple of 'best' and 'final'")})

@@ -6,6 +6,9 @@ The paper: validation perplexity 18.4 on BooksCorpus after 100 epochs.
 """
 from ml_collections import ConfigDict, config_dict
 
+from gpt1_jax import rules
+from gpt1_jax.rules import between, one_of, positive, several, whole
+
 
 def get_config():
     config = ConfigDict()
@@ -102,3 +105,24 @@ def adam():
     config.weight_decay = 0.01             # 4.1, decoupled, on weights, not on biases and gains
     config.clip = 1.0                      # global gradient norm, 0 = off; released code, unstated for pretraining
     return config
+
+
+# What a field may be where the type of its default does not say it. SHARED: of pretraining and fine-tuning.
+SHARED = {
+    'seed': whole(0, 2 ** 32 - 1), 'log_every': whole(1),
+    'batch.size': whole(1), 'batch.microbatches': whole(1), 'batch.loss_chunks': whole(1),
+    'optimizer.schedule': one_of('cosine', 'linear', 'constant', 'stable_decay'), 'optimizer.decay_steps': whole(0),
+    'optimizer.peak_rate': positive(), 'optimizer.b1': between(0, 1), 'optimizer.b2': between(0, 1),
+    'optimizer.eps': positive(), 'optimizer.weight_decay': between(0, 1),
+    'optimizer.clip': between(0, rules.LARGEST), 'train.skip_nonfinite': whole(0),
+    'checkpoint.keep_latest': whole(1), 'checkpoint.keep_best': whole(1),
+    'mesh.data': rules.AXIS, 'mesh.fsdp': rules.AXIS, 'mesh.tensor': rules.AXIS,
+    'tensorboard': rules.TENSORBOARD, 'tracker': rules.extra('wandb', 'trackio'), 'profile': rules.SPAN,
+    'init_step': whole(0)}
+RULES = rules.of_defaults(get_config(), SHARED | {
+    'data.resident': one_of('auto', 'yes', 'no'), 'data.processes': whole(0), 'data.join_characters': whole(1),
+    'tokenizer.merges': whole(0), 'tokenizer.vocab_size': whole(0), 'tokenizer.characters': whole(1, 2 ** 62),
+    'optimizer.warmup_steps': whole(0), 'train.epochs': positive(), 'train.steps': whole(1),
+    'eval.every': whole(1), 'eval.windows': whole(0), 'eval.batch_size': whole(1), 'eval.sample': whole(0, 512),
+    'checkpoint.every': whole(1), 'checkpoint.keep_steps': several(whole(1)),
+    'checkpoint.keep_words': several(whole(1))})

@@ -11,6 +11,8 @@ follows, is in gpt1_jax/evaluation/minimal_pairs.py.
 """
 from ml_collections import ConfigDict, config_dict
 
+from gpt1_jax import rules
+
 SPLIT = {'dpr': 'test', 'wsc273': 'test', 'blimp': 'test'}  # these have no development split
 
 
@@ -28,3 +30,7 @@ def get_config(task='cola'):
     config.tokens_per_batch = 4096         # scored at once
     config.results = config_dict.placeholder(str)     # results.jsonl to append to; default that of init_from
     return config
+
+
+RULES = rules.of_defaults(get_config(), {
+    'data.rows': rules.whole(1), 'step': rules.whole(0), 'tokens_per_batch': rules.whole(1, 2 ** 24)})

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from gpt1_jax import storage
 from gpt1_jax.data import inputs
 from gpt1_jax.data.detokenize import readable
 from gpt1_jax.data.tasks import unlabelled
@@ -226,7 +225,7 @@ def load(path: str | os.PathLike, step: int | None = None) -> Trained:
 
 
 def _load(path, step):
-    run = workdir.load(storage.path(from_hub.local_run(from_hub.load_or_name(os.fspath(path)))))
+    run = workdir.load(from_hub.local_run(path))
     kind = run.config['kind']
     step = run.step(step)
     tokenizer = run.tokenizer()

@@ -1,7 +1,7 @@
 """Generate text from a prompt with a pretrained model. Not in the paper.
 
-    python -m gpt1_jax.generate --init_from=runs/gpt1 --prompt='The old man looked at the sea' --top_k=40
-    python -m gpt1_jax.generate --init_from=runs/gpt1 --prompt='Once' --samples=4 --stop='The end' --temperature=0.8
+    gpt1 generate --init_from=runs/gpt1 --prompt='The old man looked at the sea' --top_k=40
+    gpt1 generate --init_from=runs/gpt1 --prompt='Once' --samples=4 --stop='The end' --temperature=0.8
 
 The text is lower-case, as the vocabulary is. Words are printed as they are generated; with several samples, those of
 the first one. --temperature=0 is greedy decoding.
@@ -18,8 +18,7 @@ from gpt1_jax.weights import from_hub
 
 def _define_flags():
     how = Sampling()
-    flags.DEFINE_string('init_from', None, 'directory of a pretrained run, or hf:USER/NAME', required=True)
-    flags.DEFINE_integer('step', None, 'a saved step (default: the latest)')
+    cli.define_model_flags()
     flags.DEFINE_string('prompt', None, 'the text to continue', required=True)
     flags.DEFINE_integer('tokens', 100, 'maximum number of tokens to generate')
     flags.DEFINE_integer('samples', 1, 'number of texts, generated in one batch')

@@ -1,7 +1,7 @@
 """Evaluates a pretrained model on tasks of lm-evaluation-harness, zero-shot or few-shot. Not in the paper.
 
-    python -m gpt1_jax.lm_eval --init_from=runs/gpt1 --tasks=lambada_openai,hellaswag --limit=100 --out=results.json
-    python -m gpt1_jax.lm_eval --init_from=runs/gpt1 --tasks=mine --include_path=my/tasks --samples=samples.jsonl
+    gpt1 lm_eval --init_from=runs/gpt1 --tasks=lambada_openai,hellaswag --limit=100 --out=results.json
+    gpt1 lm_eval --init_from=runs/gpt1 --tasks=mine --include_path=my/tasks --samples=samples.jsonl
 
 The first command downloads the tasks' data sets from the Hugging Face Hub; tasks with local files, and
 HF_HUB_OFFLINE=1, download nothing. evaluation/lm_harness.py documents how texts become tokens.
@@ -21,8 +21,7 @@ from gpt1_jax.weights import from_hub
 
 
 def _define_flags():
-    flags.DEFINE_string('init_from', None, "directory of a pretrained run, hf:USER/NAME or 'novels'", required=True)
-    flags.DEFINE_integer('step', None, 'a saved step (default: the latest)')
+    cli.define_model_flags()
     flags.DEFINE_list('tasks', None, 'comma-separated tasks, groups or tags of the harness', required=True)
     flags.DEFINE_string('include_path', None, 'a directory of YAML files with your own tasks')
     flags.DEFINE_float('limit', None, 'number of items of each task; below 1 a fraction of them (default: all)')
@@ -35,8 +34,9 @@ def _define_flags():
 
 def main() -> None:
     f = flags.FLAGS
-    results.check(f.out)
-    results.check(f.samples)
+    out, samples = (None if file is None else storage.path(file) for file in (f.out, f.samples))
+    results.check(out)
+    results.check(samples)
     if importlib.util.find_spec('lm_eval') is None:
         raise UserError("lm-evaluation-harness is not installed: pip install 'gpt1_jax[lm-eval]'")
     if not sys.stderr.isatty():
@@ -46,13 +46,13 @@ def main() -> None:
     from gpt1_jax.evaluation import lm_harness
     setup_logging(logging.WARNING)
     include_path = storage.path(f.include_path) if f.include_path else None
-    found, samples = lm_harness.evaluate(storage.path(from_hub.local_run(f.init_from)), f.tasks, include_path, f.limit,
+    found, answers = lm_harness.evaluate(from_hub.local_run(f.init_from), f.tasks, include_path, f.limit,
                                          f.num_fewshot, f.batch_size, f.step)
-    print(lm_harness.table(found), flush=True)  # before writing, which may fail
-    if f.out:
-        storage.write(storage.path(f.out), json.dumps(found, indent=1).encode() + b'\n')
-    if f.samples:
-        results.write(storage.path(f.samples), samples)
+    print(lm_harness.table(found), flush=True)  # first: then it is not lost where nothing can be written
+    if out:
+        storage.write(out, json.dumps(found, indent=1).encode() + b'\n')
+    if samples:
+        results.write(samples, answers)
 
 
 if __name__ == '__main__':

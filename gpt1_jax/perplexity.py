@@ -1,8 +1,8 @@
 """Section 4.1: the perplexity of a pretrained model on any text (the paper's 18.4 on BooksCorpus).
 
-    python -m gpt1_jax.perplexity --init_from=runs/gpt1 --text=books/valid
-    python -m gpt1_jax.perplexity --init_from=runs/gpt1 --tokens=runs/gpt1/tokens --split=valid --stride=64
-    python -m gpt1_jax.perplexity --init_from=runs/gpt1 --sentence='The cat sat on the mat.'
+    gpt1 perplexity --init_from=runs/gpt1 --text=books/valid
+    gpt1 perplexity --init_from=runs/gpt1 --tokens=runs/gpt1/tokens --split=valid --stride=64
+    gpt1 perplexity --init_from=runs/gpt1 --sentence='The cat sat on the mat.'
 
 The text is one stream, as in pretraining: each document's tokens and one line break. A window is n_ctx tokens and their
 n_ctx targets, the tokens one position later; a window starts every `stride` tokens. The first window scores all its
@@ -21,7 +21,7 @@ import jax
 import numpy as np
 from absl import flags
 
-from gpt1_jax import cli
+from gpt1_jax import cli, storage
 from gpt1_jax.data import corpus
 from gpt1_jax.data import tokens as tokens_lib
 from gpt1_jax.data.joining import Join
@@ -65,12 +65,13 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
     kind of white space, so no figure says how well the model would predict these.
     UserError for a mistake in any of these.
     """
+    path, per_token = (None if file is None else storage.path(file) for file in (path, per_token))
     given = [bool(text), bool(tokens), sentence is not None]
     if sum(given) != 1:
         raise UserError('give either --text=FILES or --tokens=DIR or --sentence=TEXT')
+    run = load.open_pretrained(from_hub.local_run(init_from))
     results.check(path)
     results.check(per_token)
-    run = load.open_pretrained(from_hub.local_run(init_from))
     started = time.perf_counter()
     step = run.step(step)
     tokenizer = run.tokenizer()
@@ -83,7 +84,7 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
     elif text:
         found = _files(tokenizer, text, text_field, join)
     else:
-        found = _prepared(tokenizer, tokens, split)
+        found = _prepared(tokenizer, storage.path(tokens), split)
     mesh = sharding.make_mesh()
     model, params = load.pretrained(run, step, mesh)
     logs = log_probs.by_token(model, params, mesh, found.ids, stride, tokens_per_batch)
@@ -152,8 +153,6 @@ def _prepared(tokenizer, directory, split) -> Text:
     if found.n_tokens < 2:
         raise UserError(f'{directory} ({split}): {found.n_tokens} token(s), at least two are needed')
     entry = manifest['splits'][split]
-    if 'bytes' not in entry:  # 0.1.0 did not count them
-        raise UserError(f'{directory}: its words and bytes were not counted: prepare the text again')
     counts = {name: entry[name] for name in ('documents', 'words', 'bytes')}
     return Text(np.concatenate(found.shards), counts, {'tokens': manifest['fingerprint']})
 
@@ -168,8 +167,7 @@ def _check_length(n):
 
 
 def _define_flags():
-    flags.DEFINE_string('init_from', None, 'directory of a pretrained run, or hf:USER/NAME', required=True)
-    flags.DEFINE_integer('step', None, 'a saved step (default: the latest)')
+    cli.define_model_flags()
     flags.DEFINE_multi_string('text', None, 'a file, directory, pattern, tfds:NAME:SPLIT[:FIELD] or "novels"; '
                               'may be given several times')
     flags.DEFINE_string('sentence', None, 'a text itself, instead of files')

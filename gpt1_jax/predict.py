@@ -1,33 +1,35 @@
 """Section 3.2: predict labels, scores or choices for unlabelled rows with a fine-tuned run.
 
-    python -m gpt1_jax.predict --init_from=runs/cola --input=new.tsv --output=predictions.jsonl
+    gpt1 predict --init_from=runs/cola --input=new.tsv --output=predictions.jsonl
 
 The input is a file in the task's own layout, or, for any task, a .jsonl file with one row on each line:
 {"id": "a", "texts": ["One text, or two."]}, for multiple choice with "choices": ["One.", "Two."]. The output has one
 line for each row, in the same order: {"id": "a", "label": "1", "probabilities": {"0": 0.1, "1": 0.9}}, or "score".
 """
-import os
+import pathlib
 
 from absl import flags
 
-from gpt1_jax import cli
+from gpt1_jax import cli, storage
 from gpt1_jax.data.tasks import unlabelled
 from gpt1_jax.errors import UserError, fail
 from gpt1_jax.evaluation import fine_tuned, load
 from gpt1_jax.runs import results, workdir
+from gpt1_jax.weights import from_hub
 
 
-def run(init_from: str, source: str, target: str, step: int | None = None, skip_bad: bool = False,
-        ) -> tuple[list[dict], list[str]]:
+def run(init_from: str | storage.Path, source: str, target: str | storage.Path, step: int | None = None,
+        skip_bad: bool = False) -> tuple[list[dict], list[str]]:
     """Predict the rows of a file; returns (answers, messages of the bad rows that are left out).
 
     init_from: a fine-tuned run. source: the file; target: the file to write. step: a saved step, default the best on
     dev. skip_bad: leave bad rows out. UserError for a mistake in any of these, naming the file and the row.
     """
+    target = storage.path(target)
     results.check(target)
-    if os.path.realpath(source) == os.path.realpath(target):
+    if not storage.remote(target) and target.resolve() == pathlib.Path(source).resolve():
         raise UserError(f'{target}: is both the input and the output')
-    tuned = load.fine_tuned(workdir.load(init_from), step)
+    tuned = load.fine_tuned(workdir.load(from_hub.local_run(init_from)), step)
     unreadable, too_long = [], []
     examples = unlabelled.read(tuned.task, source, unreadable.append if skip_bad else fail)
     try:

@@ -1,14 +1,14 @@
 """Sections 3.1 and 4.1: unsupervised pretraining.
 
-python -m gpt1_jax.pretrain --config=configs/pretrain.py --workdir=DIR --config.data.corpus='books/*.txt'
+gpt1 pretrain --workdir=DIR --config.data.corpus='books/*.txt'
 
-After any interruption run the same command again: the run goes on, and its result is the same to the bit.
+Rerun an interrupted command to resume it; the result is the same to the bit.
 """
 import contextlib
+import dataclasses
 import functools
 import os
-import pathlib
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,134 +16,96 @@ import numpy as np
 from absl import flags
 from ml_collections import ConfigDict
 
-from gpt1_jax import cli, storage
+from gpt1_jax import cli, rules, storage
 from gpt1_jax.cli import config_file
-from gpt1_jax.data import tokens, unigram, words
+from gpt1_jax.configs.pretrain import RULES
+from gpt1_jax.data import prepare, tokens, unigram, words
 from gpt1_jax.data.joining import Join
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError, about
+from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import sampled_text
 from gpt1_jax.metrics import language_modelling
 from gpt1_jax.models import precision
 from gpt1_jax.models.build import backbone, own_fields
 from gpt1_jax.models.kernels import self_check
 from gpt1_jax.parallel import processes, sharding, step_cost
-from gpt1_jax.prepare import prepare
-from gpt1_jax.runs import checkpoint, origins, pretraining_plan, session, workdir
-from gpt1_jax.runs import config_rules as rules
+from gpt1_jax.runs import checkpoint, lock, origins, pretraining_plan, session, workdir
 from gpt1_jax.training import device_data, loop, losses, optimizer, validation
 from gpt1_jax.weights import from_hub
 
-RULES = rules.TRAINING | {
-    'eval.every': rules.whole(1), 'eval.windows': rules.whole(0), 'eval.batch_size': rules.whole(1),
-    'eval.sample': rules.whole(0, 512),
-    'checkpoint.every': rules.whole(1), 'optimizer.warmup_steps': rules.whole(0), 'data.processes': rules.whole(0),
-    'checkpoint.keep_steps': rules.several(rules.whole(1)), 'checkpoint.keep_words': rules.several(rules.whole(1)),
-    'train.steps': rules.optional(rules.whole(1)),
-    'train.epochs': rules.positive(), 'data.corpus': rules.text(), 'data.valid': rules.text(),
-    'data.text_field': rules.text(), 'data.tokens': rules.optional(rules.text()),
-    'data.join_by': rules.optional(rules.text()), 'data.join_characters': rules.optional(rules.whole(1)),
-    'data.join_with': rules.optional(rules.text()),
-    'data.verify': rules.flag(),
-    'data.resident': (lambda x: x in ('auto', 'yes', 'no'), "'auto', 'yes' or 'no'"),
-    'tokenizer.source': rules.text(), 'tokenizer.merges': rules.whole(0),
-    'tokenizer.vocab_size': rules.optional(rules.whole(0)), 'tokenizer.encoder': rules.text(),
-    'tokenizer.bpe': rules.text(), 'tokenizer.characters': rules.optional(rules.whole(1, 2 ** 62)),
-}
 
-
-def run(config: ConfigDict, directory: str | os.PathLike, allow_change: bool = False, dry_run: bool = False,
+def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = False, dry_run: bool = False,
         fallback: bool = False) -> workdir.Run | None:
-    """Pretrain as a ConfigDict of configs/pretrain.py says; returns the workdir.Run, finished.
+    """Pretrain with a ConfigDict of configs/pretrain.py; returns the workdir.Run, finished.
 
     directory: the work directory. dry_run: report sizes and the estimated time, train nothing, return None.
     fallback: as in resume.resume.
     UserError for a mistake in the config, the corpus or the directory, and where another process works in it.
     """
-    rules.validate(config, RULES)
-    optimizer.check(config.optimizer)
-    with contextlib.nullcontext(lambda: None) if dry_run else workdir.hold(directory) as check_lock:
-        own_fields(config.model.to_dict())  # a mistake in the model is told before the text is prepared
-        mesh = sharding.make_mesh(**config.mesh)
-        sharding.check_batch(config.batch.size, config.batch.microbatches, mesh)
-        text = _open_text(config, directory)
-        model = backbone(_model_fields(config, text))
-        total = _count_steps(config, text, model.config.n_ctx)
-        config = _with_kept_words(config, text, model.config.n_ctx, total)
-        origin, digest = origins.find(config.init_from, config.init_step, text.tokenizer, directory)
-        program = make_program(config, model, mesh)
-        batches = device_data.batches(text.train, model.config.n_ctx, config.batch.size, config.seed, mesh,
-                                      config.data.resident)
-        hyper = hyperparameters(config, total)
-        unigram_loss = unigram.unigram_loss(text.train)
-        pretraining_plan.print_plan(config, text.manifest, text.train, total, model.config.n_ctx, unigram_loss)
+    setting = resolve(config, storage.path(directory))
+    with contextlib.nullcontext(lambda: None) if dry_run else workdir.hold(setting.directory) as check_lock:
+        job = build(setting)
         if dry_run:
-            return pretraining_plan.estimate(config, program, hyper, batches, total)
-
-        this = session.open_run(directory, _effective_config(config, text, digest), text.tokenizer, allow_change)
-        transfer = None if origin is None else functools.partial(_weights_of, origin, config.init_step, program)
-        state = session.initial_state(this, program, config.seed, fallback, transfer)
-        warn = unigram.plateau_warning(unigram_loss, config.optimizer.warmup_steps)
-        flops = step_cost.flops_per_token(program.state.params, model.config.n_ctx)
-        with session.Session(this, program, state, total, check_lock, warn, flops) as current:
-            pretraining_plan.print_start(config, program, state, total, batches)
-            schedule = loop.Schedule(total, config.log_every, config.eval.every, config.checkpoint.every,
-                                     config.checkpoint.keep_steps)
-            evaluate = _evaluation(config, model, mesh, text, current)
-            loop.fit(program, state, hyper, batches, schedule, current, evaluate)
-    return this
+            return pretraining_plan.estimate(job.program, job.hyper, job.batches, job.schedule.total, job.advice)
+        return train(setting, job, check_lock, allow_change, fallback)
 
 
-class Text(NamedTuple):
-    """The prepared text of a run."""
-    directory: pathlib.Path
-    tokenizer: Tokenizer
-    manifest: dict
-    train: tokens.TokenStream
-    valid: tokens.TokenStream
+# Resolve
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """A pretraining config, with all that can be looked up before its text is read.
+
+    model: the backbone's fields but vocab_size. tokens: the directory of the prepared text. prepare: how it is made,
+    None where it must be there. origin: another run, whose weights are read; None also for a run that resumes. digest:
+    of the weights that the run begins with, None for random ones.
+    """
+    config: ConfigDict
+    directory: storage.Path
+    model: dict[str, Any]
+    mesh: jax.sharding.Mesh
+    tokens: storage.Path
+    prepare: prepare.PrepareConfig | None
+    origin: origins.Origin | None
+    digest: str | None
 
 
-def _open_text(config, directory):
-    """The Text of a run, prepared now where it is not yet. UserError for a mistake in the corpus or in `directory`."""
-    workdir.check(directory)
-    prepared = _prepared(config, directory)
-    tokenizer = Tokenizer.load(prepared / 'tokenizer')
-    manifest = tokens.read_manifest(prepared, tokenizer.fingerprint)
-    train = tokens.open_split(prepared, 'train', config.data.verify)
-    valid = tokens.open_split(prepared, 'valid', config.data.verify)
-    return Text(prepared, tokenizer, manifest, train, valid)
-
-
-def _prepared(config, directory):
-    """The directory of prepared shards, made now if this is the only process."""
-    tokens_dir = storage.path(config.data.tokens or storage.path(directory) / 'tokens')
-    with about(tokens_dir):  # a name that can be none
-        prepared = (tokens_dir / 'manifest.json').exists()
-    if not config.data.corpus:
-        if not prepared:
-            raise UserError(f'{tokens_dir}: nothing prepared there, and config.data.corpus is empty: '
-                            'give the text to train on')
-    elif jax.process_count() == 1:
-        wanted = config.tokenizer
-        if config.init_from is not None and wanted.source == 'train' and not prepared:
-            workdir.load(config.init_from)  # a path that is no run is told first
-            raise UserError(f'config.init_from = {config.init_from}: its weights are of its own vocabulary, give '
-                            f'--config.tokenizer.source={config.init_from}/tokenizer')
-        merges = wanted.merges if wanted.source == 'train' and wanted.vocab_size is None else None
-        prepare(tokens_dir, corpus=_several(config.data.corpus), valid=_several(config.data.valid),
-                tokenizer=wanted.source, encoder=wanted.encoder, bpe=wanted.bpe, merges=merges,
-                vocab_size=wanted.vocab_size, processes=config.data.processes or None,
-                text_field=config.data.text_field, verify=config.data.verify, join=_join(config.data),
-                characters=wanted.characters)
+def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
+    """The Setting of a config. UserError for its mistakes, those of its fields all at once, before any text is read."""
+    rules.all_of(lambda: rules.validate(config, RULES),
+                 lambda: backbone(dict(config.get('model', {})) | {'vocab_size': 1}))
+    mesh = sharding.make_mesh(**config.mesh)
+    rules.all_of(lambda: optimizer.check(config.optimizer),
+                 lambda: sharding.check_batch(config.batch.size, config.batch.microbatches, mesh),
+                 lambda: workdir.check(directory))
+    config = config.copy_and_resolve_references()
+    source = from_hub.local_run(config.init_from)
+    config.init_from = None if source is None else str(source)
+    tokens_dir = storage.path(config.data.tokens) if config.data.tokens else directory / 'tokens'
+    prepared = (tokens_dir / tokens.MANIFEST).exists()
+    text = None
+    if not config.data.corpus and not prepared:
+        raise UserError(f'{tokens_dir}: nothing prepared there, and config.data.corpus is empty: give the text to '
+                        'train on')
+    if config.data.corpus and jax.process_count() == 1:
+        text = _prepare_config(config.data, config.tokenizer)
     elif not prepared:
         raise UserError(f'{tokens_dir}: no finished manifest; '
-                        'with several processes run python -m gpt1_jax.prepare first')
-    return tokens_dir
+                        'with several processes run gpt1 prepare first')
+    origin, digest = origins.find(source, config.init_step, directory)
+    if origin and text and text.tokenizer == 'train' and not prepared:
+        raise UserError(f'config.init_from = {source}: its weights are of its own vocabulary, give '
+                        f'--config.tokenizer.source={source}/tokenizer')
+    return Setting(config, directory, own_fields(config.model.to_dict()), mesh, tokens_dir, text, origin, digest)
 
 
-def _join(data):
-    """Which rows of the corpus form a document."""
-    return Join(data.join_by, data.join_characters, ' ' if data.join_with is None else data.join_with)
+def _prepare_config(data, vocabulary):
+    join = Join(data.join_by, data.join_characters, ' ' if data.join_with is None else data.join_with)
+    merges = vocabulary.merges if vocabulary.source == 'train' and vocabulary.vocab_size is None else None
+    return prepare.PrepareConfig(
+        _several(data.corpus), _several(data.valid), vocabulary.source, vocabulary.encoder, vocabulary.bpe, merges,
+        vocabulary.vocab_size, data.processes or None, data.text_field, verify=data.verify, join=join,
+        characters=vocabulary.characters)
 
 
 def _several(names):
@@ -151,41 +113,72 @@ def _several(names):
     return names if ',' not in names or os.path.exists(names) else names.split(',')
 
 
-def _count_steps(config, text, n_ctx):
-    """Steps of the whole training. UserError where the text is too short for it."""
-    per_epoch = text.train.n_windows(n_ctx) / config.batch.size
+# Build
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What a Setting trains, once its text is prepared. config: what config.json holds. advice: on speed, or ''."""
+    config: dict[str, Any]
+    model: Any
+    program: loop.Program
+    tokenizer: Tokenizer
+    valid: tokens.TokenStream
+    held_out: dict[str, Any]  # the manifest's entry of valid
+    batches: loop.Batches
+    hyper: dict[str, np.generic]
+    schedule: loop.Schedule
+    unigram_loss: float
+    advice: str
+
+
+def build(setting: Setting) -> Job:
+    """The Job of a Setting; prepares its text where that is not done. UserError for a mistake in the text."""
+    config = setting.config
+    if setting.prepare is not None:
+        own = not config.data.tokens and not (setting.directory / 'config.json').exists()
+        prepare.prepare(setting.prepare, setting.tokens, lock.hold, replace=own)  # of a dry run, perhaps
+    tokenizer = Tokenizer.load(setting.tokens / 'tokenizer')
+    manifest = tokens.read_manifest(setting.tokens, tokenizer.fingerprint)
+    train, valid = (tokens.open_split(setting.tokens, split, config.data.verify) for split in ('train', 'valid'))
+    if setting.origin is not None:
+        setting.origin.check_tokenizer(tokenizer)
+    fields = setting.model | {'vocab_size': tokenizer.vocab_size}
+    model = backbone(fields)
+    n_ctx = model.config.n_ctx
+    per_epoch = train.n_windows(n_ctx) / config.batch.size
     total = config.train.steps or int(config.train.epochs * per_epoch)
+    _check_length(setting.tokens, total, train, valid, n_ctx, config.batch.size)
+    keep_steps, words_at = set(config.checkpoint.keep_steps), {}
+    if config.checkpoint.keep_words:
+        words_per_step = words.per_step(manifest, config.batch.size * n_ctx)
+        at = words.steps_at(config.checkpoint.keep_words, words_per_step, total)
+        print(words.line(at, words_per_step), flush=True)
+        keep_steps |= set(at)
+        words_at = {'words_at': {str(step): count for step, count in at.items()}}
+    effective = config.to_dict() | {
+        'kind': 'pretrain', 'model': fields,
+        'fingerprint': {'tokens': manifest['fingerprint'], 'tokenizer': tokenizer.fingerprint,
+                        'origin': setting.digest}}
+    effective['checkpoint'] |= {'keep_steps': tuple(sorted(keep_steps)), **words_at}
+    unigram_loss = unigram.unigram_loss(train)
+    advice = pretraining_plan.print_plan(manifest, per_epoch, total, n_ctx, config.batch.size, unigram_loss,
+                                         config.optimizer.warmup_steps, model.config)
+    batches = device_data.batches(train, n_ctx, config.batch.size, config.seed, setting.mesh, config.data.resident)
+    schedule = loop.Schedule(total, config.log_every, config.eval.every, config.checkpoint.every, sorted(keep_steps))
+    return Job(effective, model, make_program(config, model, setting.mesh), tokenizer, valid,
+               manifest['splits']['valid'], batches, hyperparameters(config, total), schedule, unigram_loss, advice)
+
+
+def _check_length(directory, total, train, valid, n_ctx, size):
+    """UserError where the text is too short, or the training too long."""
     if total >= 2 ** 31:
         raise UserError(f'{total:.3g} steps are too many, an int32 must hold them: give fewer config.train.epochs')
-    if total < 1 or per_epoch == 0:
-        raise UserError(f'{text.directory}: {text.train.n_tokens:,} training tokens are less than one batch '
-                        f'({config.batch.size} x {n_ctx}): give more text, or config.train.steps')
-    if text.valid.n_windows(n_ctx) < 1:
-        raise UserError(f'{text.directory}: {text.valid.n_tokens:,} validation tokens are less than one window of '
-                        f'{n_ctx}: hold out more (config.data.valid)')
-    return total
-
-
-def _with_kept_words(config, text, n_ctx, total):
-    """The config with the updates of checkpoint.keep_words among checkpoint.keep_steps, and in checkpoint.words_at."""
-    if config.checkpoint.keep_words:
-        words_per_step = words.per_step(text.manifest, config.batch.size * n_ctx)
-        steps = words.steps_at(config.checkpoint.keep_words, words_per_step, total)
-        print(words.line(steps, words_per_step), flush=True)
-        config = ConfigDict(config.to_dict())
-        config.checkpoint.words_at = {str(step): count for step, count in steps.items()}
-        config.checkpoint.keep_steps = tuple(sorted({*config.checkpoint.keep_steps, *steps}))
-    return config
-
-
-def _model_fields(config, text):
-    return own_fields(config.model.to_dict()) | {'vocab_size': text.tokenizer.vocab_size}
-
-
-def _effective_config(config, text, origin):
-    """What config.json holds. origin: the digest of the weights that the run begins with, None of random ones."""
-    fingerprint = {'tokens': text.manifest['fingerprint'], 'tokenizer': text.tokenizer.fingerprint, 'origin': origin}
-    return config.to_dict() | {'kind': 'pretrain', 'model': _model_fields(config, text), 'fingerprint': fingerprint}
+    if total < 1 or train.n_windows(n_ctx) == 0:
+        raise UserError(f'{directory}: {train.n_tokens:,} training tokens are less than one batch ({size} x {n_ctx}): '
+                        'give more text, or config.train.steps')
+    if valid.n_windows(n_ctx) < 1:
+        raise UserError(f'{directory}: {valid.n_tokens:,} validation tokens are less than one window of {n_ctx}: '
+                        'hold out more, such as --config.data.valid=0.1')
 
 
 def make_program(config: ConfigDict, model: Any, mesh: jax.sharding.Mesh) -> loop.Program:
@@ -220,30 +213,43 @@ def hyperparameters(config: ConfigDict, total: int) -> dict[str, np.generic]:
             **optimizer.hyperparameters(config.optimizer, config.optimizer.warmup_steps, total)}
 
 
-def _weights_of(origin, step, program, fresh):
+# Run
+
+def train(setting: Setting, job: Job, check_lock: Any, allow_change: bool, fallback: bool) -> workdir.Run:
+    """Train a Job from its newest checkpoint, or from the start, to its last step. check_lock: see workdir.hold."""
+    config, program, total = setting.config, job.program, job.schedule.total
+    this = session.open_run(setting.directory, job.config, job.tokenizer, allow_change)
+    transfer = None if setting.origin is None else functools.partial(_weights_of, setting.origin, program)
+    state = session.initial_state(this, program, config.seed, fallback, transfer)
+    warn = unigram.plateau_warning(job.unigram_loss, config.optimizer.warmup_steps)
+    flops = step_cost.flops_per_token(program.state.params, job.model.config.n_ctx)
+    with session.Session(this, program, state, total, check_lock, warn, flops) as current:
+        pretraining_plan.print_start(program, state, total, job.batches, job.model.config.dtype,
+                                     config.batch.microbatches, job.advice)
+        loop.fit(program, state, job.hyper, job.batches, job.schedule, current, _evaluation(job, setting, current))
+    return this
+
+
+def _weights_of(origin, program, fresh):
     """The parameters of another run in place of the fresh ones."""
-    return checkpoint.restore_params(origin.checkpoints, origin.step(step), program.state.params)
+    return checkpoint.restore_params(origin.run.checkpoints, origin.step, program.state.params)
 
 
-def _evaluation(config, model, mesh, text, current):
-    """What loop.fit takes as `evaluate`: logs the validation loss; the smaller it is, the better the state."""
-    mean_loss = validation.mean_loss(model, mesh, text.valid, config.eval.windows, config.eval.batch_size,
+def _evaluation(job, setting, current):
+    """The `evaluate` of loop.fit: logs the validation loss; the smaller it is, the better the state."""
+    config, mesh = setting.config, setting.mesh
+    mean_loss = validation.mean_loss(job.model, mesh, job.valid, config.eval.windows, config.eval.batch_size,
                                      config.batch.loss_chunks)
-    held_out = text.manifest['splits']['valid']
-    sample = sampled_text.sampler(_model_fields(config, text), mesh, text.tokenizer, text.valid, config.eval.sample)
+    sample = sampled_text.sampler(job.config['model'], mesh, job.tokenizer, job.valid, config.eval.sample)
 
     def evaluate(state):
         step = int(state.step)
         loss = mean_loss(state.params)
         perplexity = language_modelling.perplexity(loss)
-        found = {'valid_loss': loss, 'valid_perplexity': perplexity}
-        line = f'step {step:,}  validation loss {loss:.4f}  perplexity {perplexity:.2f}'
-        if 'bytes' in held_out:  # 0.1.0 did not count them
-            bits = language_modelling.bits_per_byte(loss, held_out['bytes'] / held_out['tokens'])
-            found['valid_bits_per_byte'] = bits
-            line += f'  {bits:.3f} bits a byte'
-        current.append(step, found)
-        print(line, flush=True)
+        bits = language_modelling.bits_per_byte(loss, job.held_out['bytes'] / job.held_out['tokens'])
+        current.append(step, {'valid_loss': loss, 'valid_perplexity': perplexity, 'valid_bits_per_byte': bits})
+        print(f'step {step:,}  validation loss {loss:.4f}  perplexity {perplexity:.2f}  {bits:.3f} bits a byte',
+              flush=True)
         if sample:
             print(f'  {sample(state.params)}', flush=True)
         return -loss
@@ -253,9 +259,7 @@ def _evaluation(config, model, mesh, text, current):
 def _define_flags():
     cli.define_process_flags()
     config_file.define('pretrain', 'What to run; --config.FIELD=VALUE overrides a field.')
-    flags.DEFINE_string('workdir', None, 'Directory of the run; an unfinished run there is continued.')
-    flags.DEFINE_bool('allow_change', False, 'Go on with a run although its length, rate or the like changed.')
-    flags.DEFINE_bool('fallback', False, 'Where the newest checkpoint is damaged, go on from the newest sound one.')
+    cli.define_run_flags()
     flags.DEFINE_bool('dry_run', False, 'Prepare the text, print sizes and an estimated time, train nothing.')
 
 
@@ -264,7 +268,6 @@ def main() -> None:
     processes.start(f.coordinator, f.processes, f.process, f.deterministic)
     if f.workdir is None:
         raise UserError('give --workdir=DIR')
-    f.config.init_from = from_hub.local_run(f.config.init_from)
     run(f.config, f.workdir, f.allow_change, f.dry_run, f.fallback)
 
 

@@ -90,6 +90,16 @@ def _as_os_errors(where: str | os.PathLike) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def naming(file: Path) -> Iterator[None]:
+    """Gives an OSError the name of its file where it has none, as when a write to an open file fails."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or os.fspath(file)
+        raise
+
+
+@contextlib.contextmanager
 def _missing_bucket(where: str | os.PathLike) -> Iterator[None]:
     """While an object is written, "not found" can only mean its bucket: say so."""
     try:
@@ -144,7 +154,7 @@ def write(file: str | os.PathLike, data: bytes) -> None:
         return
     file = pathlib.Path(file)
     partial = file.with_name(f'{file.name}.partial')
-    with open(partial, 'wb') as stream:
+    with naming(file), open(partial, 'wb') as stream:
         stream.write(data)
         stream.flush()
         os.fsync(stream.fileno())

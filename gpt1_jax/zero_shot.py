@@ -1,9 +1,9 @@
 """Section 5, Zero-shot Behaviors: tasks solved by a pretrained model without fine-tuning, at every saved step.
 
-python -m gpt1_jax.zero_shot --config=configs/zero_shot.py:cola --config.init_from=runs/gpt1 --config.data.dir=glue/CoLA
+gpt1 zero_shot --config=zero_shot:cola --config.init_from=runs/gpt1 --config.data.dir=glue/CoLA
 
 evaluation/zero_shot_heuristics.py says what is scored for each task, and what is compared. BLiMP, which the paper does
-not have, is a task here, too: --config=configs/zero_shot.py:blimp.
+not have, is a task here as well: --config=zero_shot:blimp.
 """
 import functools
 import time
@@ -13,8 +13,9 @@ import jax
 from absl import flags
 from ml_collections import ConfigDict
 
-from gpt1_jax import cli, storage
+from gpt1_jax import cli, rules, storage
 from gpt1_jax.cli import config_file
+from gpt1_jax.configs.zero_shot import RULES
 from gpt1_jax.data import splits, tasks
 from gpt1_jax.data.tasks import blimp
 from gpt1_jax.data.tasks.example import Example, Task
@@ -24,34 +25,24 @@ from gpt1_jax.evaluation import load, log_probs, minimal_pairs, padding, task_me
 from gpt1_jax.evaluation.zero_shot_heuristics import Heuristic
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import checkpoint, provenance, results, workdir
-from gpt1_jax.runs import config_rules as rules
 from gpt1_jax.weights import from_hub
 
-SAMPLE = 200  # rows that `tokens` encodes of each split
-RULES = {
-    'tokens_per_batch': rules.whole(1, 2 ** 24),
-    'step': rules.optional(rules.whole(0)),
-    'data.rows': rules.optional(rules.whole(1)),
-    'data.dir': rules.text(),
-    'data.split': rules.text(),
-    'data.skip_bad': rules.flag(),
-    'data.filter': rules.optional(rules.text()),
-    'task': rules.text(),
-    'init_from': rules.optional(rules.text()),
-    'results': rules.optional(rules.text()),
-}
+SAMPLE = 200  # rows that `count_tokens` encodes of each split
 
 
 class Setting(NamedTuple):
-    """A config with its task, its pretrained run and its files looked up.
+    """A zero-shot config, with its task, its pretrained run and its files looked up.
 
+    results: the file to append to.
     splits: the splits to read: the one that is scored and, where a threshold is chosen, the training split.
     hashes: {file name: hash} of their files.
     chosen: 'SET/PAIR' of the pairs in config.data.filter.
     """
+    config: ConfigDict
     task: Task
     heuristic: Heuristic
     run: workdir.Run
+    results: storage.Path
     tokenizer: Tokenizer
     n_ctx: int
     splits: tuple[str, ...]
@@ -65,11 +56,9 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
     Returns the rows, one for each checkpoint, metric and group of rows (group None: all of them). UserError for a
     mistake in the config, the data or the pretrained run.
     """
-    setting = _setting(config)
-    results.check(config.results)
-    _predictions_directory(config, setting.run)  # known now, not after minutes of scoring
-    steps = _steps(config, setting, steps)
-    rows, skipped = _rows(config, setting)
+    setting = resolve(config)
+    steps = _steps(setting, steps)
+    rows, skipped = _rows(setting)
     if setting.chosen:  # known now, not after minutes of scoring
         minimal_pairs.filtered([row.id for row in rows[config.data.split]], setting.chosen)
     mesh = sharding.make_mesh()
@@ -80,45 +69,39 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
         score = functools.partial(log_probs.score, model, params, mesh, tokens_per_batch=config.tokens_per_batch)
         scored = rows[config.data.split]
         scores, details = zero_shot_heuristics.answer(setting.heuristic, score, scored, rows.get('train'))
-        measured = _measure(config, setting, scored, scores, score)
+        measured = _measure(setting, scored, scores, score)
         about = {'skipped': len(skipped), 'seconds': round(time.perf_counter() - started, 1)}
-        found += _record(config, setting, step, scored, scores, measured, details, about)
+        found += _record(setting, step, scored, scores, measured, details, about)
+    if setting.run.outputs != setting.run.path:
+        print(f'rows in {setting.results}, predictions beside it', flush=True)
     return found
 
 
-def _predictions_directory(config, run):
-    """Where predictions go: the run or, where that may not be written, beside config.results. UserError without it."""
-    if results.writable(run.path):
-        return run.path
-    if not config.results:
-        raise UserError(f'{run.path}: may not be written: give --config.results=FILE, and predictions go beside it')
-    return storage.path(config.results).parent
-
-
-def _steps(config, setting, steps):
+def _steps(setting, steps):
     """The steps to score, each of them saved."""
-    saved = checkpoint.steps(setting.run.checkpoints) if config.step is None else [config.step]
+    step = setting.config.step
+    saved = setting.run.steps() if step is None else [step]
     if not saved:
-        raise UserError(f'{config.init_from}: no complete checkpoint yet')
+        raise UserError(f'{setting.run.path}: no complete checkpoint yet')
     return [setting.run.step(step) for step in (saved if steps is None else steps)]
 
 
-def _rows(config, setting):
+def _rows(setting):
     """({split: its encoded rows}, messages of the bad rows that are left out)."""
     skipped = []
-    on_bad = skipped.append if config.data.skip_bad else fail
+    on_bad = skipped.append if setting.config.data.skip_bad else fail
     rows = {}
     for split in setting.splits:
-        examples = _read(config, setting, split, on_bad)
+        examples = _read(setting, split, on_bad)
         rows[split] = _encode(setting, split, examples, on_bad)
     if skipped:
         print(f'{setting.task.name}: {len(skipped):,} bad row(s) left out, the first: {skipped[0]}', flush=True)
     return rows, skipped
 
 
-def _measure(config, setting, rows, scores, score):
+def _measure(setting, rows, scores, score):
     """(rows of results.jsonl without their origin, further lines to print) of a checkpoint's scores."""
-    split = config.data.split
+    split = setting.config.data.split
     ids = [row.id for row in rows]
     if setting.heuristic.report is None:
         gold = [row.label for row in rows]
@@ -127,14 +110,14 @@ def _measure(config, setting, rows, scores, score):
     return setting.heuristic.report(setting.task, split, ids, sequences, scores, score, setting.chosen)
 
 
-def _record(config, setting, step, rows, scores, measured, details, about):
+def _record(setting, step, rows, scores, measured, details, about):
     """Print a checkpoint's metrics and write them and the predictions; returns the rows of results.jsonl."""
-    task = setting.task
-    own_key = _key(config, setting, step)
+    task, config = setting.task, setting.config
+    own_key = _key(setting, step)
     # The key in the name: predictions that rows of results.jsonl point to are never replaced by those of other rows,
     # files or code.
     name = setting.run.predictions(f'zero_shot_{task.name}_{config.data.split}_{step}_{own_key[:8]}').name
-    predictions = _predictions_directory(config, setting.run) / name
+    predictions = (setting.run.outputs if results.writable(setting.run.outputs) else setting.results.parent) / name
     origin = {
         **details, **about, 'step': step, 'run': str(setting.run.path), 'digest': _digest(setting, step),
         'files': setting.hashes, 'key': own_key, 'predictions': str(predictions), 'config': config.to_dict(),
@@ -148,7 +131,7 @@ def _record(config, setting, step, rows, scores, measured, details, about):
     found = [{'kind': 'zero_shot'} | row | origin for row in found]
     # After the metrics are printed: then they are not lost where a file cannot be written.
     results.write_predictions(predictions, [row.id for row in rows], [row.label for row in rows], scores)
-    results.append_new(config.results or setting.run.results, found)
+    results.append_new(setting.results, found)
     return found
 
 
@@ -166,11 +149,11 @@ def run_key(config: ConfigDict, step: int, code: str | None = None) -> str:
 
     code: provenance.code_digest() of the code that made the row; default that of the code here.
     """
-    return _key(config, _setting(config), step, code)
+    return _key(resolve(config), step, code)
 
 
-def _key(config, setting, step, code=None):
-    run = setting.run
+def _key(setting, step, code=None):
+    config, run = setting.config, setting.run
     parts = [config.task, config.data.split, config.data.rows, config.data.skip_bad, setting.hashes,
              _digest(setting, run.step(step)), code or provenance.code_digest(), run.config['model'].get('kind', 'gpt')]
     return provenance.digest(parts)
@@ -178,11 +161,11 @@ def _key(config, setting, step, code=None):
 
 def count_tokens(config: ConfigDict) -> int:
     """How many tokens scoring one checkpoint reads, padding included: an estimate from up to 200 rows of each split."""
-    setting = _setting(config)
+    setting = resolve(config)
     total = 0
     for split in setting.splits:
         on_bad = [].append if config.data.skip_bad else fail
-        examples = _read(config, setting, split, on_bad)
+        examples = _read(setting, split, on_bad)
         sample = _encode(setting, split, splits.choose(examples, SAMPLE), on_bad)
         sequences, _ = log_probs.distinct([sequence for row in sample for sequence in row.sequences])
         groups = padding.grouped(sequences, setting.n_ctx)
@@ -190,9 +173,10 @@ def count_tokens(config: ConfigDict) -> int:
     return round(total)
 
 
-def _setting(config) -> Setting:
-    """The Setting of a config. UserError for whatever is wrong with it before any row is read."""
+def resolve(config: ConfigDict) -> Setting:
+    """The Setting of a config. UserError for its mistakes, before any row is read."""
     rules.validate(config, RULES)
+    config = config.copy_and_resolve_references()
     heuristic = zero_shot_heuristics.get(config.task)
     if not config.init_from:
         raise UserError('give --config.init_from=DIR, a pretrained run')
@@ -200,7 +184,12 @@ def _setting(config) -> Setting:
         raise UserError('give --config.data.dir=DIR, the directory of the data set')
     task = tasks.get(config.task)
     splits.check_split(task, config.data.split, labelled=True)
-    run = load.open_pretrained(config.init_from)
+    run = load.open_pretrained(from_hub.local_run(config.init_from))
+    config.init_from = str(run.path)
+    if not config.results and not results.writable(run.outputs):
+        raise UserError(f'{run.outputs}: may not be written: give --config.results=FILE, and predictions go beside it')
+    target = storage.path(config.results) if config.results else run.results
+    results.check(target)
     names = ('train', config.data.split) if heuristic.threshold else (config.data.split,)
     names = tuple(dict.fromkeys(names))
     files = {path for split in names for path in task.files(config.data.dir, split)}
@@ -211,12 +200,14 @@ def _setting(config) -> Setting:
             raise UserError(f'config.data.filter is for blimp, not for {config.task}')
         chosen = blimp.read_filter(config.data.filter)
         hashes |= provenance.file_hashes([config.data.filter])
-    return Setting(task, heuristic, run, run.tokenizer(), run.config['model']['n_ctx'], names, hashes, chosen)
+    return Setting(config, task, heuristic, run, target, run.tokenizer(), run.config['model']['n_ctx'], names, hashes,
+                   chosen)
 
 
-def _read(config, setting, split, on_bad) -> list[Example]:
+def _read(setting, split, on_bad) -> list[Example]:
     """The examples of a split, config.data.rows of them at most."""
-    return splits.choose(setting.task.read(config.data.dir, split, on_bad), config.data.rows)
+    data = setting.config.data
+    return splits.choose(setting.task.read(data.dir, split, on_bad), data.rows)
 
 
 def _encode(setting, split, examples, on_bad) -> list[zero_shot_heuristics.Row]:
@@ -234,9 +225,7 @@ def _define_flags():
 
 
 def main() -> None:
-    config = flags.FLAGS.config
-    config.init_from = from_hub.local_run(config.init_from)
-    run(config)
+    run(flags.FLAGS.config)
 
 
 if __name__ == '__main__':

@@ -62,7 +62,7 @@ def test_fallback_trains_the_damaged_epoch_again_to_the_bit(pretrained, data, tm
     assert checkpoint.steps(checkpoints) == [5, 10]
     before = checkpoint.read_meta(checkpoints, 10)['arrays']
     spoil(checkpoints / '10')
-    with pytest.raises(UserError, match='10: file params/.*other steps there: 5: --fallback goes on'):
+    with pytest.raises(UserError, match='10: params.*other steps there: 5: --fallback resumes'):
         finetune.run(config, tmp_path / 'run')
     again = finetune.run(config, tmp_path / 'run', fallback=True)
     assert checkpoint.read_meta(checkpoints, 10)['arrays'] == before and (checkpoints / '10.damaged').is_dir()

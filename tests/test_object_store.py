@@ -86,7 +86,7 @@ def test_a_run_stopped_twice_is_the_local_run(local, prepared, cache, monkeypatc
         'tensorboard'}
     step = f'checkpoints/{run.steps()[-1]}/'
     assert {name.removeprefix(step) for name in storage.files(place) if name.startswith(step)} >= {
-        'commit_success.txt', 'files.json', 'meta/metadata'}
+        'commit_success.txt', 'meta/metadata'}
     assert sorted(p.name for p in cache.rglob('*.bin'))  # shards have copies here
 
 
@@ -171,7 +171,7 @@ def test_a_damaged_step_there_is_named_and_fallback_passes_over_it(three, capsys
     for name, file in storage.files(place / '3' / 'params').items():
         if '/d/' in f'/{name}':
             storage.write(file, bytes(b ^ 255 for b in storage.read(file)))
-    with pytest.raises(checkpoint.DamagedError, match='^gs://bucket/three/.*/3: file params/.* holds other bytes'):
+    with pytest.raises(checkpoint.DamagedError, match='^gs://bucket/three/.*/3: params.* is damaged'):
         checkpoint.restore(place, 3, program.state)
     state = resume.resume(place, program.state, fallback=True)
     assert saved.same(state, history[2]) and 'passed over step 3, kept as 3.damaged' in capsys.readouterr().out

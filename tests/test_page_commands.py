@@ -9,8 +9,7 @@ import sys
 import pytest
 from absl import flags
 
-from gpt1_jax import cli
-from gpt1_jax.runs import config_rules as rules
+from gpt1_jax import cli, rules
 from pages import FILES, PAGES, docstring
 from tiny import ROOT
 

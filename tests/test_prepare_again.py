@@ -4,9 +4,11 @@ import pathlib
 import pytest
 
 from gpt1_jax.data import bpe_training, encode, tokenizer, tokens
+from gpt1_jax.data import prepare as data_prepare
 from gpt1_jax.data.document import Document
 from gpt1_jax.errors import UserError
 from gpt1_jax.prepare import prepare
+from gpt1_jax.runs import lock
 from twenty_books import write_books
 
 
@@ -102,3 +104,14 @@ def test_other_inputs_in_the_same_directory_are_refused(books, tmp_path, change,
     prepare(tmp_path / 'out', **arguments)
     with pytest.raises(UserError, match=f'out was prepared from other inputs: {message}'):
         prepare(tmp_path / 'out', **{**arguments, **change})
+
+
+def test_tokens_of_a_dry_run_do_not_block_the_run_with_other_inputs(books, tmp_path, capsys):
+    first, second = (data_prepare.PrepareConfig(str(books), valid, merges=20) for valid in (0.3, 0.6))
+    data_prepare.prepare(first, tmp_path / 'out', lock.hold)
+    with pytest.raises(UserError, match='was prepared from other inputs: valid was 0.3 of the documents, now 0.6'):
+        data_prepare.prepare(second, tmp_path / 'out', lock.hold)
+    made = data_prepare.prepare(second, tmp_path / 'out', lock.hold, replace=True)
+    assert 'prepared from other inputs (valid was 0.3 of the documents, now 0.6' in capsys.readouterr().err
+    assert made == data_prepare.prepare(second, tmp_path / 'other', lock.hold)
+    assert data_prepare.prepare(second, tmp_path / 'out', lock.hold, replace=True) == made

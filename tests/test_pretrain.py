@@ -11,6 +11,7 @@ from gpt1_jax.data import tokens
 from gpt1_jax.errors import UserError
 from gpt1_jax.prepare import prepare
 from gpt1_jax.runs import checkpoint, origins, results
+from gpt1_jax.training import profiling
 from interruptions import power_cut, sigterm
 from short_runs import arrays, losses
 from tiny import corpus, override, pretrain_config
@@ -101,7 +102,7 @@ def test_microbatches_mesh_and_logging_may_change_freely(text, straight, tmp_pat
     run = pretrain.run(pretrain_config(text, mesh__data=2, mesh__fsdp=2, mesh__tensor=2, batch__microbatches=2,
                                        log_every=7), tmp_path / 'copy')
     shown = capsys.readouterr().out
-    assert 'exactness is to tolerance only: mesh ' in shown and 'step 25 of 30: going on' in shown
+    assert 'results match up to rounding: mesh ' in shown and 'step 25 of 30: resuming' in shown
     last, expected = (results.read(one.metrics)[-1] for one in (run, straight))
     assert last['step'] == expected['step'] == 30
     assert last['valid_loss'] == pytest.approx(expected['valid_loss'], rel=2e-5)
@@ -187,9 +188,25 @@ def test_fallback_ends_as_if_nothing_had_been_damaged(text, straight, tmp_path, 
     shutil.copytree(straight.path, tmp_path / 'run')
     kept = checkpoint.steps(tmp_path / 'run' / 'checkpoints')
     (tmp_path / 'run' / 'checkpoints' / '30' / 'opt_state' / 'manifest.ocdbt').unlink()
-    with pytest.raises(UserError, match='30: file opt_state/manifest.ocdbt is missing .*--fallback goes on'):
+    with pytest.raises(UserError, match='30: opt_state is damaged .*--fallback resumes'):
         pretrain.run(pretrain_config(text), tmp_path / 'run')
     run = pretrain.run(pretrain_config(text), tmp_path / 'run', fallback=True)
-    assert f'step {kept[-2]} of 30: going on' in capsys.readouterr().out
+    assert f'step {kept[-2]} of 30: resuming' in capsys.readouterr().out
     assert arrays(run, 30) == arrays(straight, 30) and losses(run) == losses(straight)
     assert (run.checkpoints / '30.damaged').is_dir() and run.steps() == kept
+
+
+def test_a_dry_run_of_a_step_that_does_not_fit_says_what_it_needs(text, straight, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(profiling, 'free_memory', lambda mesh: 1000)
+    monkeypatch.setattr(profiling, 'time_steps', None)  # not called
+    config = pretrain_config('', data__tokens=str(straight.path / 'tokens'))
+    assert pretrain.run(config, tmp_path / 'run', dry_run=True) is None and not (tmp_path / 'run').exists()
+    shown = capsys.readouterr().out
+    assert 'dry run: a step needs 0.0 GiB, more than a device has free (0.0 GiB), and was not run. 30 steps' in shown
+
+
+def test_a_bad_model_is_named_before_the_text_is_read(text, tmp_path):
+    config = pretrain_config(text, model__n_embd=100, model__n_head=3, model__resid_dropout=1.0, model__dtype='float16')
+    with pytest.raises(UserError, match=r'resid_dropout is 1.0, must be .*; model.dtype is .float16., must be'):
+        pretrain.run(config, tmp_path / 'run')
+    assert not (tmp_path / 'run').exists()

@@ -65,7 +65,7 @@ def test_a_killed_run_with_xla_s_optimisations_on_ends_with_the_same_bits(tmp_pa
     kill_after(start(text, killed), killed, KILLED_AFTER)
     saved = checkpoint.steps(killed / 'checkpoints')[-1]
     assert 0 < saved < STEPS
-    assert f'step {saved} of {STEPS}: going on' in finish(start(text, killed))
+    assert f'step {saved} of {STEPS}: resuming' in finish(start(text, killed))
 
     assert digests(killed) == digests(straight)
     assert losses(killed) == losses(straight) and len(losses(straight)) == STEPS + STEPS // 20

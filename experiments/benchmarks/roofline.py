@@ -26,11 +26,10 @@ from experiments.compile import chips, exposure, tpu_schedule
 from experiments.compile.kernels import Kernel, kernels, total
 from experiments.launch import compile_check
 from experiments.lib import report
-from gpt1_jax import cli
+from gpt1_jax import cli, rules
 from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import step_cost
 from gpt1_jax.pretrain import RULES
-from gpt1_jax.runs import config_rules as rules
 
 # Parts of the model, each with what its operations are called; the first that fits a kernel's own name has it, else the
 # first that fits the name of what is fused into it.

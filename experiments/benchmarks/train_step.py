@@ -19,10 +19,9 @@ from ml_collections import ConfigDict, config_flags
 from experiments.benchmarks import record, timing
 from experiments.launch import compile_check
 from experiments.lib import report
-from gpt1_jax import cli, pretrain
+from gpt1_jax import cli, pretrain, rules
 from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import device_peaks, sharding, step_cost
-from gpt1_jax.runs import config_rules as rules
 
 
 def grid(sweep: str) -> list[dict]:

@@ -8,6 +8,7 @@ neither needs the hardware. A step that does not fit ends in one line that says 
 """
 import dataclasses
 import os
+import pathlib
 import re
 import time
 from collections.abc import Mapping
@@ -19,11 +20,10 @@ from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from experiments.compile import chips, hlo
-from gpt1_jax import cli, pretrain
+from gpt1_jax import cli, pretrain, rules
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone, own_fields
 from gpt1_jax.parallel import sharding, step_cost
-from gpt1_jax.runs import config_rules as rules
 from gpt1_jax.runs import provenance, results
 
 
@@ -204,11 +204,11 @@ def main() -> None:
         row = check(f.config, f.topology, f.vocab_size)
     except OutOfMemory as error:
         if f.json:
-            results.append(f.json, describe(f.config, f.topology, f.vocab_size) | {'error': str(error)})
+            results.append(pathlib.Path(f.json), describe(f.config, f.topology, f.vocab_size) | {'error': str(error)})
         raise
     print('\n'.join(lines(row)))
     if f.json:
-        results.append(f.json, row)
+        results.append(pathlib.Path(f.json), row)
 
 
 if __name__ == '__main__':

@@ -9,11 +9,10 @@ from gpt1_jax.configs import experiments
 from gpt1_jax.configs import zero_shot as zero_shot_config
 from ml_collections import ConfigDict
 
-from gpt1_jax import finetune, storage
+from gpt1_jax import finetune, rules, storage
 from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError, about
 from gpt1_jax.evaluation import zero_shot_heuristics
-from gpt1_jax.runs import config_rules as rules
 from gpt1_jax.runs import workdir
 from gpt1_jax.training import transfer
 from gpt1_jax.weights import from_hub
@@ -32,8 +31,8 @@ def _groups(rule):
     return lambda x: all(map(accepts, workdir.flatten(x.to_dict()).values())), f'a group of fields, each of it {wanted}'
 
 
-SEEDS = (lambda x: x and rules.several(rules.TRAINING['seed'])[0](x), 'a tuple of seeds')
-PER_TASK = (lambda x: all(map(rules.group()[0], x.values())), 'a group of fields for each task that it names')
+SEEDS = (lambda x: x and rules.several(finetune.RULES['seed'])[0](x), 'a tuple of seeds')
+PER_TASK = (lambda x: all(map(rules.GROUP[0], x.values())), 'a group of fields for each task that it names')
 RULES = {
     'pretrained': rules.optional(rules.text()),
     'lstm': rules.optional(rules.text()),

@@ -28,10 +28,9 @@ from ml_collections import ConfigDict, config_flags
 from experiments.lib import run_list, runner
 from experiments.reproduce import budget, inputs
 from experiments.reproduce import plan as plan_lib
-from gpt1_jax import cli, pretrain
+from gpt1_jax import cli, pretrain, rules
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.parallel import processes
-from gpt1_jax.runs import config_rules as rules
 from gpt1_jax.runs import results, workdir
 from gpt1_jax.runs.console import duration
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from absl import app, flags, logging
 
 import gpt1_jax
-from gpt1_jax.cli import config_help, unknown_flags
+from gpt1_jax.cli import config_file, config_help, unknown_flags
 from gpt1_jax.data.joining import Join
 from gpt1_jax.errors import Interrupted, UserError, one_line, os_line
 from gpt1_jax.runs import terminal
@@ -34,6 +34,9 @@ def run(main: Callable[[], None], define_flags: Callable[[], None], ends_with_ou
     sys.unraisablehook = _unraisable
     warnings.showwarning = _show_warning
     sys.stdout.reconfigure(errors='backslashreplace')  # for file names that the terminal's encoding lacks
+    if '--version' in sys.argv[1:]:  # before flags that must be given are missed
+        print(f'gpt1_jax {gpt1_jax.__version__}')
+        sys.exit(0)
     _exit_if_bad(define_flags)
     app.run(functools.partial(_run_main, main), flags_parser=lambda argv: _exit_if_bad(_parse, argv))
 
@@ -61,6 +64,10 @@ def _run_main(main, argv):
         if 'RESOURCE_EXHAUSTED' in str(error):
             _fail(f'{_folded(error)[:300]}: training takes less with --config.batch.microbatches=N (the same '
                   'update), --config.model.remat=True (not for an LSTM) or more devices (--config.mesh.fsdp=N)', 1)
+        if traceback.extract_tb(error.__traceback__)[-1].filename.endswith('xla_bridge.py'):
+            platforms = os.environ.get('JAX_PLATFORMS', '')
+            _fail(f'JAX_PLATFORMS={platforms}: jax has no such device here ({_folded(error)[:200] or "none found"}); '
+                  'JAX_PLATFORMS=cpu, or none, takes what there is', 1)
         processes = sys.modules.get('gpt1_jax.parallel.processes')
         if processes is None or not processes.lost(error):
             raise
@@ -80,7 +87,7 @@ def _parse(argv):
             raise
         raise flags.Error(f'Unknown command line flag {error.flagname!r}{meant}') from None
     if 'config' in flags.FLAGS and flags.FLAGS.config is not None:
-        flags.FLAGS.config.to_dict()  # raises where the config's file could not be read
+        config_file.unset(flags.FLAGS.config)
     return left
 
 
@@ -88,7 +95,7 @@ def _exit_if_bad(function, *arguments):
     """Call a function that defines or parses flags; a bad flag, or a bad field of a config, ends the program."""
     try:
         return function(*arguments)
-    except (flags.Error, OSError) as error:
+    except (flags.Error, OSError, UserError) as error:
         _fail(_folded(error), 2)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         if 'ml_collections' not in traceback.extract_tb(error.__traceback__)[-1].filename:
@@ -136,6 +143,20 @@ def define_process_flags() -> None:
     flags.DEFINE_integer('process', None, 'Several processes: the number of this one, from 0 (JAX_PROCESS_ID).')
     flags.DEFINE_bool('deterministic', False, 'On a GPU: only algorithms whose results are the same to the bit.')
     flags.DEFINE_integer('exit_code_when_stopped', 75, 'Exit status after SIGTERM, SIGINT or SIGHUP, once saved.')
+
+
+def define_run_flags() -> None:
+    """The flags of programs that train a run."""
+    flags.DEFINE_string('workdir', None, 'Directory of the run; an unfinished run there is resumed.')
+    flags.DEFINE_bool('allow_change', False, 'Resume a run although its length, rate or the like changed.')
+    flags.DEFINE_bool('fallback', False, 'If the newest checkpoint is damaged, resume from the newest sound one.')
+
+
+def define_model_flags() -> None:
+    """The flags of programs that read a pretrained model, for from_hub.local_run."""
+    flags.DEFINE_string('init_from', None, "'novels', the model that comes with the package; the directory of a "
+                        'pretrained run or of a Hugging Face model; or hf:USER/NAME', required=True)
+    flags.DEFINE_integer('step', None, 'a saved step (default: the latest)')
 
 
 def define_row_flags() -> None:

@@ -1,25 +1,52 @@
 """Which file --config names: a path, or the name of a config that comes with the package, such as `finetune:rte`."""
+import ast
+import contextlib
 import importlib.util
 import os
 import pathlib
 import sys
-from typing import Any
+import traceback
 
 from absl import flags
-from ml_collections import config_flags
+from ml_collections import ConfigDict, config_flags
 
-from gpt1_jax import configs
-from gpt1_jax.errors import did_you_mean
+from gpt1_jax import configs, rules
+from gpt1_jax.errors import UserError, did_you_mean
+
+flags.disclaim_key_flags()  # --help counts what is defined here among the caller's
+_unset = []  # fields given as --config.FIELD=None
 
 
 def define(default: str, help_string: str) -> None:
     """The flag --config, with an override --config.FIELD for every field.
 
-    default: a packaged config, 'finetune:cola'. On the command line --config is that, too, or a path, FILE:rte.
-    flags.IllegalFlagValueError for a name that is neither, with the nearest one.
+    default: a packaged config, 'finetune:cola'. On the command line --config is such a name, or a path, FILE:rte.
+    flags.IllegalFlagValueError for a name that is neither, with the nearest one. UserError for a file that gives no
+    config.
     """
-    sys.argv[:] = _resolved(sys.argv)  # ml_collections reads the arguments itself, before they are parsed
+    arguments = _with_paths(sys.argv)
+    defaults = rules.flatten(load(named(arguments) or default))
+    # ml_collections reads the arguments itself, before they are parsed.
+    sys.argv[:] = [found for argument in arguments if (found := _override(argument, defaults)) is not None]
     config_flags.DEFINE_config_file('config', path_of(default), help_string)
+    flags.declare_key_flag('config')
+
+
+def unset(config: ConfigDict) -> None:
+    """Set the fields to None that were given as --config.FIELD=None."""
+    for name in _unset:
+        *parents, last = name.split('.')
+        group = config
+        for parent in parents:
+            group = group[parent]
+        group[last] = None
+
+
+def given(name: str) -> bool:
+    """Whether a flag is on the command line, and --config is not."""
+    def has(flag):
+        return any(argument.lstrip('-').partition('=')[0] == flag for argument in sys.argv[1:])
+    return has(name) and not has('config')
 
 
 def packaged() -> dict[str, str]:
@@ -44,13 +71,47 @@ def path_of(given: str) -> str:
     raise flags.IllegalFlagValueError(f'--config={given}: no such file{hint}')
 
 
-def load(given: str) -> Any:
-    """The ConfigDict of a path or a packaged name, its argument after a colon."""
+def load(given: str) -> ConfigDict:
+    """The ConfigDict of a path or a packaged name, its argument after a colon. UserError with file and line."""
     path, colon, argument = path_of(given).partition(':')
     spec = importlib.util.spec_from_file_location('gpt1_jax_config_to_show', path)
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.get_config(argument) if colon else module.get_config()
+    with _in_one_line(path):
+        spec.loader.exec_module(module)
+    if not hasattr(module, 'get_config'):
+        raise UserError(f'{path}: no function get_config in it')
+    if colon and not module.get_config.__code__.co_argcount:
+        raise UserError(f'{path}: its get_config takes no argument, remove :{argument}')
+    with _in_one_line(path):
+        config = module.get_config(argument) if colon else module.get_config()
+    if not isinstance(config, ConfigDict):
+        raise UserError(f'{path}: get_config returns {type(config).__name__}, must return an ml_collections.ConfigDict')
+    return config
+
+
+@contextlib.contextmanager
+def _in_one_line(path):
+    """Names file and line of what goes wrong in a config file."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f'{path}: {error}') from None
+    except SyntaxError as error:
+        raise UserError(f'{path}: line {error.lineno}: {error.msg}') from None
+    except Exception as error:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
+                 if os.path.abspath(frame.filename) == os.path.abspath(path)]
+        raise UserError(f'{path}: line {lines[-1] if lines else 1}: {type(error).__name__}: {error}') from None
+
+
+def named(arguments: list[str]) -> str | None:
+    """What --config is on a command line."""
+    found = None
+    for argument, following in zip(arguments, [*arguments[1:], '']):
+        flag, equals, value = argument.partition('=')
+        if flag in ('--config', '-config'):
+            found = value if equals else following
+    return found
 
 
 def _short(path):
@@ -59,7 +120,7 @@ def _short(path):
     return path if relative.startswith('..') else relative
 
 
-def _resolved(arguments):
+def _with_paths(arguments):
     """The command line with the path of a packaged config in place of its name."""
     found = list(arguments)
     for i, argument in enumerate(found):
@@ -71,3 +132,26 @@ def _resolved(arguments):
         elif i + 1 < len(found):
             found[i + 1] = path_of(found[i + 1])
     return found
+
+
+def _override(argument, defaults):
+    """An argument as ml_collections takes it: a,b for a tuple; None where a field is to be unset later."""
+    flag, _, value = argument.partition('=')
+    name = flag.lstrip('-').removeprefix('config.')
+    if not flag.lstrip('-').startswith('config.') or name not in defaults:
+        return argument
+    if value == 'None':
+        _unset.append(name)
+        return None
+    if isinstance(defaults[name], tuple) and value[:1] not in ('', '(', '['):
+        return f'{flag}={tuple(map(_literal, value.split(",")))}'
+    return argument
+
+
+def _literal(text):
+    """A number of a list, or its text."""
+    try:
+        number = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError):
+        return text.strip()
+    return number if isinstance(number, (int, float)) else text.strip()

@@ -2,7 +2,6 @@
 import ast
 import io
 import pathlib
-import re
 import textwrap
 import tokenize
 from typing import Any
@@ -38,11 +37,7 @@ def _given(argv):
     """What --config is on a command line, or its default; None where the program has no such flag."""
     if 'config' not in flags.FLAGS:
         return None
-    found = flags.FLAGS['config'].default_as_str.strip("'")
-    for flag, following in zip(argv, [*argv[1:], '']):
-        if re.match('--?config(=|$)', flag):
-            found = flag.partition('=')[2] or following
-    return found
+    return config_file.named(argv) or flags.FLAGS['config'].default_as_str.strip("'")
 
 
 def lines(config: ConfigDict, path: str) -> list[str]:

@@ -44,8 +44,8 @@ def splits(corpus: Source, valid: Source | float, field: str = 'text', join: Joi
         extra['part'] = str(part)
     if fraction is not None:
         whole = functools.partial(read, corpus, part=part)
-        found = {split: functools.partial(_held, whole, fraction, split == 'valid', part is not None)
-                 for split in ('train', 'valid')}
+        held = _held if part is not None or _divides(whole(), fraction) else _end_held
+        found = {split: functools.partial(held, whole, fraction, split == 'valid') for split in ('train', 'valid')}
         return found, {'corpus': corpus_is, 'valid': f'{fraction} of the documents', **extra}, None
     valid, valid_is = _resolved(valid, field)
     held_out.refuse_same_sources(corpus, valid)
@@ -66,19 +66,47 @@ def fraction_of(valid: object) -> float | None:
     return fraction
 
 
-def _held(documents, fraction, held, may_be_empty):
+def _held(documents, fraction, held):
     """Streams the documents that are held out, or those that are not."""
-    number = selected = 0
-    for document in documents():  # not enumerate, which keeps the document that it gave last
-        number += 1
+    for document in documents():
         if is_validation(document, fraction) == held:
-            selected += 1
             yield document
         del document  # frees its text before the next document is read
-    if not selected and not may_be_empty:
-        share = 'none' if held else 'all'
-        raise UserError(f"valid={fraction} of the corpus' {number} documents holds out {share} (they are held out "
-                        'whole, and a text file is one): name validation text, or choose another fraction')
+
+
+def _divides(documents, fraction):
+    """Whether some documents are held out and some are not. Reads documents until that is so, else prints a notice."""
+    found = set()
+    number = 0
+    for document in documents:
+        number += 1
+        found.add(is_validation(document, fraction))
+        if len(found) == 2:
+            return True
+        del document
+    share = 'all' if found == {True} else 'none'
+    print(f"notice: valid={fraction} holds out {share} of the corpus' {number} documents: the end of the text is held "
+          'out instead', file=sys.stderr, flush=True)
+    return False
+
+
+def _end_held(documents, fraction, held):
+    """Streams the last `fraction` of the text, or what comes before it. A document is cut between two lines or words.
+    """
+    total = sum(len(document.text) for document in documents())
+    end = total - max(1, round(fraction * total))  # of the training text
+    if end < 1:
+        raise UserError(f'valid={fraction} holds out all of {total} characters: name validation text, or choose a '
+                        'smaller fraction')
+    for document in documents():
+        text = document.text
+        cut = min(max(end, 0), len(text))
+        if 0 < cut < len(text):
+            cut = text.rfind('\n', 0, cut) + 1 or text.rfind(' ', 0, cut) + 1 or cut
+        end -= len(text)
+        part = text[cut:] if held else text[:cut]
+        if part:
+            yield Document(document.name, part)
 
 
 def sample(documents: Iterable[Document], characters: int, total: int) -> Iterator[Document]:

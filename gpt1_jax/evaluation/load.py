@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from gpt1_jax import storage
+from gpt1_jax import rules, storage
 from gpt1_jax.data import batches, tasks
 from gpt1_jax.data.tasks.example import Task
 from gpt1_jax.data.tokenizer import Tokenizer
@@ -15,7 +15,6 @@ from gpt1_jax.models.build import backbone
 from gpt1_jax.models.kernels import self_check
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import checkpoint, workdir
-from gpt1_jax.runs import config_rules as rules
 
 # Fields of a fine-tuned run's config.json that evaluation reads.
 REQUIRED = {

@@ -2,17 +2,14 @@
 when read.
 
 Orbax restores some corrupted files without an error. So meta holds a digest of every array, computed on the device from
-its values (the same on any mesh), and a digest of meta itself: these decide whether a step is sound. After Orbax's
-commit the SHA-256 of every file is added (file_hashes.py), only to name the damaged file; a step killed before that is
-as good. Which steps are kept (retention.py) is decided from meta alone. A step is deleted by one rename, or in an
+its values (the same on any mesh), and a digest of meta itself: these decide whether a step is sound, and name the
+damaged array. Which steps are kept (retention.py) is decided from meta alone. A step is deleted by one rename, or in an
 object store, which has none, by removing its commit marker first: no step is ever half there.
 """
 import concurrent.futures
 import contextlib
 import hashlib
 import json
-import os
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,8 +21,8 @@ import orbax.checkpoint as ocp
 from gpt1_jax import storage
 from gpt1_jax.parallel import processes
 from gpt1_jax.parallel.sharding import named_leaves
-from gpt1_jax.runs import file_hashes, retention
-from gpt1_jax.runs.checkpoint_errors import CheckpointError, Mismatch, reading, step_path, together, writing
+from gpt1_jax.runs import retention
+from gpt1_jax.runs.checkpoint_errors import CheckpointError, Mismatch, explained, together
 from gpt1_jax.runs.checkpoint_errors import DamagedError as DamagedError  # for callers of this module
 from gpt1_jax.runs.provenance import describe, environment
 from gpt1_jax.runs.retention import steps
@@ -35,18 +32,18 @@ from gpt1_jax.training.loop import TrainState
 class Writer:
     """Writes the checkpoints of a run; keeps the latest `keep_latest`, the best `keep_best` and all of `keep_steps`."""
 
-    def __init__(self, directory: str | os.PathLike, keep_latest: int = 2, keep_best: int = 1,
+    def __init__(self, directory: storage.Path, keep_latest: int = 2, keep_best: int = 1,
                  keep_steps: Sequence[int] = ()) -> None:
-        self.directory = storage.absolute(directory)
+        self.directory = directory
         self._keep = (keep_latest, keep_best, keep_steps)
-        self._primary = processes.primary()  # only process 0 hashes files and deletes steps
+        self._primary = processes.primary()  # only process 0 deletes steps
         self._pool = concurrent.futures.ThreadPoolExecutor(1, 'checkpoint')
         self._pending = None  # (step, future) of the write in progress
         self._qualities = {}  # of the steps that retention may delete; a step with a damaged meta is left alone
         for step in steps(self.directory):
             with contextlib.suppress(CheckpointError):
                 self._qualities[step] = read_meta(self.directory, step)['quality']
-        with writing(self.directory, None):
+        with explained(self.directory, None, writes=True):
             if self._primary:
                 retention.clear(self.directory)
             # lightweight_initialize: Orbax would read every step's metrics and fail on a damaged one. Its own retention
@@ -62,7 +59,7 @@ class Writer:
         """
         self._finish()
         step = int(state.step)
-        with writing(self.directory, step):
+        with explained(self.directory, step, writes=True):
             if step in self._manager.all_steps():
                 return
             items = {'params': state.params, 'opt_state': state.opt_state}
@@ -96,20 +93,15 @@ class Writer:
     def _finish(self):
         if self._pending:
             (step, future), self._pending = self._pending, None
-            with writing(self.directory, step):
+            with explained(self.directory, step, writes=True):
                 future.result()
 
     def _settle(self, step, quality):
-        """In a thread: once a step is committed, hash its files and delete the steps that are not kept."""
+        """In a thread: once a step is committed, delete the steps that are not kept."""
         self._manager.wait_until_finished()
         self._qualities[step] = quality
         if not self._primary:
             return
-        try:
-            file_hashes.write(step_path(self.directory, step))
-        except OSError as error:
-            print(f'warning: {step_path(self.directory, step)}: complete, but without its {file_hashes.RECORD} '
-                  f'({error.strerror})', file=sys.stderr, flush=True)
         for old in self._qualities.keys() - retention.kept(self._qualities, *self._keep):
             retention.delete(self.directory / str(old))
             del self._qualities[old]
@@ -122,18 +114,18 @@ class _Manager(ocp.CheckpointManager):
         return False
 
 
-def best_step(directory: str | os.PathLike) -> int:
+def best_step(directory: storage.Path) -> int:
     """The saved step of highest quality (the earliest of equals), or the latest where none has a quality."""
     qualities = {step: read_meta(directory, step)['quality'] for step in steps(directory)}
     ranked = retention.ranked(qualities)
     return ranked[0] if ranked else max(qualities)
 
 
-def read_meta(directory: str | os.PathLike, step: int) -> dict:
+def read_meta(directory: storage.Path, step: int) -> dict:
     """What Writer.save was given as meta, with 'step', 'quality', 'environment' and 'arrays' (shape, dtype, digest of
     every leaf). DamagedError where it is not what was written."""
-    with reading(directory, step):
-        meta = _read(step_path(directory, step) / 'meta', ocp.JsonCheckpointHandler(), ocp.args.JsonRestore())
+    with explained(directory, step, 'meta'):
+        meta = _read(directory / str(step) / 'meta', ocp.JsonCheckpointHandler(), ocp.args.JsonRestore())
         if meta.pop('digest', None) != storage.json_digest(meta):
             raise Mismatch('meta does not match the digest made when it was saved')
         if meta['step'] != step:
@@ -141,7 +133,7 @@ def read_meta(directory: str | os.PathLike, step: int) -> dict:
     return meta
 
 
-def restore(directory: str | os.PathLike, step: int, abstract: TrainState) -> TrainState:
+def restore(directory: storage.Path, step: int, abstract: TrainState) -> TrainState:
     """The TrainState of a step, on the mesh of `abstract`, every array checked against its digest.
 
     abstract: TrainState of ShapeDtypeStructs with shardings, of any mesh. CheckpointError where arrays are missing or
@@ -157,7 +149,7 @@ def _scalar(value, abstract):
     return jax.make_array_from_callback((), abstract.sharding, lambda _: np.asarray(value, abstract.dtype))
 
 
-def restore_params(directory: str | os.PathLike, step: int, abstract: Any) -> Any:
+def restore_params(directory: storage.Path, step: int, abstract: Any) -> Any:
     """Only the parameters of a step, as in `restore`. abstract: tree of ShapeDtypeStructs with shardings."""
     return _restore(directory, step, {'params': abstract})['params']
 
@@ -172,13 +164,14 @@ def _restore(directory, step, abstract):
     """{item: its tree}, for the items of {item: tree of ShapeDtypeStructs}."""
     stored = read_meta(directory, step)['arrays']
     for item, tree in abstract.items():
-        _check_shapes(f'{step_path(directory, step)}: {item}', tree, stored[item])
+        _check_shapes(f'{directory / str(step)}: {item}', tree, stored[item])
     handler = ocp.StandardCheckpointHandler()
-    with reading(directory, step), together():
-        restored = {item: _read(step_path(directory, step) / item, handler, ocp.args.StandardRestore(tree))
-                    for item, tree in abstract.items()}
-    with reading(directory, step):
-        for item, tree in restored.items():
+    restored = {}
+    for item, tree in abstract.items():
+        with explained(directory, step, item), together():
+            restored[item] = _read(directory / str(step) / item, handler, ocp.args.StandardRestore(tree))
+    for item, tree in restored.items():
+        with explained(directory, step, item):
             for name, array in describe(tree).items():
                 if array['digest'] != stored[item][name]['digest']:
                     raise Mismatch(f'{item}/{name} is damaged: its values do not match the digest made when it was '

@@ -1,4 +1,4 @@
-"""One line for whatever fails while a checkpoint is read or written: which step, which file, which other steps.
+"""One line for whatever fails while a checkpoint is read or written: which step, which array, which other steps.
 
 Orbax and TensorStore raise many exceptions, some of them pages long, and a damaged file can cause almost any of them.
 """
@@ -6,16 +6,12 @@ import contextlib
 import errno
 import functools
 import os
-import pathlib
 import sys
 from collections.abc import Iterator
-
-import jax
 
 from gpt1_jax import storage
 from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import processes
-from gpt1_jax.runs import file_hashes
 from gpt1_jax.runs.retention import steps
 
 
@@ -26,66 +22,45 @@ class CheckpointError(UserError):
 class DamagedError(CheckpointError):
     """A step that is not what was written. cause: what is wrong with it; others: the other steps of the directory."""
 
-    def __init__(self, directory, step, cause) -> None:
+    def __init__(self, directory: storage.Path, step: int, cause: str) -> None:
         self.step = step
         self.cause = cause
         self.others = [other for other in steps(directory) if other != step]
         others = f'other steps there: {", ".join(map(str, self.others))}' if self.others else 'there is no other step'
-        super().__init__(f'{step_path(directory, step)}: {cause}; {others}')
+        super().__init__(f'{directory / str(step)}: {cause}; {others}')
 
 
 class Mismatch(Exception):
-    """What was read is not what was written: `reading` turns it into a DamagedError."""
+    """What was read is not what was written: `explained` turns it into a DamagedError."""
 
 
-def step_path(directory: str | os.PathLike, step: int) -> pathlib.Path:
-    return storage.absolute(directory) / str(step)
-
-
-_MACHINE = (MemoryError, jax.errors.JaxRuntimeError)  # of the machine that reads; any other may be the file's fault
-
-
-def reading(directory: str | os.PathLike, step: int) -> contextlib.AbstractContextManager:
-    """While a step is read: any exception becomes a CheckpointError, or a DamagedError naming the damaged files."""
-    return _explained(lambda error: _unreadable(directory, step, error))
-
-
-def writing(directory: str | os.PathLike, step: int | None) -> contextlib.AbstractContextManager:
-    """While a step is written (None: while the directory is opened): any exception becomes a CheckpointError."""
-    return _explained(lambda error: _unwritable(directory, step, error))
+# Of the machine that reads, JaxRuntimeError among them; any other is taken for the file's.
+_MACHINE = (MemoryError, RuntimeError, PermissionError, TimeoutError, ConnectionError)
 
 
 @contextlib.contextmanager
-def _explained(explain):
-    """Any exception becomes the CheckpointError that `explain` makes of it."""
+def explained(directory: storage.Path, step: int | None, item: str = '', writes: bool = False) -> Iterator[None]:
+    """While a step is read: any exception becomes a CheckpointError, a DamagedError unless the machine is at fault.
+
+    item: which part of the step is read. writes: the step (None: the directory) is written instead.
+    """
     _quiet()
+    where = directory if step is None else directory / str(step)
     try:
         yield
     except CheckpointError:
         raise
     except Exception as error:
-        raise explain(error) from error
-
-
-def _unreadable(directory, step, error):
-    where = step_path(directory, step)
-    if not where.exists():
-        return CheckpointError(f'{where}: no such checkpoint')
-    cause = str(error) if isinstance(error, Mismatch) else _cause(error)
-    files = file_hashes.differences(where)
-    if files:
-        more = f' and {len(files) - 3} more files differ' if len(files) > 3 else ''
-        cause = f'file {", file ".join(files[:3])}{more} ({cause})'
-    elif not isinstance(error, Mismatch) and (files is not None or isinstance(error, _MACHINE)):
-        whole = '' if files is None else '; every file is as it was written'
-        return CheckpointError(f'{where}: {cause}{whole}')
-    return DamagedError(directory, step, cause)
-
-
-def _unwritable(directory, step, error):
-    where = directory if step is None else step_path(directory, step)
-    complete = ', '.join(str(s) for s in steps(directory) if s != step) or 'none'
-    return CheckpointError(f'{where}: cannot be written ({_cause(error)}); complete steps: {complete}')
+        if writes:
+            complete = ', '.join(str(s) for s in steps(directory) if s != step) or 'none'
+            cause = f'cannot be written ({_cause(error)}); complete steps: {complete}'
+            raise CheckpointError(f'{where}: {cause}') from error
+        if not where.exists():
+            raise CheckpointError(f'{where}: no such checkpoint') from error
+        if isinstance(error, _MACHINE):
+            raise CheckpointError(f'{where}: {_cause(error)}') from error
+        cause = str(error) if isinstance(error, Mismatch) else f'{item} is damaged ({_cause(error)})'
+        raise DamagedError(directory, step, cause) from error
 
 
 @contextlib.contextmanager

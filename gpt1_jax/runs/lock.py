@@ -28,7 +28,7 @@ import uuid
 from collections.abc import Callable, Iterator
 
 from gpt1_jax import storage
-from gpt1_jax.errors import UserError, about
+from gpt1_jax.errors import UserError
 
 FILE = '.lock'
 BEAT_S = 15
@@ -37,13 +37,12 @@ UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # flock on some ne
 
 
 @contextlib.contextmanager
-def hold(directory: str | os.PathLike) -> Iterator['Lock']:
+def hold(directory: storage.Path) -> Iterator['Lock']:
     """Hold the lock on a directory, which is created if it does not exist, and removed at the end if still empty.
 
     UserError if another process holds the lock, naming it, or if the directory cannot be written. If the holder is on
     another machine and may have died, prints so and waits up to LEASE_S seconds for its heartbeat.
     """
-    directory = storage.path(directory)
     created = [] if storage.remote(directory) else _make(directory)
     try:
         lock = Lock(directory)
@@ -67,7 +66,7 @@ class Lock:
                         'id': uuid.uuid4().hex}
         self._taken_by = None  # the record of a process that took it over
         kind = _ObjectLease if storage.remote(directory) else _FileLease
-        with about(directory / FILE):
+        with storage.naming(directory / FILE):
             self._lease = kind(directory / FILE, self._content())
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True)
@@ -243,9 +242,8 @@ def _id(content):
 
 def _make(directory):
     """Create a directory and its missing parents; returns those created, the innermost first."""
-    with about(directory):
-        missing = [path for path in (directory, *directory.parents) if not path.exists()]
-        directory.mkdir(parents=True, exist_ok=True)
+    missing = [path for path in (directory, *directory.parents) if not path.exists()]
+    directory.mkdir(parents=True, exist_ok=True)
     return missing
 
 

@@ -1,4 +1,5 @@
 """A run's JSON-lines files: metrics.jsonl (Log), results.jsonl, predictions.jsonl."""
+import errno
 import fcntl
 import json
 import os
@@ -10,25 +11,21 @@ from typing import Any
 import numpy as np
 
 from gpt1_jax import storage
-from gpt1_jax.errors import UserError, about
+from gpt1_jax.errors import UserError
 from gpt1_jax.runs import lock
 from gpt1_jax.runs import tensorboard as tensorboard_lib
 
 
-def check(path: str | os.PathLike | None) -> None:
-    """UserError where rows could not be appended to a file, so that this is known before they are computed."""
-    if path is None:
+def check(path: storage.Path | None) -> None:
+    """OSError or UserError if rows could not be appended to a file, so that this is known before they are computed."""
+    if path is None or storage.remote(path):
         return
-    path = storage.path(path)
-    with about(path):
-        if storage.remote(path):
-            return
-        if path.is_dir():
-            raise UserError(f'{path}: is a directory, not a file')
-        if not path.parent.is_dir():
-            raise UserError(f'{path}: there is no directory {path.parent}')
-        if not writable(path):
-            raise UserError(f'{path}: may not be written')
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not path.parent.is_dir():
+        raise UserError(f'{path}: there is no directory {path.parent}')
+    if not writable(path):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
 def writable(path: storage.Path) -> bool:
@@ -36,14 +33,13 @@ def writable(path: storage.Path) -> bool:
     return storage.remote(path) or os.access(path if path.exists() else path.parent, os.W_OK)
 
 
-def append(path: str | os.PathLike, *rows: dict) -> None:
+def append(path: storage.Path, *rows: dict) -> None:
     """Append rows to a JSON-lines file, in one write, flushed to the disk. A last line that a kill left incomplete is
-    removed first. Several processes may append to one file: each waits for the others. UserError where the file cannot
-    be written."""
+    removed first. Several processes may append to one file: each waits for the others."""
     _append(path, lambda before: rows)
 
 
-def append_new(path: str | os.PathLike, rows: Sequence[dict]) -> None:
+def append_new(path: storage.Path, rows: Sequence[dict]) -> None:
     """Append the rows that results.jsonl does not have yet: scoring the same parameters on the same files again gives
     none."""
     def identity(row):
@@ -62,7 +58,7 @@ def _append(path, choose):
     if storage.remote(path):
         _append_object(path, choose)
         return
-    with about(path), open(path, 'ab+') as file:
+    with storage.naming(path), open(path, 'ab+') as file:
         _wait_for(file)
         rows = choose(lambda: read(path))
         if not rows:
@@ -73,7 +69,7 @@ def _append(path, choose):
             file.truncate(end)
         else:  # written by an editor that ends no last line
             file.write(b'\n')
-        file.write(b''.join(map(_line, rows)))
+        file.write(_lines(rows))
         file.flush()
         os.fsync(file.fileno())
 
@@ -112,32 +108,20 @@ def _row(line):
 def _append_object(path, choose):
     """As `_append`: the whole object is written again, unless another process has done so since it was read."""
     while True:
-        with about(path):
-            generation = storage.generation(path)
-        before = _read(path)
-        rows = choose(lambda: [row for row, _ in before])
-        if not rows:
+        generation = storage.generation(path)
+        before = read(path)
+        rows = choose(lambda: before)
+        if not rows or storage.replace(path, _lines([*before, *rows]), generation) is not None:
             return
-        lines = b''.join([*(line + b'\n' for _, line in before), *map(_line, rows)])
-        with about(path):
-            if storage.replace(path, lines, generation) is not None:
-                return
         time.sleep(random.uniform(0.05, 0.5))
 
 
-def read(path: str | os.PathLike) -> list[dict]:
+def read(path: storage.Path) -> list[dict]:
     """The rows of a JSON-lines file, none if it is missing; a last line that a kill left incomplete is left out.
     UserError naming the line that is no JSON object."""
-    return [row for row, _ in _read(path)]
-
-
-def _read(path):
-    """[(row, its line as bytes)] of a JSON-lines file."""
-    path = storage.path(path)
-    with about(path):
-        if not path.exists():
-            return []
-        *lines, last = storage.read(path).split(b'\n')  # bytes: the incomplete line may be no UTF-8
+    if not path.exists():
+        return []
+    *lines, last = storage.read(path).split(b'\n')  # bytes: the incomplete line may be no UTF-8
     if _row(last) is not None:
         lines.append(last)
     rows = []
@@ -148,84 +132,64 @@ def _read(path):
             raise UserError(f'{path}: line {number}: not JSON ({error})') from None
         if not isinstance(row, dict):
             raise UserError(f'{path}: line {number}: {type(row).__name__}, expected an object')
-        rows.append((row, line))
+        rows.append(row)
     return rows
 
 
-def write(path: str | os.PathLike, rows: Iterable[dict]) -> None:
+def write(path: storage.Path, rows: Iterable[dict]) -> None:
     """Replace a JSON-lines file in one step."""
-    _write(path, b''.join(map(_line, rows)))
-
-
-def _write(path, lines):
-    with about(path):
-        storage.write(path, lines)
+    storage.write(path, _lines(rows))
 
 
 def _lines(rows):
-    """What `_read` gave, as bytes."""
-    return b''.join(line + b'\n' for _, line in rows)
-
-
-def _line(row):
-    """A row as a line of JSON. A lone surrogate, as in a file name that is not UTF-8, is written as a JSON escape."""
-    return json.dumps(row, ensure_ascii=False).encode('utf-8', 'backslashreplace') + b'\n'
+    """Rows as lines of JSON. A lone surrogate, as in a file name that is not UTF-8, is written as a JSON escape."""
+    return b''.join(json.dumps(row, ensure_ascii=False).encode('utf-8', 'backslashreplace') + b'\n' for row in rows)
 
 
 class Log:
-    """metrics.jsonl of a run that goes on from `step`: the rows after it are dropped, as they are written again.
+    """metrics.jsonl of a run that resumes at `step`: later rows are dropped, as they are written again.
 
     partial: where the run was stopped between two rows, the metrics of each step since (session.Session.unlogged). The
     row that has them is removed once the next one, which covers these steps too, is appended.
-    writes: whether this process writes; of several only one does. tensorboard: whether rows are written as points too,
+    writes: whether this process writes; of several only one does. tensorboard: whether rows are also written as points,
     into tensorboard/ beside the file. tracker: (rows up to the step, later ones that are dropped) -> a tracker.Tracker,
-    which gets the rows, too. Rows for an object store, where a file cannot grow, are kept on this host until `upload`.
+    which gets the rows as well. Rows for an object store, where a file cannot grow, are kept on this host until
+    `upload`.
     """
 
-    def __init__(self, path: str | os.PathLike, step: int, writes: bool = True, tensorboard: bool = False,
+    def __init__(self, path: storage.Path, step: int, writes: bool = True, tensorboard: bool = False,
                  tracker: Callable[[list[dict], list[dict]], Any] | None = None) -> None:
-        self.path = storage.path(path)
+        self.path = path
         self.writes = writes
         self.partial = []
         self._events = None
         self._tracker = None
         self._without_partial = None  # the rows before the one that has `partial`
-        self._file = storage.cache(path) if storage.remote(path) else self.path
+        self._file = storage.cache(path) if storage.remote(path) else path
         if not writes:
             return
-        rows, dropped = self._rewind(step)
-        if rows and rows[-1][0].get('step') == step:
-            self.partial = rows[-1][0].get('partial', [])
+        if storage.remote(path):
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            self._file.unlink(missing_ok=True)
+        before = read(path)
+        rows = [row for row in before if row.get('step', 0) <= step]
+        if before:
+            write(self._file, rows)
+        elif step:
+            print(f'notice: {path} has no rows of the {step:,} steps before', flush=True)
+        if rows and rows[-1].get('step') == step:
+            self.partial = rows[-1].get('partial', [])
         if self.partial:
-            rows = rows[:-1]
-            self._without_partial = rows
+            self._without_partial = rows = rows[:-1]
         if tensorboard:
-            self._events = tensorboard_lib.Events(self.path.parent / 'tensorboard', step - 1 if self.partial else step,
-                                                  [row for row, _ in rows])
+            self._events = tensorboard_lib.Events(path.parent / 'tensorboard', step - 1 if self.partial else step, rows)
         if tracker:
-            self._tracker = tracker([row for row, _ in rows], dropped)
-
-    def _rewind(self, step):
-        """([(row, its line)] up to the step, to which the file is cut, [row] of the others)."""
-        if storage.remote(self.path):
-            with about(self._file):
-                self._file.parent.mkdir(parents=True, exist_ok=True)
-                self._file.unlink(missing_ok=True)
-        rows = []
-        dropped = []
-        if self.path.exists():
-            for row, line in _read(self.path):
-                if row.get('step', 0) <= step:
-                    rows.append((row, line))
-                else:
-                    dropped.append(row)
-            _write(self._file, _lines(rows))
-        return rows, dropped
+            self._tracker = tracker(rows, [row for row in before if row.get('step', 0) > step])
 
     def append(self, row: dict) -> None:
         """Append a row; on the disk when this returns."""
         if self.writes and self._without_partial is not None:
-            _write(self._file, _lines(self._without_partial) + _line(row))
+            write(self._file, [*self._without_partial, row])
             self._without_partial = None
         elif self.writes:
             append(self._file, row)
@@ -237,7 +201,7 @@ class Log:
     def upload(self) -> None:
         """Copy the rows to the object store. Called before each checkpoint, so that none is without its rows."""
         if self.writes and storage.remote(self.path) and self._file.exists():
-            _write(self.path, self._file.read_bytes())
+            storage.write(self.path, self._file.read_bytes())
         if self._events:
             self._events.upload()
 
@@ -247,7 +211,7 @@ class Log:
             self._tracker.close()
 
 
-def write_predictions(path: str | os.PathLike, ids: Iterable, gold: Iterable, scores: Iterable[np.ndarray]) -> None:
+def write_predictions(path: storage.Path, ids: Iterable, gold: Iterable, scores: Iterable[np.ndarray]) -> None:
     """predictions.jsonl: {"id", "gold" (label index, value or null), "scores" (one a label or choice)} a row, in the
     file's order. The logit of a choice that a row does not have (heads.ABSENT) is left out."""
     rows = []

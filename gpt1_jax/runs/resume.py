@@ -1,7 +1,7 @@
 """Where a run continues: at its newest checkpoint, or with --fallback at the newest sound one."""
 import itertools
-import os
 
+from gpt1_jax import storage
 from gpt1_jax.parallel import processes
 from gpt1_jax.runs import checkpoint, provenance
 from gpt1_jax.training.loop import TrainState
@@ -9,7 +9,7 @@ from gpt1_jax.training.loop import TrainState
 DAMAGED = '.damaged'  # appended to a damaged step's name: it is no step any more, and its number is free again
 
 
-def resume(directory: str | os.PathLike, abstract: TrainState, fallback: bool = False) -> TrainState | None:
+def resume(directory: storage.Path, abstract: TrainState, fallback: bool = False) -> TrainState | None:
     """The TrainState of the newest step of a checkpoints directory, or None where there is no step.
 
     abstract: TrainState of ShapeDtypeStructs with shardings. fallback: pass over damaged steps, print which and why,
@@ -24,7 +24,7 @@ def resume(directory: str | os.PathLike, abstract: TrainState, fallback: bool = 
             state = checkpoint.restore(directory, step, abstract)
         except checkpoint.DamagedError as error:
             if not fallback:
-                hint = ': --fallback goes on from the newest sound one' if error.others else ''
+                hint = ': --fallback resumes from the newest sound one' if error.others else ''
                 raise checkpoint.CheckpointError(f'{error}{hint}') from error
             passed.append(error)
             continue
@@ -34,7 +34,7 @@ def resume(directory: str | os.PathLike, abstract: TrainState, fallback: bool = 
         before = checkpoint.read_meta(directory, step).get('environment')
         differing = provenance.departures(before, provenance.environment(abstract.params)) if before else []
         if differing:
-            print(f'exactness is to tolerance only: {", ".join(differing)}', flush=True)
+            print(f'resumed on a different setup; results match up to rounding: {", ".join(differing)}', flush=True)
         return state
     if passed:
         raise checkpoint.CheckpointError(f'{directory}: none of its steps is sound: '
@@ -44,7 +44,7 @@ def resume(directory: str | os.PathLike, abstract: TrainState, fallback: bool = 
 
 def _set_aside(directory, step):
     """Rename a step; returns its new name. Process 0 does it, the others wait."""
-    path = checkpoint.step_path(directory, step)
+    path = directory / str(step)
     names = itertools.chain([f'{step}{DAMAGED}'], (f'{step}{DAMAGED}{n}' for n in itertools.count(2)))
     name = next(name for name in names if not path.with_name(name).exists())
     if processes.primary():

@@ -1,6 +1,5 @@
 """The directories of a run's checkpoints: which steps are complete, which are kept, and how one is deleted."""
 import math
-import os
 import pathlib
 import re
 import shutil
@@ -12,9 +11,8 @@ DELETED = '.deleted'  # appended to a step's name before its files are deleted
 COMMITTED = 'commit_success.txt'  # Orbax's marker of a complete step in an object store
 
 
-def steps(directory: str | os.PathLike) -> list[int]:
+def steps(directory: storage.Path) -> list[int]:
     """The complete steps under a checkpoints directory, ascending."""
-    directory = storage.path(directory)
     if not directory.is_dir():
         return []
     return sorted(int(path.name) for path in _numbered(directory) if _complete(path))

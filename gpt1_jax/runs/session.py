@@ -7,28 +7,27 @@
             loop.fit(program, state, hyper, batches, schedule, current, evaluate)
 """
 import functools
-import os
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from gpt1_jax import rules, storage
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.parallel import device_peaks, processes
 from gpt1_jax.runs import checkpoint, console, provenance, results, resume, tracker, workdir
-from gpt1_jax.runs import config_rules as rules
 from gpt1_jax.training import profiling
 from gpt1_jax.training.loop import Program, TrainState
 
 
-def open_run(directory: str | os.PathLike, config: dict, tokenizer: Tokenizer,
+def open_run(directory: storage.Path, config: dict, tokenizer: Tokenizer,
              allow_change: bool = False) -> workdir.Run:
     """The run to start or to continue in a work directory, once all processes agree on its config and on the code.
 
     config: the effective one, a nested dict with 'kind' and 'fingerprint'. allow_change: as in workdir.start.
     UserError where processes differ, or where the directory holds a run that this one cannot continue.
     """
-    fields = {f'config.{name}': value for name, value in workdir.flatten(config).items()}
+    fields = {f'config.{name}': value for name, value in rules.flatten(config).items()}
     processes.agree(fields | {'the code': provenance.code_digest()})
     run = workdir.start(directory, config, tokenizer, allow_change)
     processes.barrier('the work directory is there')

@@ -3,12 +3,10 @@
 Not in the paper. metrics.jsonl stays the source. Each start of a run writes a file of its own. Its first event marks
 the step at which the run goes on: TensorBoard drops later points of earlier files, as results.Log drops those rows.
 """
-import os
 import platform
 import time
 
 from gpt1_jax import storage
-from gpt1_jax.errors import about
 
 
 class Events:
@@ -18,17 +16,15 @@ class Events:
     metrics.jsonl up to the step, written first where there is no event file yet.
     """
 
-    def __init__(self, directory: str | os.PathLike, step: int, rows: list[dict]) -> None:
+    def __init__(self, directory: storage.Path, step: int, rows: list[dict]) -> None:
         from tensorboardX.proto.event_pb2 import SessionLog
         from tensorboardX.record_writer import RecordWriter  # SummaryWriter's thread would hang on a full disk
-        directory = storage.path(directory)
         # TensorBoard reads files in the order of their names: by time, within a second by step.
         self._file = directory / f'events.out.tfevents.{int(time.time()):010}.{platform.node()}.{step:010}'
         self._local = storage.cache(self._file) if storage.remote(directory) else self._file
-        with about(directory):
-            first = not (directory.is_dir() and any(directory.iterdir()))
-            self._local.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = RecordWriter(str(self._local))
+        first = not (directory.is_dir() and any(directory.iterdir()))
+        self._local.parent.mkdir(parents=True, exist_ok=True)
+        self._writer = RecordWriter(str(self._local))
         self._write(file_version='brain.Event:2')
         self._write(step=step + 1, session_log=SessionLog(status=SessionLog.START))
         for row in rows if first else ():
@@ -43,12 +39,11 @@ class Events:
 
     def _write(self, **content):
         from tensorboardX.proto.event_pb2 import Event
-        with about(self._local):
+        with storage.naming(self._local):
             self._writer.write(Event(wall_time=time.time(), **content).SerializeToString())
             self._writer.flush()
 
     def upload(self) -> None:
         """Copy the file to its directory."""
         if self._local != self._file:
-            with about(self._file):
-                storage.write(self._file, self._local.read_bytes())
+            storage.write(self._file, self._local.read_bytes())

@@ -3,12 +3,11 @@
 metrics.jsonl stays the source. The services' own variables hold: WANDB_MODE=offline, WANDB_ENTITY, TRACKIO_DIR, ...
 """
 import importlib
-import os
 import secrets
 from typing import Any
 
 from gpt1_jax import storage
-from gpt1_jax.errors import UserError, about, one_line
+from gpt1_jax.errors import UserError, one_line
 
 FILE = 'tracker.json'            # in the run directory: {service: the run's id there}
 
@@ -16,17 +15,16 @@ FILE = 'tracker.json'            # in the run directory: {service: the run's id 
 class Tracker:
     """A run on a tracking service, begun or continued.
 
-    service: one of config_rules.TRACKERS. project: its group of runs there. directory: the run's. config: its fields.
+    service: 'wandb' or 'trackio'. project: its group of runs there. directory: the run's. config: its fields.
     rows: those of metrics.jsonl that it goes on from, logged first where the service does not have the run yet. known:
     later rows that an earlier start logged; made again, they have the same values and are not logged twice.
     UserError where the service refuses the run, as without a login.
     """
 
-    def __init__(self, service: str, project: str, directory: str | os.PathLike, config: dict, rows: list[dict],
+    def __init__(self, service: str, project: str, directory: storage.Path, config: dict, rows: list[dict],
                  known: list[dict]) -> None:
-        file = storage.path(directory) / FILE
-        with about(file):
-            found: Any = storage.read_json(file) if file.exists() else {}
+        file = directory / FILE
+        found: Any = storage.read_json(file) if file.exists() else {}
         first = not isinstance(found.get(service), str)
         name = f'{file.parent.name}-{secrets.token_hex(4)}' if first else found[service]
         self._known = set() if first else {_key(row) for row in known}
@@ -39,8 +37,7 @@ class Tracker:
             raise UserError(f'{service}: {one_line(str(error), 300)}: log in, work offline (WANDB_MODE=offline), or '
                             "leave config.tracker = ''") from None
         if first:
-            with about(file):  # only now: a start that was refused has logged nothing
-                storage.write_json(file, found | {service: name})
+            storage.write_json(file, found | {service: name})  # only now: a start that was refused logged nothing
             for row in rows:
                 self.append(row)
 

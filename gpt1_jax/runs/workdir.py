@@ -4,17 +4,16 @@ import contextlib
 import dataclasses
 import datetime
 import json
-import os
-import pathlib
 import platform
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from gpt1_jax import storage
 from gpt1_jax.data.tokenizer import SETTINGS_FILE, Tokenizer
-from gpt1_jax.errors import UserError, about, shown
+from gpt1_jax.errors import UserError, shown
 from gpt1_jax.models import build
 from gpt1_jax.parallel import processes
+from gpt1_jax.rules import flatten
 from gpt1_jax.runs import checkpoint, console, lock, provenance, results
 
 # Fields that may differ between a run and its continuation: they say how it is run, not what is computed.
@@ -27,7 +26,6 @@ FREE = ('log_every', 'eval.every', 'eval.splits', 'eval.selections', 'eval.batch
         'init_from', 'init_step')  # the digest of the weights that they name is fingerprint.origin
 # Fields that later versions added, with the values that runs without them were trained with.
 ADDED = {'pretrain': {'schedule': 'cosine', 'decay_steps': 0}, 'finetune': {'schedule': 'linear', 'decay_steps': 0}}
-FIRST_SORT_WINDOW = 50  # config.batch.sort_window of the fine-tuning runs of 0.1.0, which had no such field
 # Fields that make it another run, which needs a new work directory.
 FIXED = ('kind', 'seed', 'batch.size', 'model.', 'fingerprint.', 'task')
 
@@ -35,23 +33,28 @@ FIXED = ('kind', 'seed', 'batch.size', 'model.', 'fingerprint.', 'task')
 @dataclasses.dataclass(frozen=True)
 class Run:
     """A run in its directory: what init_from, evaluation and export read. config: the contents of config.json."""
-    path: pathlib.Path
+    path: storage.Path
     config: dict
 
     @property
-    def checkpoints(self) -> pathlib.Path:
-        return self.path / 'checkpoints'
+    def checkpoints(self) -> storage.Path:
+        return storage.absolute(self.path / 'checkpoints')  # as Orbax wants it
 
     @property
-    def metrics(self) -> pathlib.Path:
+    def metrics(self) -> storage.Path:
         return self.path / 'metrics.jsonl'
 
     @property
-    def results(self) -> pathlib.Path:
-        return self.path / 'results.jsonl'
+    def outputs(self) -> storage.Path:
+        """Where evaluations write: the run, or the working directory for one that was imported into the cache."""
+        return storage.path('.') if storage.cache('').resolve() in self.path.parents else self.path
 
-    def predictions(self, name: str) -> pathlib.Path:
-        return self.path / f'predictions_{name}.jsonl'
+    @property
+    def results(self) -> storage.Path:
+        return self.outputs / 'results.jsonl'
+
+    def predictions(self, name: str) -> storage.Path:
+        return self.outputs / f'predictions_{name}.jsonl'
 
     def tokenizer(self) -> Tokenizer:
         """The run's tokenizer. CheckpointError where it is not the one that the run was trained with."""
@@ -98,11 +101,11 @@ class Run:
         saved = meta['config'] | {'model': {'kind': 'gpt'} | meta['config']['model']}  # `kind` as in `load`
         fixed = [line for name, line in _changed(saved, self.config).items() if listed(name, FIXED)]
         if fixed:
-            raise checkpoint.CheckpointError(f"{checkpoint.step_path(self.checkpoints, step)}: is not this run's "
+            raise checkpoint.CheckpointError(f"{self.checkpoints / str(step)}: is not this run's "
                                              f'checkpoint, or config.json was edited ({"; ".join(fixed)})')
 
 
-def load(path: str | os.PathLike) -> Run:
+def load(path: str | storage.Path) -> Run:
     """The Run in a directory. UserError where there is none, or its config.json is damaged."""
     path = storage.path(path)
     file = path / 'config.json'
@@ -111,8 +114,6 @@ def load(path: str | os.PathLike) -> Run:
         raise UserError(f"{file}: kind is {shown(config.get('kind'))}, must be 'pretrain' or 'finetune'")
     if isinstance(config.get('optimizer'), dict):
         config['optimizer'] = ADDED[config['kind']] | config['optimizer']
-    if config['kind'] == 'finetune' and isinstance(config.get('batch'), dict):
-        config['batch'].setdefault('sort_window', FIRST_SORT_WINDOW)
     try:
         missing = {'vocab_size', *build.SIZES[build.own_fields(config['model'])['kind']]} - config['model'].keys()
         if missing:
@@ -124,30 +125,27 @@ def load(path: str | os.PathLike) -> Run:
 
 
 def _read_config(path, file):
-    with about(file):
-        if not file.is_file():
-            raise UserError(f'{path}: not a run directory (no config.json in it)')
+    if not file.is_file():
+        raise UserError(f'{path}: not a run directory (no config.json in it)')
     config = storage.read_json(file)
     if not isinstance(config, dict) or not all(isinstance(config.get(name), dict) for name in ('model', 'fingerprint')):
         raise UserError(f"{file}: not a run's config: its model or fingerprint is missing")
     return config
 
 
-def check(path: str | os.PathLike) -> None:
+def check(path: storage.Path) -> None:
     """UserError where a path is a file, or a directory that holds something other than a run."""
-    path = storage.path(path)
     leftovers = ('tokens', 'tokenizer', 'config.json.partial', lock.FILE)  # of a process killed in `start`
-    with about(path):
-        if path.exists() and not path.is_dir():
-            raise UserError(f'{path}: is a file, not a directory')
-        if not path.is_dir() or (path / 'config.json').exists():
-            return
-        if any(file.name not in leftovers for file in path.iterdir()):
-            raise UserError(f'{path}: neither empty nor a run directory')
+    if path.exists() and not path.is_dir():
+        raise UserError(f'{path}: is a file, not a directory')
+    if not path.is_dir() or (path / 'config.json').exists():
+        return
+    if any(file.name not in leftovers for file in path.iterdir()):
+        raise UserError(f'{path}: neither empty nor a run directory')
 
 
 @contextlib.contextmanager
-def hold(path: str | os.PathLike) -> Iterator[Callable[[], None]]:
+def hold(path: storage.Path) -> Iterator[Callable[[], None]]:
     """Hold a run directory's lock (lock.hold); of several processes only process 0 does. Yields a function that raises
     UserError once another process has taken the lock over.
 
@@ -168,27 +166,24 @@ def hold(path: str | os.PathLike) -> Iterator[Callable[[], None]]:
         yield held.check if held else lambda: None
 
 
-def start(path: str | os.PathLike, config: dict, tokenizer: Tokenizer, allow_change: bool = False) -> Run:
+def start(path: storage.Path, config: dict, tokenizer: Tokenizer, allow_change: bool = False) -> Run:
     """Create a run directory, or open the one there to continue its run; of several processes only process 0 writes.
 
     config: the effective one, a plain nested dict with 'kind' and 'fingerprint'. allow_change: continue although the
     training's length, learning rate or the like changed; the changes are printed. UserError where the directory holds a
     run that this one cannot continue.
     """
-    path = storage.path(path)
     if not processes.primary():
         return Run(path, config)
     if (path / 'config.json').exists():
         _compare(path, load(path).config, config, allow_change)
     check(path)
-    with about(path):
-        storage.mkdir(path)
+    storage.mkdir(path)
     if not (path / 'tokenizer' / SETTINGS_FILE).exists():
         tokenizer.save(path / 'tokenizer')
     elif Tokenizer.load(path / 'tokenizer').fingerprint != tokenizer.fingerprint:
         raise UserError(f'{path / "tokenizer"}: is another tokenizer: use a new --workdir')
-    with about(path):
-        storage.write(path / 'config.json', json.dumps(config, indent=1).encode() + b'\n')
+    storage.write(path / 'config.json', json.dumps(config, indent=1).encode() + b'\n')
     return Run(path, config)
 
 
@@ -200,20 +195,11 @@ def describe(run: Run, step: int, params: Any) -> None:
     """
     if not processes.primary():
         return
-    with about(run.path):
-        storage.write(run.path / 'parameters.txt', '\n'.join([*console.parameters(params), '']).encode())
+    storage.write(run.path / 'parameters.txt', '\n'.join([*console.parameters(params), '']).encode())
     results.append(run.path / 'environment.jsonl', {
         'step': step, 'time': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds'),
         'host': platform.node(), 'platform': platform.platform(), **provenance.versions(),
         'environment': provenance.environment(params)})
-
-
-def flatten(config: dict, prefix: str = '') -> dict[str, Any]:
-    """{'model.n_layer': 12, ...} of a nested dict."""
-    flat = {}
-    for key, value in config.items():
-        flat |= flatten(value, f'{prefix}{key}.') if isinstance(value, dict) else {f'{prefix}{key}': value}
-    return flat
 
 
 def _changed(old, new):
@@ -228,13 +214,16 @@ def _changed(old, new):
 
 
 def _compare(path, old, new, allow_change):
+    names = {'pretrain': 'a pretraining run', 'finetune': 'a fine-tuning run'}
+    if old['kind'] != new['kind']:
+        raise UserError(f'{path} holds {names[old["kind"]]}: use a new --workdir')
     lines = _changed(old, new)
     fixed = [line for k, line in lines.items() if listed(k, FIXED)]
     if fixed:
         raise UserError(f'{path} holds another run ({"; ".join(fixed)}): use a new --workdir')
     if lines and not allow_change:
         raise UserError(f'{path} holds a run with other settings ({"; ".join(lines.values())}): '
-                        'give --allow_change to go on with the new ones')
+                        'give --allow_change to continue with the new ones')
     for line in lines.values():
         print(f'changed: {line}', flush=True)
 

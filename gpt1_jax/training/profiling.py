@@ -1,8 +1,10 @@
 """What the devices do in a few steps of training: a trace for TensorBoard or Perfetto (config.profile='START:STOP'),
 and their time."""
-import os
+import contextlib
+import pathlib
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -17,7 +19,7 @@ class Trace:
     outside of the span.
     """
 
-    def __init__(self, span: tuple[int, int] | None = None, directory: str | os.PathLike | None = None) -> None:
+    def __init__(self, span: tuple[int, int] | None = None, directory: storage.Path | None = None) -> None:
         self._first, self._last = span or (None, None)
         self._directory = directory
         self._running = False
@@ -38,20 +40,53 @@ class Trace:
                 storage.upload(self._local, self._directory)
 
 
-def time_steps(program: Any, hyper: dict, batches: Any, steps: int) -> tuple[float, float]:
-    """(seconds of the first step, which compiles; seconds of each of the next `steps`).
+class Compiled(NamedTuple):
+    """A compiled training step. seconds: of compiling. memory: bytes that it needs on each device."""
+    step: Callable
+    seconds: float
+    memory: int
 
-    program, batches: a loop.Program and its loop.Batches.
-    """
-    def train(state, step):
-        batch = program.place(lambda rows: batches.read(step, rows), batches.size)
-        return program.step(state, batch, hyper, *batches.resident)
-    state = program.init(np.uint32(0))
+
+def compile_step(program: Any, hyper: dict, batches: Any) -> Compiled:
+    """Compile the step of a loop.Program for its loop.Batches; nothing is computed."""
     started = time.perf_counter()
-    state, metrics = train(state, 0)
-    jax.block_until_ready(metrics)
-    compiled = time.perf_counter()
-    for step in range(1, steps + 1):
-        state, metrics = train(state, step)
-    jax.block_until_ready(metrics)
-    return compiled - started, (time.perf_counter() - compiled) / steps
+    batch = program.place(lambda rows: batches.read(0, rows), batches.size)
+    step = program.step.trace(program.state, batch, hyper, *batches.resident).lower().compile()
+    sizes = step.memory_analysis()
+    memory = sizes.argument_size_in_bytes + sizes.output_size_in_bytes + sizes.temp_size_in_bytes
+    return Compiled(step, time.perf_counter() - started, memory - sizes.alias_size_in_bytes)
+
+
+def time_steps(program: Any, step: Callable, hyper: dict, batches: Any, steps: int) -> float | None:
+    """Seconds of each of `steps` steps, after a first one; None where the memory does not suffice."""
+    def train(state, number):
+        batch = program.place(lambda rows: batches.read(number, rows), batches.size)
+        return step(state, batch, hyper, *batches.resident)
+    try:
+        state, metrics = train(program.init(np.uint32(0)), 0)
+        jax.block_until_ready(metrics)
+        started = time.perf_counter()
+        for number in range(1, steps + 1):
+            state, metrics = train(state, number)
+        jax.block_until_ready(metrics)
+    except jax.errors.JaxRuntimeError as error:
+        if 'RESOURCE_EXHAUSTED' not in str(error):
+            raise
+        return None
+    return (time.perf_counter() - started) / steps
+
+
+def free_memory(mesh: jax.sharding.Mesh) -> int | None:
+    """Bytes that a device has for a program, None where that is unknown. CPU devices share what the machine has."""
+    device = mesh.local_devices[0]
+    if device.platform != 'cpu':
+        return (device.memory_stats() or {}).get('bytes_limit')
+    found = []
+    with contextlib.suppress(OSError):
+        for line in pathlib.Path('/proc/meminfo').read_text().splitlines():
+            if line.startswith('MemAvailable:'):
+                found.append(1024 * int(line.split()[1]))
+    with contextlib.suppress(OSError, ValueError):  # 'max': no limit
+        used = int(pathlib.Path('/sys/fs/cgroup/memory.current').read_text())
+        found.append(int(pathlib.Path('/sys/fs/cgroup/memory.max').read_text()) - used)
+    return min(found) // len(mesh.local_devices) if found else None

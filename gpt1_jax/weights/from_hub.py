@@ -12,7 +12,7 @@ from typing import Any
 
 from gpt1_jax import storage
 from gpt1_jax.data import hub
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, did_you_mean
 from gpt1_jax.parallel import processes
 from gpt1_jax.weights import names
 
@@ -20,28 +20,34 @@ PACKAGED = ('novels',)
 FILES = (names.WEIGHTS, names.CONFIG, 'tokenizer.json', 'vocab.json', 'merges.txt', 'gpt1_jax/*')
 
 
-def local_run(name: Any) -> Any:
-    """The run directory of a name or a Hugging Face directory, imported at its first use; another path is returned.
+def local_run(name: str | storage.Path | None) -> storage.Path | None:
+    """The directory of the run that a name stands for; None of None. What is not a run yet is imported, into the cache.
 
-    name: 'novels', 'hf:USER/NAME', 'hf:USER/NAME@REVISION', a path, or None for none. UserError as in `files`, and for
-    another model than a GPT-1.
+    name: the directory of a run, or of a Hugging Face model (config.json, model.safetensors); 'novels';
+    'hf:USER/NAME' or 'hf:USER/NAME@REVISION', or USER/NAME alone if no directory USER is here.
+    UserError as in `files`, where the files are no GPT-1, and for a name that is like a packaged one.
     """
     if name is None:
         return None
+    name = load_or_name(name)
     directory, origin = source(name)
     if hub.is_name(name):
-        out = storage.cache('hub') / hub.split(name)[0].replace('/', '--') / directory.name
-    elif not storage.remote(directory) and (directory / names.WEIGHTS).is_file():
-        out = storage.cache('imported') / f'{directory.name}-{storage.sha256(directory / names.WEIGHTS)[:12]}'
-    else:
-        return name
-    return _imported(name, directory, out, origin)
+        return _imported(name, directory, storage.cache('hub') / hub.split(name)[0].replace('/', '--') / directory.name,
+                         origin)
+    if storage.remote(directory) or not (directory / names.WEIGHTS).is_file():
+        if not storage.remote(directory) and not directory.exists():
+            near = did_you_mean(name, PACKAGED)
+            if near:
+                raise UserError(f'{name}: no such directory{near}')
+        return directory
+    digest = storage.sha256(directory / names.WEIGHTS)[:12]
+    return _imported(name, directory, storage.cache('imported') / f'{directory.name}-{digest}', origin)
 
 
-def source(name: str) -> tuple[storage.Path, str]:
-    """(directory or file with the weights, their origin for the run's record) of `local_run`'s names. UserError as in
-    `files`."""
-    if name in PACKAGED and not pathlib.Path(name, 'config.json').exists():
+def source(name: str | storage.Path) -> tuple[storage.Path, str]:
+    """The directory of the files of 'novels', 'hf:USER/NAME' or 'hf:USER/NAME@REVISION', else that of `name` itself;
+    and where the weights are from, for the record of a run: repository and commit. UserError as in `files`."""
+    if name in PACKAGED and not pathlib.Path(name, names.CONFIG).exists():
         return pathlib.Path(__file__).with_name(name), f'gpt1_jax: {name}'
     if not hub.is_name(name):
         return storage.path(name), 'Hugging Face'
@@ -53,7 +59,7 @@ def _imported(name, directory, out, origin):
     """The run `out`, imported from the directory unless it exists."""
     from gpt1_jax.weights import import_hugging_face  # here, as training from a run needs no library of tokenizers
     if out.exists():
-        return str(out)
+        return out
     if processes.joined():
         raise UserError(f'{name}: with several processes, import it first to a directory that all can read: '
                         f'python -m gpt1_jax.weights.hugging_face --source={name} --out=RUN')
@@ -65,7 +71,7 @@ def _imported(name, directory, out, origin):
             os.rename(partial, out)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return str(out)
+    return out
 
 
 def files(name: str) -> pathlib.Path:
@@ -76,9 +82,11 @@ def files(name: str) -> pathlib.Path:
     return directory
 
 
-def load_or_name(path: str) -> str:
-    """Prepends 'hf:' to a path that looks like USER/NAME if neither it nor its parent directory exists."""
-    if not re.fullmatch(r'[\w-][\w.-]*/[\w.-]+(@.+)?', path):
+def load_or_name(path: Any) -> Any:
+    """Prepends 'hf:' if `path` looks like USER/NAME and neither it nor its parent directory exists."""
+    if not isinstance(path, str) or not re.fullmatch(r'[\w-][\w.-]*/[\w.-]+(@.+)?', path):
         return path
     here = pathlib.Path(path)
-    return path if here.exists() or here.parent.exists() else hub.PREFIX + path
+    if here.exists() or here.parent.exists():
+        return path
+    return hub.PREFIX + path

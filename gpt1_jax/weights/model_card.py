@@ -5,7 +5,7 @@ Everything is read from the run: config, checkpoint, metrics.jsonl, results.json
 import json
 from collections.abc import Sequence
 
-from gpt1_jax import __version__
+from gpt1_jax import __version__, rules, storage
 from gpt1_jax.configs import finetune, pretrain
 from gpt1_jax.data import tokens, words
 from gpt1_jax.data.tokenizer import Tokenizer
@@ -73,17 +73,17 @@ def card(run: workdir.Run, step: int, tokenizer: Tokenizer, parameters: int, lic
 
 def defaults(kind: str) -> dict:
     """{field: the paper's value} of a kind of run: the defaults of its config."""
-    config = workdir.flatten(pretrain.get_config().to_dict())
+    config = rules.flatten(pretrain.get_config().to_dict())
     if kind == 'finetune':
         model = {name: value for name, value in config.items() if name.startswith('model.')}
-        config = model | workdir.flatten(finetune.get_config().to_dict())
+        config = model | rules.flatten(finetune.get_config().to_dict())
     return {name: NOT_SET.get(name, value) if value is None else value for name, value in config.items()
             if workdir.listed(name, RECIPE) and not workdir.listed(name, NO_RECIPE)}
 
 
 def deviations(run: workdir.Run) -> list[str]:
     """Differences of a run from the paper: ['batch.size is 8, in the paper 64']."""
-    config = workdir.flatten(run.config)
+    config = rules.flatten(run.config)
     found = [f'{name} is {config[name]}, in the paper {value}' for name, value in defaults(run.config['kind']).items()
              if config.get(name) is not None and config[name] != value]
     if run.config['kind'] == 'pretrain' and config.get('init_from'):
@@ -104,7 +104,7 @@ def evaluations(run: workdir.Run, step: int, digest: str) -> list[str]:
         if row.get('step') == step:
             found += [f'{name} {value:.4f} at step {step:,}' for name, value in row.items()
                       if name.startswith(('valid_', 'dev_')) and isinstance(value, (int, float))]
-    for row in results.read(run.config.get('results') or run.results):
+    for row in results.read(storage.path(run.config.get('results') or run.results)):
         if row.get('digest') == digest and isinstance(row.get('value'), (int, float)):
             where = ', '.join(str(row[name]) for name in ('task', 'split', 'group') if row.get(name))
             found.append(f'{where}, {row.get("kind")}: {row.get("metric")} {row["value"]:.4f} (n = {row.get("n")})')

@@ -42,7 +42,6 @@ SCORE = {'name': 'score', 'files': {'train': 't.csv', 'dev': 'd.csv'}, 'segments
     (PAIR, {'columns': ['a', 'b', 'b', 'y']}, "columns: duplicate 'b'"),
     (PAIR, {'segments': []}, 'segments is missing: a list of lists of columns'),
     (PAIR, {'segments': [['a'], []]}, 'segments has an empty segment'),
-    (PAIR, {'segments': ['a', 'b']}, "segments is ['a', 'b'], must be a list of lists of columns"),
     (PAIR, {'segments': [['a'], ['a']]}, "segments: duplicate 'a'"),
     (PAIR, {'segments': [['a'], ['y']]}, "label is 'y', which the model would read as a text"),
     (PAIR, {'cut': 'bb'}, "cut is 'bb', must be a column of segments (a, b), did you mean 'b'?"),
@@ -50,11 +49,12 @@ SCORE = {'name': 'score', 'files': {'train': 't.csv', 'dev': 'd.csv'}, 'segments
     (PAIR, {'orders': 2, 'segments': [['a'], ['b'], ['c']]}, 'orders is 2, which takes two segments'),
     (CHOICE, {'orders': 2, 'segments': [['a'], ['b']]}, 'orders is 2, which takes two segments'),
     (PAIR, {'score': [1, 2]}, 'labels and score are all given, must be one of them'),
-    (PAIR, {'labels': []}, 'labels, score and choices are all missing: give one of them'),
+    (PAIR, {'labels': []}, 'labels, score and choices are all missing: give one of them, or label alone to read labels '
+     'from the file'),
     (PAIR, {'label': None}, 'label is missing: the column of the label, the score or the right choice'),
     (PAIR, {'labels': ['no']}, "labels is ('no',), must be two names or more"),
     (PAIR, {'labels': ['no', 'no']}, "labels: duplicate 'no'"),
-    (PAIR, {'labels': 'no'}, "labels is 'no', must be a list of names"),
+    (PAIR, {'labels': 'no'}, "labels is ('no',), must be two names or more"),
     (PAIR, {'squared': True}, 'squared is True, but score is missing'),
     (SCORE, {'score': [5, 0]}, 'score is (5, 0), must be (low, high)'),
     (SCORE, {'score': [0, 2.5]}, 'score is (0, 2.5), must be whole numbers unless squared is True'),
@@ -121,5 +121,5 @@ def test_a_field_left_alone_means_what_the_description_means_without_it():
 
 
 def test_an_unknown_example_names_the_near_miss():
-    with pytest.raises(KeyError, match='Did you mean "rating"'):
+    with pytest.raises(UserError, match="no example 'ratin', did you mean 'rating'"):
         load_config('custom', 'ratin')

@@ -12,11 +12,10 @@ import pytest
 
 from experiments.compile import chips, hlo
 from experiments.launch import compile_check, compile_table
-from gpt1_jax import pretrain
+from gpt1_jax import pretrain, rules
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone, own_fields
 from gpt1_jax.parallel import sharding, step_cost
-from gpt1_jax.runs import config_rules as rules
 from tiny import ROOT, load_config, override
 
 pytestmark = pytest.mark.full

@@ -74,7 +74,7 @@ def test_of_two_runs_in_one_directory_one_goes_on_and_a_killed_one_leaves_it_fre
     wait_for(lambda: steps(directory)[-1] > last + 3, again)
     again.send_signal(signal.SIGTERM)
     out, error = again.communicate(timeout=100)
-    assert again.returncode == 75 and f'step {saved:,} of 100,000: going on' in out, out + error
+    assert again.returncode == 75 and f'step {saved:,} of 100,000: resuming' in out, out + error
     found = steps(directory)
     assert found == list(range(1, len(found) + 1)) and found[-1] == checkpoint.steps(directory / 'checkpoints')[-1]
     assert not (directory / lock.FILE).exists()

@@ -54,9 +54,10 @@ def test_the_same_figure_is_not_written_twice_but_another_value_is(tmp_path):
 
 WRITER = """
 import sys
+from gpt1_jax import storage
 from gpt1_jax.runs import results
 for i in range(int(sys.argv[3])):
-    results.append(sys.argv[1], {'value': i, 'run': sys.argv[2]})
+    results.append(storage.path(sys.argv[1]), {'value': i, 'run': sys.argv[2]})
 """
 
 

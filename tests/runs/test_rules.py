@@ -3,9 +3,8 @@ import sys
 
 import pytest
 
-from gpt1_jax import finetune, pretrain, zero_shot
-from gpt1_jax.runs import config_rules as rules
-from gpt1_jax.runs import workdir
+from gpt1_jax import finetune, pretrain, rules, zero_shot
+from gpt1_jax.errors import UserError
 from tiny import ROOT, load_config
 
 sys.path.insert(0, str(ROOT))
@@ -29,10 +28,28 @@ def test_a_span_is_two_steps():
             rules.span(bad)
 
 
+@pytest.mark.parametrize('name', rules.PROGRAMS)
+def test_a_config_of_another_program_is_named(name):
+    for program in (pretrain, finetune, zero_shot):
+        if program.__name__ != f'gpt1_jax.{name}':
+            with pytest.raises(UserError, match=f'^this config is for gpt1 {name}$'):
+                rules.validate(load_config(name), program.RULES)
+
+
+def test_what_is_missing_and_what_is_wrong_is_one_line():
+    config = load_config('pretrain')
+    del config['seed']
+    config.batch.size = 0
+    with pytest.raises(UserError, match='^config.seed is missing; config.batch.size is 0, must be a whole number'):
+        rules.validate(config, pretrain.RULES)
+    with pytest.raises(UserError, match=f'^config.[a-z_.]+ and {len(pretrain.RULES) - 1} more fields are missing$'):
+        rules.validate({}, pretrain.RULES)
+
+
 @pytest.mark.parametrize('name, arguments, module', [
     ('pretrain', (), pretrain), ('finetune', ('cola',), finetune), ('zero_shot', ('cola',), zero_shot),
     ('experiments', (), run_list)])
 def test_every_field_of_a_config_has_a_rule(name, arguments, module):
-    fields = workdir.flatten(load_config(name, *arguments).to_dict())
+    fields = rules.flatten(load_config(name, *arguments).to_dict())
     assert not [field for field in fields
                 if not any(field == rule or field.startswith(f'{rule}.') for rule in module.RULES)]

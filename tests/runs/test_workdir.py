@@ -28,7 +28,7 @@ def complaint(function, directory, content):
     ([], "not a run's config: its model or fingerprint is missing"),
     (TUNED | {'model': None}, "not a run's config: its model or"),
     (TUNED | {'kind': None}, "kind is None, must be 'pretrain' or 'finetune'"),
-    (TUNED | {'model': MODEL | {'n_layer': '2'}}, "model.n_layer is '2', must be a whole number of at least 1"),
+    (TUNED | {'model': MODEL | {'n_layer': '2'}}, "model.n_layer is '2', must be a whole number from 1"),
     (TUNED | {'model': MODEL | {'n_layers': 2}}, "model.n_layers is no field of any model, did you mean 'n_layer'?"),
     (TUNED | {'model': {k: v for k, v in MODEL.items() if k != 'n_head'}}, 'model.n_head is missing')])
 def test_a_config_that_is_no_run_s_is_named(tmp_path, content, message):
@@ -36,8 +36,8 @@ def test_a_config_that_is_no_run_s_is_named(tmp_path, content, message):
 
 
 @pytest.mark.parametrize('change, message', [
-    ({'data': None}, "config.data.dir is None, must be a text"),
-    ({'data': {'dir': 'x'}}, 'config.data.n_ctx is missing'),
+    ({'data': None}, "config.data is None, must be a group of fields"),
+    ({'data': {'dir': 'x'}}, 'config.data.n_ctx, config.data.train_rows, config.data.eval_rows, '),
     ({'lengths': []}, 'config.lengths is [], must be a list of lengths'),
     ({'batch': {'eval_size': 0}}, 'config.batch.eval_size is 0, must be'),
     ({'classifier_dropout': 'x'}, "config.classifier_dropout is 'x', must be"),

@@ -1,5 +1,6 @@
 """The model that comes with the package, 'novels': what random weights cannot test."""
 import os
+import shutil
 import subprocess
 import sys
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import gpt1_jax
+from gpt1_jax.errors import UserError
 from gpt1_jax.runs import workdir
 from gpt1_jax.weights import from_hub, import_hugging_face
 from tiny import ROOT
@@ -46,6 +48,26 @@ def test_its_name_is_imported_as_a_hub_s_is(novels, tmp_path):
     directory, origin = from_hub.source('novels')
     run = import_hugging_face.convert(directory, tmp_path / 'run', origin=origin)
     assert run.config == workdir.load(novels.path).config and run.config['imported']['from'] == 'gpt1_jax: novels'
+
+
+def test_a_directory_of_its_name_without_a_config_does_not_hide_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'novels').mkdir()
+    assert from_hub.source('novels')[0] == NOVELS
+    (tmp_path / 'novels' / 'config.json').write_text('{}')
+    assert str(from_hub.source('novels')[0]) == 'novels'
+    with pytest.raises(UserError, match="^novel: no such directory, did you mean 'novels'?"):
+        from_hub.local_run('novel')
+
+
+def test_a_hugging_face_directory_is_imported_once_and_its_results_go_to_the_working_directory(novels, tmp_path):
+    shutil.copytree(NOVELS, tmp_path / 'export')
+    first = from_hub.local_run(str(tmp_path / 'export'))
+    run = workdir.load(first)
+    assert from_hub.local_run(tmp_path / 'export') == first
+    assert run.config['fingerprint'] == novels.config['fingerprint']
+    assert str(run.results) == 'results.jsonl' and str(run.predictions('dev')) == 'predictions_dev.jsonl'
+    assert str(workdir.Run(tmp_path, {}).results) == str(tmp_path / 'results.jsonl')
 
 
 def test_it_is_small_and_comes_with_its_card_and_licence():

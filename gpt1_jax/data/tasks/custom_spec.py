@@ -28,7 +28,7 @@ def _of(*types):
 
 def _tuple(convert):
     def all_of(value):
-        value = _of(list, tuple)(value)
+        value = (value,) if isinstance(value, str) else _of(list, tuple)(value)
         if tuple(value) == ('',):  # of an empty flag, --config.custom.FIELD=
             return ()
         return tuple(map(convert, value))
@@ -192,7 +192,7 @@ def _about_texts(spec):
 def _about_target(spec):
     given = [name for name in METRICS if getattr(spec, name)]
     if not given:
-        yield 'labels, score and choices are all missing: give one of them'
+        yield 'labels, score and choices are all missing: give one of them, or label alone to read labels from the file'
     elif len(given) > 1:
         yield f'{" and ".join(given)} are all given, must be one of them'
     if not spec.label:

@@ -279,7 +279,9 @@ def decoded_lines(path: str | pathlib.Path) -> Iterator[str]:
                 yield (text if start else text.removeprefix('\ufeff')).removesuffix('\n').removesuffix('\r')
                 start += len(line)
     except UnicodeDecodeError as error:
-        raise UserError(f'{path}: not UTF-8 at byte {start + error.start}') from None
+        encoding = 'UTF-16' if not start and line[:2] in (b'\xff\xfe', b'\xfe\xff') else 'WINDOWS-1252'
+        raise UserError(f'{path}: not UTF-8 at byte {start + error.start}; if it is {encoding}, convert it: '
+                        f'iconv -f {encoding} -t UTF-8') from None
     except OSError as error:
         reason = {FileNotFoundError: 'no such file', IsADirectoryError: 'is a directory, not a file'}
         raise UserError(f'{path}: {reason.get(type(error), error.strerror)}') from None

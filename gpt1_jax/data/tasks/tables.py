@@ -31,7 +31,9 @@ def read(path: str | pathlib.Path, needed: Sequence[str] = (), columns: Sequence
             raise UserError(f'{path}: empty')
     missing = [name for name in needed if name not in columns]
     if missing:
-        raise UserError(f'{path}: no column {missing[0]!r} (columns: {", ".join(columns)})')
+        other = next((one for one in ',;\t|' if len(columns) == 1 and one in columns[0]), None)
+        hint = f'; are they separated by {other!r}? (config.custom.format)' if other else ''
+        raise UserError(f'{path}: no column {missing[0]!r} (columns: {", ".join(columns)}){hint}')
     twice = next((name for name in needed if list(columns).count(name) > 1), None)
     if twice:
         raise UserError(f'{path}: two columns are called {twice!r}')
@@ -49,6 +51,11 @@ def read(path: str | pathlib.Path, needed: Sequence[str] = (), columns: Sequence
             fields = dict(zip(columns, row))
         yield Row(f'{path}: row {number}', str(position), fields)
         position += 1
+
+
+def header(path: str | pathlib.Path, delimiter: str) -> list[str]:
+    """The column names in the first row of a table with CSV quoting. UserError as of `read`."""
+    return [name.strip() for name in next(_rows(path, True, delimiter), (0, ()))[1]]
 
 
 def layout(path: str | pathlib.Path, needed: Sequence[str], layouts: Sequence[Sequence[str]], quoted: bool = False,

@@ -1,0 +1,69 @@
+"""Fine-tuning on your own file in short: --data, --text and --label in place of the fields of configs/custom.py."""
+import pathlib
+
+from absl import flags
+from ml_collections import ConfigDict
+
+from gpt1_jax.data.tasks import json_records, own_file
+from gpt1_jax.errors import UserError
+
+flags.disclaim_key_flags()  # --help counts what is defined here among the caller's
+SPLITS = {'train': ('train',), 'dev': ('dev', 'valid', 'validation'), 'test': ('test',)}
+
+
+def define_flags() -> None:
+    flags.DEFINE_string('data', None, 'Your own rows: a .csv, .tsv, .jsonl or .json file, or a directory with '
+                        'train.csv and, if there are any, dev.csv and test.csv; without dev a tenth of train is used.')
+    flags.DEFINE_multi_string('text', [], 'With --data: the column of the text; given twice, a pair of texts.')
+    flags.DEFINE_string('label', None, 'With --data: the column of the label; the labels are read from the file.')
+    flags.DEFINE_list('choices', [], 'With --data: the columns of the answers, for multiple choice; --label is then '
+                      "the right one's letter, number or text.")
+    flags.DEFINE_list('score', [], 'With --data: LOW,HIGH; --label is then a number between them.')
+    flags.DEFINE_string('init_from', None, "With --data: 'novels', which comes with the package, the directory of a "
+                        'pretrained run, or hf:USER/NAME.')
+
+
+def filled(config: ConfigDict) -> ConfigDict:
+    """The config with the fields that these flags stand for. UserError where they do not fit together or the file."""
+    f = flags.FLAGS
+    if f.data is None:
+        for name in ('text', 'label', 'choices', 'score', 'init_from'):
+            if getattr(f, name):
+                raise UserError(f'--{name} goes with --data=FILE; in a config it is a field, see --help')
+        return config
+    if config.task != 'custom':
+        raise UserError(f'--data=FILE describes a task of your own, --config has {config.task}: give one of the two')
+    if not f.text or not f.label:
+        raise UserError('give --text=COLUMN and --label=COLUMN beside --data=FILE')
+    place = pathlib.Path(f.data)
+    files = {'train': place.name}
+    if place.is_dir():
+        files = {split: file.name for split, names in SPLITS.items() for file in sorted(place.iterdir())
+                 if file.stem in names and file.suffix in own_file.SUFFIXES}
+        if 'train' not in files:
+            raise UserError(f'{place}: no train.csv, train.tsv, train.jsonl or train.json in it')
+    directory = place if place.is_dir() else place.parent
+    train = directory / files['train']
+    described = own_file.describe(train, (*f.text, f.label, *f.choices))
+    custom = config.custom
+    custom.name = place.stem
+    for split, name in files.items():
+        custom.files[split] = name
+    custom.format, custom.segments, custom.label = described, tuple((column,) for column in f.text), f.label
+    if 'dev' not in files:
+        custom.dev_fraction = custom.dev_fraction or 0.1
+    if f.choices:
+        custom.choices = tuple(f.choices)
+        custom.answer = own_file.kind_of_answer(train, described, f.label)
+        if json_records.is_json(train) and len(f.choices) == 1:
+            custom.max_choices = own_file.most_choices(train, f.choices[0])
+    if f.score:
+        try:
+            custom.score = tuple(map(float, f.score))
+        except ValueError:
+            raise UserError(f'--score={",".join(f.score)}: must be LOW,HIGH, two numbers') from None
+        custom.squared = not all(end.is_integer() for end in custom.score)
+        custom.score = custom.score if custom.squared else tuple(map(int, custom.score))
+    config.data.dir = str(directory)
+    config.init_from = f.init_from or config.init_from
+    return config

@@ -1,0 +1,166 @@
+"""Section 4.1: prepares text for pretraining: learns or loads a vocabulary, writes token shards and a manifest."""
+import dataclasses
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from gpt1_jax import storage
+from gpt1_jax.data import bpe_training, encode, parts, prepared, sources, tokens
+from gpt1_jax.data.joining import Join
+from gpt1_jax.data.tokenizer import Tokenizer
+from gpt1_jax.errors import UserError
+
+_WORTH_A_PROCESS = 10_000_000  # characters; for fewer, starting a process (it imports spaCy) costs more than it saves
+
+
+@dataclasses.dataclass(frozen=True)
+class PrepareConfig:
+    """What text is prepared, and how. UserError for values that exclude each other.
+
+    corpus:     training text: specs (data/corpus.py), or Documents.
+    valid:      validation text, likewise; or a fraction of the corpus' documents to hold out (`is_validation`).
+    tokenizer:  'train' (on the training documents alone), 'published' (with `encoder` and `bpe`, the released files),
+                the directory of a saved tokenizer, or a Tokenizer.
+    merges, vocab_size: for 'train', see `bpe_training.train`. characters: for 'train', learn from documents chosen by
+                hash that have at most so many characters together, so that counting words takes bounded memory.
+    processes:  at most this many (default: one a core); a small corpus takes fewer. The result does not depend on it.
+    verify:     whether to compare the hashes of a finished directory's text and shards, and not only their sizes
+                (shards in an object store are always verified). Damaged shards are repaired.
+    join:       which rows of Parquet, JSON lines and TFDS data form a document (data/joining.py).
+    part:       prepare this part of the corpus alone, in out/part-I-of-N, for `merging.merge`; needs a tokenizer.
+    """
+    corpus: sources.Source
+    valid: sources.Source | float
+    tokenizer: str | Tokenizer = 'train'
+    encoder: str | None = None
+    bpe: str | None = None
+    merges: int | None = None
+    vocab_size: int | None = None
+    processes: int | None = None
+    text_field: str = 'text'
+    shard_tokens: int = encode.SHARD_TOKENS
+    verify: bool = True
+    join: Join = Join()
+    characters: int | None = None
+    part: parts.Part | None = None
+
+    def __post_init__(self):
+        if self.part is not None and self.tokenizer == 'train':
+            raise UserError(f'--part={self.part} needs --tokenizer=DIR, the same for all parts: learn one from a file '
+                            'of the corpus first')
+        if self.processes is not None and self.processes < 1:
+            raise UserError(f'processes is {self.processes}, must be at least 1')
+        if self.characters is not None and (self.tokenizer != 'train' or self.characters < 1):
+            raise UserError(f'tokenizer.characters is {self.characters}: must be at least 1, and is for '
+                            '--tokenizer=train')
+        sized = self.merges is not None or self.vocab_size is not None
+        if self.tokenizer != 'train' and sized:
+            raise UserError('merges and vocab_size are for --tokenizer=train: a given vocabulary has its size')
+        if self.tokenizer != 'published' and (self.encoder or self.bpe):
+            raise UserError('encoder and bpe are for --tokenizer=published')
+        if self.tokenizer == 'published' and not (self.encoder and self.bpe):
+            raise UserError('--tokenizer=published needs the released files: --encoder=encoder_bpe_40000.json '
+                            '--bpe=vocab_40000.bpe')
+        if self.tokenizer == 'train':
+            if self.merges is not None and self.vocab_size is not None:
+                raise UserError(f'merges={self.merges} and vocab_size={self.vocab_size}: give one of the two')
+            bpe_training.check_size(self.merges, self.vocab_size)
+
+
+def prepare(config: PrepareConfig, out: storage.Path, lock: Callable[[storage.Path], AbstractContextManager],
+            replace: bool = False) -> dict[str, Any]:
+    """Writes a prepared directory, or finishes or repairs the one there, and returns its manifest.
+
+    lock: runs.lock.hold, which a module of data cannot import. replace: a directory prepared from other inputs is made
+    again, by default it is an error. A directory in an object store is written to the local disk (storage.cache), then
+    uploaded.
+    UserError if `out` was begun with other inputs, if its text was edited since, and if another process prepares it.
+    """
+    target = out if config.part is None else out / config.part.name
+    splits, inputs, named = sources.splits(config.corpus, config.valid, config.text_field, config.join, config.part)
+    given = _given_tokenizer(config)
+    inputs['tokenizer'] = _described(config, given)
+    inputs['shards'] = f'{config.shard_tokens} tokens'
+    local = storage.cache(target) if storage.remote(target) else target
+    if replace and target == local:
+        _remove_other(target, inputs, lock)
+    for directory in {target, local}:
+        prepared.check_inputs(directory, inputs)
+    finished = prepared.finished_manifest(target)
+    if finished and prepared.is_sound(target, finished, splits, config.shard_tokens, config.verify):
+        return finished
+    with lock(target):
+        for directory in {target, local}:  # another process may have begun and ended meanwhile
+            prepared.check_inputs(directory, inputs)
+        surveys = sources.survey(splits, named)
+        processes = {split: _processes(config.processes, survey.characters) for split, survey in surveys.items()}
+
+        def make_tokenizer():
+            if given is not None:
+                return given
+            documents, total = splits['train'](), surveys['train'].characters
+            if config.characters is not None:
+                documents = sources.sample(documents, config.characters, total)
+                total = min(config.characters, total)
+            words = encode.count_words(documents, processes['train'], total)
+            return bpe_training.train(words, config.merges, config.vocab_size)
+
+        tokenizer = prepared.saved_tokenizer(local, inputs, make_tokenizer)
+        entries = {}
+        for split, documents in splits.items():
+            expected = finished['splits'].get(split) if finished else None
+            survey = surveys[split]
+            entry = encode.encode(documents(), local / split, tokenizer, processes[split], split, survey.characters,
+                                  config.shard_tokens, expected, config.part is not None)
+            entries[split] = {**entry, 'bytes': survey.bytes, 'words': survey.words}
+        manifest = finished or prepared.write_manifest(local, inputs, tokenizer, entries)
+        if storage.remote(target):
+            storage.upload(local, target, last=tokens.MANIFEST)
+    return manifest
+
+
+def _remove_other(directory, inputs, lock):
+    """Removes a directory that was prepared from other inputs."""
+    file = directory / prepared.INPUTS
+    before = storage.read_json(file) if file.exists() else inputs
+    differing = prepared.differences(before, inputs) if isinstance(before, dict) else []
+    if differing:
+        print(f'{directory}: prepared from other inputs ({"; ".join(differing)}): making it again', file=sys.stderr,
+              flush=True)
+        with lock(directory):
+            for name in (tokens.MANIFEST, prepared.INPUTS):
+                (directory / name).unlink(missing_ok=True)
+            for name in ('tokenizer', 'train', 'valid'):
+                shutil.rmtree(directory / name, ignore_errors=True)
+
+
+def _processes(wanted, characters):
+    """The number of processes for a text of so many characters."""
+    if wanted is None:  # one a core that this process may use; macOS does not say which those are
+        wanted = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
+    return min(wanted, 1 + characters // _WORTH_A_PROCESS)
+
+
+def _given_tokenizer(config) -> Tokenizer | None:
+    """The tokenizer that is not to be trained."""
+    if isinstance(config.tokenizer, Tokenizer):
+        return config.tokenizer
+    if config.tokenizer == 'train':
+        return None
+    if config.tokenizer == 'published':
+        from gpt1_jax.data import published  # imports SentencePiece
+        return published.from_published(config.encoder, config.bpe)
+    return Tokenizer.load(storage.path(config.tokenizer))
+
+
+def _described(config, given):
+    """The tokenizer in inputs.json."""
+    if given is not None:
+        return f'{given.vocab_size} rows, fingerprint {given.fingerprint}'
+    learned_from = '' if config.characters is None else f' from {config.characters} characters'
+    if config.vocab_size is not None:
+        return f'trained, {config.vocab_size} rows{learned_from}'
+    return f'trained, {bpe_training.MERGES if config.merges is None else config.merges} merges{learned_from}'

@@ -1,0 +1,191 @@
+"""What the fields of a config may be: a rule stands beside the default, in configs/ or in the model's dataclass.
+
+The type of a default is a rule already (`of_defaults`); what is narrower is written down: 'batch.size': whole(1).
+"""
+import importlib
+import importlib.util
+import numbers
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gpt1_jax.errors import UserError, did_you_mean, shown
+
+LARGEST = 1e38  # of a number in a config, just below float32's largest
+Rule = tuple[Callable[[Any], Any], str]  # (accepts the value, what it must be)
+PROGRAMS = ('pretrain', 'finetune', 'zero_shot')  # each with a packaged config of its name
+LISTED = 4  # missing fields that a message names; of more it gives the number
+
+
+def validate(config: Any, rules: Mapping[str, Rule]) -> None:
+    """UserError that lists every missing field of a config (ConfigDict or nested dict) and every value that its rule
+    refuses. rules: {'batch.size': (predicate, 'a whole number of at least 1')}.
+    """
+    missing, problems = [], {}
+    for name, (accepts, wanted) in rules.items():
+        value = config
+        parts = name.split('.')
+        for i, part in enumerate(parts):
+            if not _is_group(value):
+                group = f'config.{".".join(parts[:i])}'
+                problems[group] = f'{group} is {shown(value)}, must be a group of fields'
+                break
+            if part not in value:
+                missing.append(f'config.{name}')
+                break
+            value = value[part]
+        else:
+            try:
+                good = accepts(value)
+            except (AttributeError, TypeError, ValueError):  # of a value of another type
+                good = False
+            if not good:
+                problems[name] = f'config.{name} is {shown(value)}, must be {wanted}'
+    found = list(problems.values())
+    if missing:
+        for program in PROGRAMS:
+            if _has_all(config, importlib.import_module(f'gpt1_jax.configs.{program}').RULES):
+                raise UserError(f'this config is for gpt1 {program}')
+        listed = ', '.join(missing) if len(missing) <= LISTED else f'{missing[0]} and {len(missing) - 1} more fields'
+        found.insert(0, f'{listed} {"is" if len(missing) == 1 else "are"} missing')
+    if found:
+        raise UserError('; '.join(found))
+
+
+def _is_group(value):
+    return isinstance(value, Mapping) or hasattr(value, 'to_dict')
+
+
+def _has_all(config, names):
+    return set(names) <= {*flatten(config), *config}
+
+
+def all_of(*checks: Callable[[], Any]) -> None:
+    """Call each check; UserError with the messages of all that raise one."""
+    problems = []
+    for check in checks:
+        try:
+            check()
+        except UserError as error:
+            problems.append(str(error))
+    if problems:
+        raise UserError('; '.join(problems))
+
+
+def of_defaults(defaults: Any, narrower: Mapping[str, Rule]) -> dict[str, Rule]:
+    """The rules of a ConfigDict's fields: `narrower`'s, else that a value has its default's type. None is accepted
+    where it is the default. The fields of the group `model` have their rules in models/."""
+    rules = {}
+    for name, default in flatten(defaults).items():
+        if not name.startswith('model.'):
+            rule = narrower.get(name) or _of_type(defaults, name)
+            rules[name] = optional(rule) if default is None else rule
+    return rules | ({'model': GROUP} if 'model' in defaults else {})
+
+
+def _of_type(defaults, name):
+    *parents, last = name.split('.')
+    group = defaults
+    for parent in parents:
+        group = group[parent]
+    return {bool: flag(), str: text(), int: whole(-LARGEST), float: number(), tuple: several(ANY)}.get(
+        group.get_type(last), ANY)
+
+
+def choose(what: str, name: str, known: Mapping[str, Any]) -> Any:
+    """known[name]. UserError naming all there are for another name."""
+    if name not in known:
+        raise UserError(f'no {what} {name!r}{did_you_mean(name, known)} (there are {", ".join(known)})')
+    return known[name]
+
+
+def flatten(config: Any, prefix: str = '') -> dict[str, Any]:
+    """{'model.n_layer': 12, ...} of a ConfigDict or nested dict."""
+    flat = {}
+    for key, value in config.items():
+        flat |= flatten(value, f'{prefix}{key}.') if _is_group(value) else {f'{prefix}{key}': value}
+    return flat
+
+
+def is_number(x: Any) -> bool:
+    return isinstance(x, numbers.Real) and not isinstance(x, bool)
+
+
+def whole(low: float, high: int = 2 ** 31 - 1) -> Rule:
+    """An int from `low` to `high`, by default the largest int32."""
+    return (lambda x: isinstance(x, int) and not isinstance(x, bool) and low <= x <= high,
+            f'a whole number from {low} to {high:,}')
+
+
+def between(low: float, high: float) -> Rule:
+    """A number from `low` to below `high`."""
+    return lambda x: is_number(x) and low <= x < high, f'a number of at least {low} and below {high}'
+
+
+def number() -> Rule:
+    """A finite number that float32 can hold."""
+    return lambda x: is_number(x) and -LARGEST < x < LARGEST, f'a number of magnitude below {LARGEST}'
+
+
+def positive() -> Rule:
+    """A number above 0 that float32 can hold."""
+    return lambda x: is_number(x) and 0 < x < LARGEST, f'a number above 0 and below {LARGEST}'
+
+
+def text() -> Rule:
+    return lambda x: isinstance(x, str), 'a text'
+
+
+def flag() -> Rule:
+    return lambda x: isinstance(x, bool), 'True or False'
+
+
+def one_of(*choices: str) -> Rule:
+    return lambda x: x in choices, f'one of {", ".join(map(repr, choices))}'
+
+
+def several(rule: Rule) -> Rule:
+    """A tuple or list of values that another rule accepts."""
+    accepts, wanted = rule
+    return lambda x: isinstance(x, (tuple, list)) and all(map(accepts, x)), f'a tuple, each of it {wanted}'
+
+
+def optional(rule: Rule) -> Rule:
+    """None, or a value that another rule accepts."""
+    accepts, wanted = rule
+    return lambda x: x is None or accepts(x), f'{wanted}, or None'
+
+
+def extra(*libraries: str) -> Rule:
+    """'', or the name of an installed library, which is the name of the extra that installs it."""
+    return (lambda x: x == '' or x in libraries and importlib.util.find_spec(x),
+            f"'', or with the extra of its name (pip install 'gpt1_jax[{libraries[0]}]') "
+            f'{" or ".join(map(repr, libraries))}')
+
+
+def span(text: str) -> tuple[int, int] | None:
+    """(START, STOP) of 'START:STOP', or None of ''. ValueError where it is neither."""
+    if not text:
+        return None
+    first, last = (int(part) for part in text.split(':'))
+    if not 0 <= first < last:
+        raise ValueError
+    return first, last
+
+
+GROUP = (_is_group, 'a group of fields')
+ANY = (lambda x: True, 'any value')
+AXIS = (lambda x: whole(-1)[0](x) and x != 0, 'a whole number of at least 1, or -1 for the remaining devices')
+SPAN = (lambda x: span(x) or True, 'START:STOP, two steps, the first the smaller')
+TENSORBOARD = (lambda x: x is False or x is True and importlib.util.find_spec('tensorboardX'),
+               "False, or with the extra tensorboard (pip install 'gpt1_jax[tensorboard]') True")
+
+
+def fields(config: Any, rules: Mapping[str, Rule]) -> list[str]:
+    """'model.n_layer is 0, must be ...' of each field of a dataclass that its rule refuses."""
+    found = []
+    for name, (accepts, wanted) in rules.items():
+        value = getattr(config, name)
+        if not accepts(value):
+            found.append(f'model.{name} is {shown(value)}, must be {wanted}')
+    return found
+

@@ -1,0 +1,89 @@
+"""Fine-tuning on one's own file by --data, --text and --label: what is read from the file itself."""
+import types
+
+import pytest
+
+from gpt1_jax import configs  # noqa: F401
+from gpt1_jax.cli import own_data
+from gpt1_jax.data import tasks
+from gpt1_jax.data.tasks import own_file
+from gpt1_jax.errors import UserError
+from gpt1_jax.runs import fine_tuning
+from tiny import load_config
+
+GIVEN = dict(data=None, text=[], label=None, choices=[], score=[], init_from=None)
+
+
+def config_of(monkeypatch, **given):
+    monkeypatch.setattr(own_data.flags, 'FLAGS', types.SimpleNamespace(**GIVEN | given))
+    config = own_data.filled(load_config('custom', 'own'))
+    fine_tuning._read_labels(config.custom, config.data.dir)
+    return config
+
+
+def table(path, separator=',', labels=('b', 'a')):
+    rows = [separator.join([f'text {i}', f'more {i}', labels[i % len(labels)], str(i % 5)]) for i in range(30)]
+    path.write_text('\n'.join([separator.join(['one', 'two', 'topic', 'stars']), *rows]))
+    return str(path)
+
+
+def test_labels_and_a_held_out_part_are_taken_from_the_file(tmp_path, monkeypatch):
+    config = config_of(monkeypatch, data=table(tmp_path / 'my.csv'), text=['one', 'two'], label='topic',
+                       init_from='novels')
+    task = tasks.of(config.to_dict())
+    assert (task.name, task.head, task.labels, config.init_from) == ('my', 'classify', ('a', 'b'), 'novels')
+    train, dev = (task.read(config.data.dir, split) for split in ('train', 'dev'))
+    assert len(train) == 27 and len(dev) == 3 and train[0].texts == ('text 0', 'more 0')
+    assert {example.id for example in train}.isdisjoint(example.id for example in dev)
+
+
+@pytest.mark.parametrize('name, separator', [('a.csv', ';'), ('a.csv', '\t'), ('a.tsv', '\t'), ('a.csv', '|')])
+def test_a_separator_is_recognised(tmp_path, monkeypatch, name, separator):
+    config = config_of(monkeypatch, data=table(tmp_path / name, separator), text=['one'], label='topic')
+    assert tasks.of(config.to_dict()).read(config.data.dir, 'dev')[0].texts[0].startswith('text ')
+
+
+def test_numbers_are_labels_in_their_order_or_scores(tmp_path, monkeypatch):
+    file = table(tmp_path / 'a.csv', labels=('10', '9', '-1'))
+    config = config_of(monkeypatch, data=file, text=['one'], label='topic')
+    assert config.custom.labels == ('-1', '9', '10')
+    config = config_of(monkeypatch, data=file, text=['one'], label='stars', score=['0', '4'])
+    assert tasks.of(config.to_dict()).score == (0, 4)
+
+
+def test_answers_are_letters_numbers_or_texts(tmp_path, monkeypatch):
+    for answers, kind in ((('A', 'b'), 'letter'), (('0', '1'), 'index0'), (('1', '2'), 'index1'),
+                          (('text 0', 'more 0'), 'text')):
+        file = table(tmp_path / 'a.csv', labels=answers)
+        config = config_of(monkeypatch, data=file, text=['stars'], choices=['one', 'two'], label='topic')
+        assert config.custom.answer == kind and tasks.of(config.to_dict()).head == 'choice'
+
+
+def test_a_directory_has_the_splits_by_their_names(tmp_path, monkeypatch):
+    for name in ('train.csv', 'validation.csv', 'test.csv', 'notes.txt'):
+        table(tmp_path / name)
+    config = config_of(monkeypatch, data=str(tmp_path), text=['one'], label='topic')
+    assert config.custom.files.to_dict() == {'train': 'train.csv', 'dev': 'validation.csv', 'test': 'test.csv',
+                                             'unlabelled': None}
+
+
+@pytest.mark.parametrize('given, message', [
+    (dict(text=['three'], label='topic'), r"a.csv: no column 'three' \(columns: one, two, topic, stars\)"),
+    (dict(text=['one'], label='topics'), "no column 'topics', did you mean 'topic'?"),
+    (dict(text=['two'], label='one'), "column 'one' has 30 different labels in 30 rows; of a score give"),
+    (dict(text=['one']), 'give --text=COLUMN and --label=COLUMN beside --data=FILE'),
+    (dict(data=None, label='topic'), '--label goes with --data=FILE'),
+    (dict(data='a.xlsx', text=['one'], label='two'), 'a.xlsx: must end in one of .csv, .tsv, .jsonl, .json'),
+    (dict(text=['one'], label='topic', score=['low', 'high']), '--score=low,high: must be LOW,HIGH, two numbers')])
+def test_what_does_not_fit_is_one_line(tmp_path, monkeypatch, given, message):
+    file = table(tmp_path / 'a.csv')
+    monkeypatch.setattr(own_file, 'MANY_LABELS', 5)
+    with pytest.raises(UserError, match=message):
+        config_of(monkeypatch, **{'data': file} | given)
+
+
+@pytest.mark.parametrize('text, encoding', [('caf\xe9', 'WINDOWS-1252'), ('cafe', 'UTF-16')])
+def test_another_encoding_is_named(tmp_path, monkeypatch, text, encoding):
+    (tmp_path / 'a.csv').write_bytes(f'one,topic\n{text},a\n'.encode(encoding))
+    with pytest.raises(UserError, match=f'a.csv: not UTF-8 at byte .*iconv -f {encoding} -t UTF-8'):
+        config_of(monkeypatch, data=str(tmp_path / 'a.csv'), text=['one'], label='topic')
