@@ -159,7 +159,8 @@ def find_models(config: ConfigDict) -> None:
     """Replaces a name in config.pretrained or config.lstm, 'novels' or 'hf:USER/NAME', by the directory of a run, in
     place. Directories stay. UserError as of `from_hub.local_run`."""
     for field in ('pretrained', 'lstm'):
-        config[field] = from_hub.local_run(config[field])
+        found = from_hub.local_run(config[field])
+        config[field] = None if found is None else str(found)
 
 
 def check(config: ConfigDict, pretrained: bool = True) -> None:
