@@ -9,7 +9,7 @@ def get_config():
     config = ConfigDict()
     config.examples = ConfigDict()            # examples of a task
     config.examples.train = 2500
-    config.examples.dev = 200                 # select the best epoch
+    config.examples.dev = 160              # select the best epoch
     config.examples.test = 1000               # reported; from novels never trained on
     config.vocab_size = 2048               # rows of the SentencePiece vocabulary
 

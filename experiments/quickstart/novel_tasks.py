@@ -1,11 +1,11 @@
 """Two labelled sets made from novels, in which the words alone give no answer away.
 
-  order         is a sentence as it was written, or are two neighbouring words swapped? (head 'classify')
+  order         is a sentence as it was written, or are its words in random order? (head 'classify')
   continuation  the second half of a sentence, or that of another sentence of the novel? (head 'choice')
 
 Both labels of `order` have the same distribution of words. The items of `continuation` come in pairs that share their
-two endings, each of which is right once and wrong once; the endings are equally long and share equally many words with
-each context. Every item is a pure function of the novels and the seed.
+two endings, each of which is right once and wrong once; the endings are equally long and share the same words with each
+context. Every item is a pure function of the novels and the seed.
 """
 import collections
 import pathlib
@@ -23,8 +23,8 @@ from gpt1_jax.errors import UserError
 END = re.compile(r'(?<!\bMr)(?<!\bDr)(?<!\bSt)(?<!\bMrs)[.!?]["”’\')]*\s+(?=["“‘\'(]*[A-Z])')
 WORD = re.compile(r'\w+')
 ORDER_WORDS = range(6, 26)          # of a sentence for `order`
-CONTINUATION_WORDS = range(12, 27)  # of a sentence for `continuation`: both halves together
-CONTEXT_WORDS = range(3, 27)        # of the sentence before it
+CONTINUATION_WORDS = range(8, 27)   # of a sentence for `continuation`: both halves together
+CONTEXT_WORDS = range(2, 25)        # of the sentence before it
 
 
 def sentences(text: str) -> list[list[str]]:
@@ -42,28 +42,25 @@ def words(text: str) -> list[str]:
 
 
 def order(novels: Sequence[Document], n: int, rng: random.Random) -> list[Example]:
-    """n sentences; label 1 where two neighbouring words are swapped, in every second one. The swapped words consist of
-    letters and are not the first, so that neither capitals nor punctuation give the answer away."""
+    """n sentences; label 1 where the words are in random order, in every second one. The first word and those with
+    punctuation stay in their places, so that neither capitals nor punctuation give the answer away."""
     candidates = {}
     for novel in novels:
         for sentence in sum(sentences(novel.text), []):
-            places = _swappable(sentence.split())
-            if len(sentence.split()) in ORDER_WORDS and places:
+            spoken = sentence.split()
+            places = [i for i, word in enumerate(spoken) if i and word.isalpha()]
+            if len(spoken) in ORDER_WORDS and len({spoken[i] for i in places}) > 2:
                 candidates[sentence] = places
     items = []
     for index, (sentence, places) in enumerate(_sample(list(candidates.items()), n, 'order', rng)):
-        if index % 2:
-            i = rng.choice(places)
-            spoken = sentence.split()
-            sentence = ' '.join([*spoken[:i], spoken[i + 1], spoken[i], *spoken[i + 2:]])
-        items.append(Example(str(index), (sentence,), (), index % 2))
+        spoken = sentence.split()
+        shuffled = [spoken[i] for i in places]
+        while index % 2 and shuffled == [spoken[i] for i in places]:
+            rng.shuffle(shuffled)
+        for i, word in zip(places, shuffled):
+            spoken[i] = word
+        items.append(Example(str(index), (' '.join(spoken),), (), index % 2))
     return items
-
-
-def _swappable(spoken):
-    """The positions of words that can be swapped with the next one."""
-    pairs = enumerate(zip(spoken[1:], spoken[2:]), start=1)
-    return [i for i, (a, b) in pairs if a.isalpha() and b.isalpha() and a.lower() != b.lower()]
 
 
 class Cut(NamedTuple):
@@ -89,7 +86,7 @@ def continuation(novels: Sequence[Document], n: int, rng: random.Random) -> list
                 others.append(cut)
             else:
                 others.remove(partner)
-                pairs.append((cut, partner))
+                pairs.append(rng.sample((cut, partner), 2))
     items = []
     for pair in _sample(pairs, n // 2, 'pairs for continuation', rng):
         endings = tuple(cut.ending for cut in pair)
@@ -111,8 +108,8 @@ def _cuts(novel):
 
 
 def _balanced(a, b):
-    """Whether each context shares as many words with the other's ending as with its own."""
-    return all(len(cut.context_words & a.ending_words) == len(cut.context_words & b.ending_words) for cut in (a, b))
+    """Whether each context shares the same words with the other's ending as with its own."""
+    return all(cut.context_words & a.ending_words == cut.context_words & b.ending_words for cut in (a, b))
 
 
 def _sample(candidates, n, what, rng):

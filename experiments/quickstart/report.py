@@ -14,9 +14,9 @@ CHANCE = 0.5
 ABOUT = """A vocabulary, pretraining, fine-tuning with and without pretraining, and zero-shot scoring on the novels of
 the package, by `python -m experiments.quickstart`. The test items are from three novels that no training reads.
 
-* **order**: is a sentence as it was written, or are two neighbouring words swapped? *Words alone*: naive Bayes.
+* **order**: is a sentence as it was written, or are its words in random order? *Words alone*: naive Bayes.
 * **continuation**: the second half of a sentence, or that of another sentence of the novel, which is as long and shares
-  as many words with the context? *Words alone*: the cosine of the words of context and ending, weighted by rarity.
+  the same words with the context? *Words alone*: the cosine of the words of context and ending, weighted by rarity.
 
 Brackets are 95% intervals by bootstrap over test items; those of differences are paired. They do not include the spread
 between seeds of training."""
