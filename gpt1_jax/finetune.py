@@ -23,8 +23,8 @@ from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned, task_metrics
 from gpt1_jax.models import heads, precision
+from gpt1_jax.models.fast import self_check, table
 from gpt1_jax.models.heads import TaskModel
-from gpt1_jax.models.kernels import self_check
 from gpt1_jax.parallel import processes, sharding
 from gpt1_jax.runs import checkpoint, fine_tuning, results, session, workdir
 from gpt1_jax.training import loop, losses, optimizer, transfer
@@ -178,11 +178,12 @@ def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, s
         """Eq. 5: L2 + lambda * L1."""
         B, K, L = batch['tokens'].shape
         present = batch['present']
-        logits, hidden, table = model.apply({'params': params}, batch['tokens'], batch['extract'], key, present)
+        logits, hidden, embeddings = model.apply({'params': params}, batch['tokens'], batch['extract'], key, present)
         task = jnp.mean(target_loss(logits, batch['target']))
         tokens = batch['tokens'].reshape(B * K, L)
         mask = batch['mask'].reshape(B * K, L)
-        lm = losses.auxiliary_lm_loss(hidden, table, tokens, mask, chunks).reshape(B, K)
+        ops = table.ops(model.backbone.config)
+        lm = losses.auxiliary_lm_loss(hidden, embeddings, tokens, mask, chunks, ops).reshape(B, K)
         lm = jnp.mean(jnp.sum(lm * present, axis=1) / jnp.sum(present, axis=1))  # of an example's own sequences
         return task + hyper['lm_weight'] * lm, {'task_loss': task, 'lm_loss': lm}
 

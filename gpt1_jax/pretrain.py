@@ -27,7 +27,7 @@ from gpt1_jax.evaluation import sampled_text
 from gpt1_jax.metrics import language_modelling
 from gpt1_jax.models import precision
 from gpt1_jax.models.build import backbone, own_fields
-from gpt1_jax.models.kernels import self_check
+from gpt1_jax.models.fast import self_check, table
 from gpt1_jax.parallel import processes, sharding, step_cost
 from gpt1_jax.runs import checkpoint, lock, origins, pretraining_plan, session, workdir
 from gpt1_jax.training import device_data, loop, losses, optimizer, validation
@@ -199,8 +199,9 @@ def _program(model, settings, schedule, mesh, microbatches, chunks):
 
     def loss(params, batch, key, hyper, corpus=None):
         ids = batch['tokens'] if corpus is None else device_data.windows(corpus, batch['window'])
-        hidden, table = model.apply({'params': params}, ids[:, :-1], key)
-        return jnp.mean(losses.pretraining_loss(hidden, table, ids[:, 1:], chunks)), {}
+        hidden, embeddings = model.apply({'params': params}, ids[:, :-1], key)
+        ops = table.ops(model.config)
+        return jnp.mean(losses.pretraining_loss(hidden, embeddings, ids[:, 1:], chunks, ops=ops)), {}
 
     adam = optimizer.adam(**dict(settings))
     return loop.make_program(init, loss, adam, optimizer.SCHEDULES[schedule], mesh, microbatches,

@@ -15,7 +15,7 @@ LAYERS = ('errors', 'gcs', 'storage', 'rules', 'metrics', 'data', 'parallel', 'm
 PROGRAMS = ('prepare', 'pretrain', 'finetune', 'predict', 'zero_shot', 'perplexity', 'generate', 'lm_eval', 'api')
 # Modules that alone may import a library.
 ALONE = {
-    'flax': {'models.gpt', 'models.heads', 'models.lstm', 'models.dense'},
+    'flax': {'models.gpt', 'models.heads', 'models.lstm'},
     'orbax': {'runs.checkpoint'},
     'safetensors': {'weights.export_hugging_face', 'weights.import_hugging_face'},
     'matplotlib': {'evaluation.pictures'},

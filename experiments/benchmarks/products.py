@@ -20,7 +20,7 @@ from experiments.launch import compile_check
 from experiments.lib import report
 from gpt1_jax import cli
 from gpt1_jax.errors import UserError
-from gpt1_jax.models import dense, matmul
+from gpt1_jax.models.fast import cpu, xla
 from gpt1_jax.models.gpt import GPTConfig
 
 
@@ -36,15 +36,18 @@ def calls(name: str, tokens: int, inputs: int, outputs: int, dtype: str) -> dict
     def values(*shape):
         return jnp.asarray(np.random.default_rng(0).standard_normal(shape, np.float32), dtype)
     x, kernel, dy = values(tokens, inputs), values(inputs, outputs), values(tokens, outputs)
-    if name == 'logits':  # the kernel is the token table transposed; training/losses.py has these products
-        by_kernel = matmul.sum_of_outer_products if matmul.bfloat16_on_a_cpu(x) else lambda dy, x: dy.T @ x
-        return {'forward': (lambda x, table: matmul.contract(x, (1,), table, (1,)), x, kernel.T),
-                'by input': (lambda dy, table: matmul.contract(dy, (1,), table, (0,)), dy, kernel.T),
-                'by kernel': (by_kernel, dy, x)}
+    if name == 'logits':  # the kernel is the token table transposed; these are the products of cpu.cross_entropy
+        products = cpu.PRODUCTS if dtype == 'bfloat16' else xla.PRODUCTS
+        return {'forward': (lambda x, table: products.matmul(x, table, 1, dtype), x, kernel.T),
+                'by input': (lambda dy, table: products.matmul(dy, table, 0, dtype), dy, kernel.T),
+                'by kernel': (products.outer, dy, x)}
+
+    def product(x, kernel):
+        return xla.product(x, kernel, cpu.PRODUCTS)
     # Of each call's gradients one is asked for; the compiler leaves the other out.
-    return {'forward': (dense.product, x, kernel),
-            'by input': (lambda dy, kernel: jax.vjp(dense.product, x, kernel)[1](dy)[0], dy, kernel),
-            'by kernel': (lambda x, dy: jax.vjp(dense.product, x, kernel)[1](dy)[1], x, dy)}
+    return {'forward': (product, x, kernel),
+            'by input': (lambda dy, kernel: jax.vjp(product, x, kernel)[1](dy)[0], dy, kernel),
+            'by kernel': (lambda x, dy: jax.vjp(product, x, kernel)[1](dy)[1], x, dy)}
 
 
 def seconds(product, a: jax.Array, b: jax.Array, warmup: int, windows: int, steps: int) -> float:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from gpt1_jax.errors import UserError
 from gpt1_jax.models import precision
-from gpt1_jax.models.attention import causal_probabilities
+from gpt1_jax.models.ops import causal_probabilities
 
 
 def attention_maps(model: Any, params: Any, tokens: Any) -> jax.Array:

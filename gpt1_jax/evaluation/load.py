@@ -12,7 +12,7 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import padding
 from gpt1_jax.models import heads
 from gpt1_jax.models.build import backbone
-from gpt1_jax.models.kernels import self_check
+from gpt1_jax.models.fast import self_check
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import checkpoint, workdir
 

@@ -5,14 +5,14 @@ A mask element is a hash of (seed, step, layer, site), its row (and head) and it
 same on any mesh, under scan or unrolled, with or without rematerialisation or microbatches, after any interruption, and
 in a kernel that makes only its own tile. It costs a dozen integer operations an element and no memory: XLA fuses it.
 """
+import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-
-from gpt1_jax.models.hashing import mix
 
 # The sites of the released code (train.py 81, 128, 137, 165, 192). Part of the mask: never renumber.
 EMBEDDING, ATTENTION, ATTENTION_OUT, MLP_OUT, CLASSIFIER = range(5)
@@ -27,6 +27,42 @@ class Key(NamedTuple):
     seed: jax.Array
     step: jax.Array
     row: jax.Array | int = 0
+
+
+@functools.partial(jax.tree_util.register_dataclass, data_fields=('key', 'layer'), meta_fields=('site', 'rate'))
+@dataclasses.dataclass(frozen=True)
+class Dropout:
+    """The dropout of one site in one layer: `drop(x)` drops elements of x; nothing where key is None or rate is 0."""
+    key: Key | None
+    layer: jax.Array | int = 0  # uint32
+    site: int = EMBEDDING
+    rate: float = 0.0
+
+    def at(self, site: int, rate: float) -> 'Dropout':
+        return dataclasses.replace(self, site=site, rate=rate if self.key is not None else 0.0)
+
+    def __call__(self, x: jax.Array, offsets: Sequence[Any] | None = None) -> jax.Array:
+        """x with each element zeroed with probability `rate` and the others divided by 1 - rate.
+
+        x: [rows, ..., i, j]; its first row is row `key.row` of the global batch unless `offsets` says where x begins.
+        """
+        if self.key is None or self.rate == 0:
+            return x
+        mask = self.mask(x.shape, (self.key.row,) if offsets is None else offsets)
+        return jnp.where(mask, x / (1 - self.rate), 0).astype(x.dtype)
+
+    def mask(self, shape: tuple[int, ...], offsets: Sequence[Any]) -> jax.Array:
+        return keep((self.key.seed, self.key.step, self.layer, self.site), shape, self.rate, offsets)
+
+    def words(self) -> jax.Array:
+        """uint32[3] for a kernel: `fold` of the words, to fold rows and heads into, and the batch's first row."""
+        if self.key is None:
+            return jnp.zeros(3, jnp.uint32)
+        folded = fold((self.key.seed, self.key.step, self.layer, self.site))
+        return jnp.stack([jnp.asarray(word, jnp.uint32) for word in (*folded, self.key.row)])
+
+
+NONE = Dropout(None)
 
 
 def keep(words: Sequence[Any], shape: tuple[int, ...], rate: float, offsets: Sequence[Any] = ()) -> jax.Array:
@@ -69,23 +105,23 @@ def fold(words: Sequence[Any], state: tuple[Any, Any] = START) -> tuple[jax.Arra
 def kept(a: jax.Array, b: jax.Array, i: jax.Array, j: jax.Array, rate: float) -> jax.Array:
     """The mask's elements in rows i and columns j, uint32 below 65,536 that broadcast, where (a, b) is its `fold`."""
     x = ((i << 16) | j) ^ a
-    # hashing.mix with the second word put in half-way: were both added to the counter instead, two masks would be
-    # shifted copies of each other whenever their words are close.
+    # `mix` with the second word put in half-way: were both added to the counter instead, two masks would be shifted
+    # copies of each other whenever their words are close.
     x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D) ^ b
     x = (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
     # x is uniform over the uint32: it is below rate * 2^32 with probability `rate`.
     return (x ^ (x >> 16)) >= jnp.uint32(min(round(rate * 2 ** 32), 2 ** 32 - 1))
 
 
-def dropout(x: jax.Array, rate: float, key: Key | None, layer: jax.Array | int, site: int,
-            offsets: Sequence[Any] | None = None) -> jax.Array:
-    """x with each element zeroed with probability `rate` and the others divided by 1 - rate; x itself if key is None.
+def mix(x: jax.Array) -> jax.Array:
+    """A bijection of uint32 in which every input bit flips every output bit about half of the time ("lowbias32").
 
-    x: [rows, ..., i, j]; its first row is row `key.row` of the global batch unless `offsets` says where x begins.
+    Also behind the checkpoints' digests (runs/provenance.py): a change here changes every mask and makes every
+    checkpoint unreadable.
     """
-    if key is None or rate == 0:
-        return x
-    if offsets is None:
-        offsets = (key.row,)
-    mask = keep((key.seed, key.step, layer, site), x.shape, rate, offsets)
-    return jnp.where(mask, x / (1 - rate), 0).astype(x.dtype)
+    # Multiplying by an odd constant is a bijection modulo 2^32, in which a bit changes only itself and higher bits; the
+    # shifts carry changes of the high bits down to the low ones. Chris Wellons searched for the shifts and constants
+    # with the least bias (github.com/skeeto/hash-prospector).
+    x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D)
+    x = (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
+    return x ^ (x >> 16)

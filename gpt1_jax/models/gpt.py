@@ -6,6 +6,8 @@ Eq. 2, and where it is:
     h_l = transformer_block(h_l-1)  Block: Attention, AddAndNorm, MLP, AddAndNorm
     P(u) = softmax(h_n W_e^T)       training/losses.py, which takes the states and the Embeddings that GPT returns
 
+The modules hold the parameters; they compute with the operations of ops.py.
+
 Dimension letters, here and everywhere: B batch, K sequences of an example, L length, D width, H heads, E size of a
 head, F hidden width of the MLP, V vocabulary, S specials, C context (positions), N layers.
 """
@@ -17,13 +19,9 @@ import jax
 import jax.numpy as jnp
 
 from gpt1_jax.errors import UserError
-from gpt1_jax.models import config_checks, dropout
-from gpt1_jax.models.attention import cached_attention, self_attention
-from gpt1_jax.models.dense import Dense, product
-from gpt1_jax.models.float32_sums import add_bias, look_up
-from gpt1_jax.models.gelu import gelu
-from gpt1_jax.models.kernels import dispatch
-from gpt1_jax.models.residual import add_and_norm
+from gpt1_jax.models import config_checks, dropout, ops
+from gpt1_jax.models.dropout import Dropout
+from gpt1_jax.models.fast import table
 from gpt1_jax.parallel.sharding import constrain, gathered
 
 WEIGHTS = nn.initializers.normal(0.02)  # 4.1: "a simple weight initialization of N(0, 0.02) was sufficient"
@@ -47,8 +45,8 @@ class GPTConfig:
     dtype: str = 'float32'       # of matrix products and activations; parameters are always float32
     precision: str = 'highest'   # of products of float32 matrices, one of precision.CHOICES
     remat: bool = False          # recompute each block in the backward pass: less memory, a third more arithmetic
-    unroll: int = 0              # layers unrolled in each iteration of the scan; 0: by device, see _unroll
-    kernels: str = 'auto'        # one of dispatch.CHOICES
+    unroll: int = 0              # layers unrolled in each iteration of the scan; 0: by device, see table.unroll
+    kernels: str = 'auto'        # one of table.CHOICES
 
     def __post_init__(self):
         least = {'vocab_size': 1, 'n_special': 0, 'n_ctx': 1, 'n_embd': 1, 'n_layer': 1, 'n_head': 1, 'n_inner': 1,
@@ -63,7 +61,7 @@ class GPTConfig:
             if self.n_embd % self.n_head:
                 problems.append(f'model.n_embd = {self.n_embd} is not a multiple of model.n_head = {self.n_head}')
         problems += config_checks.compute_options(self)
-        problems += config_checks.one_of(self, 'kernels', dispatch.CHOICES)
+        problems += config_checks.one_of(self, 'kernels', table.CHOICES)
         if problems:
             raise UserError('; '.join(problems))
 
@@ -79,7 +77,7 @@ class Embeddings(NamedTuple):
     """The embedding matrix of one step, dropout applied: tokens [V, D], specials [S, D], positions [C, D].
 
     Released code (train.py 165-175): the dropped and rescaled matrix serves token look-up, position look-up and the
-    output layer of that step alike. The three parts are stored apart, and stand in the released order here.
+    output layer of that step alike. The three parts are stored apart, and come in the released order here.
     """
     tokens: jax.Array
     specials: jax.Array
@@ -88,45 +86,56 @@ class Embeddings(NamedTuple):
 
 class Embedding(nn.Module):
     """Eq. 2: h_0 = U W_e + W_p. A backbone without positions (n_positions = 0) has h_0 = U W_e."""
-    config: Any  # with vocab_size, n_special, n_positions, n_embd, embd_dropout, dtype: GPTConfig or LSTMConfig
+    config: Any  # with vocab_size, n_special, n_positions, n_embd, embd_dropout, dtype, kernels: GPTConfig, LSTMConfig
 
     @nn.compact
     def __call__(self, tokens: jax.Array, key: dropout.Key | None,
                  positions: jax.Array | None = None) -> tuple[jax.Array, Embeddings]:
         """tokens: int[B, L] -> (h_0 [B, L, D], Embeddings). positions: int[B, L], by default 0 to L - 1 in each row."""
         c = self.config
+        look_up = table.ops(c).look_up
 
         # Dropout acts on the whole matrix, whose rows are those of the three parts one after the other: the mask of
         # a part begins where the last one's ended.
-        n_rows = Embeddings(c.vocab_size, c.n_special, c.n_positions)._asdict()
-        dropped = {}  # float32
+        drop = Dropout(key).at(dropout.EMBEDDING, c.embd_dropout)
+        parts = []  # float32
         first_row = 0
-        for name, n in n_rows.items():
+        for name, n in (('tokens', c.vocab_size), ('specials', c.n_special), ('positions', c.n_positions)):
             rows = self.param(name, WEIGHTS, (n, c.n_embd)) if n else jnp.zeros((0, c.n_embd))
-            dropped[name] = dropout.dropout(rows, c.embd_dropout, key, 0, dropout.EMBEDDING, offsets=(first_row,))
+            parts.append(drop(rows, offsets=(first_row,)))
             first_row += n
-        # Each device reads whole rows, so the matrix is gathered once a step, in the smaller dtype.
-        whole = {name: gathered(rows.astype(c.dtype), f'embed/{name}') for name, rows in dropped.items()}
+        dropped = Embeddings(*parts)
 
-        if not c.n_special:
-            x = look_up(dropped['tokens'], whole['tokens'], tokens, 'embed/tokens')
-        else:
-            ordinary = jnp.minimum(tokens, c.vocab_size - 1)
+        x = look_up(dropped.tokens, jnp.minimum(tokens, c.vocab_size - 1) if c.n_special else tokens, c.dtype)
+        if c.n_special:
             special = jnp.clip(tokens - c.vocab_size, 0, c.n_special - 1)
-            x = jnp.where((tokens >= c.vocab_size)[:, :, None],
-                          look_up(dropped['specials'], whole['specials'], special, 'embed/specials'),
-                          look_up(dropped['tokens'], whole['tokens'], ordinary, 'embed/tokens'))
+            x = jnp.where((tokens >= c.vocab_size)[:, :, None], look_up(dropped.specials, special, c.dtype), x)
 
+        # Each device reads whole rows, so the matrix is gathered once a step, in the smaller dtype.
+        whole = Embeddings(*(gathered(rows.astype(c.dtype), 'embed/tokens') for rows in dropped))
         if c.n_positions and positions is not None:
-            x = x + jnp.take(whole['positions'], positions, axis=0, mode='clip')
+            x = x + jnp.take(whole.positions, positions, axis=0, mode='clip')
         elif c.n_positions:
-            # All rows of the batch add the same L positions, as a bias whose gradient is summed in float32.
-            rows = constrain(gathered(dropped['positions'], 'embed/positions'), 'embeddings')
-            x = add_bias(x, rows[:tokens.shape[1]])
-        return x, Embeddings(**whole)
+            # All rows of the batch add the same L positions, as they would a bias.
+            rows = constrain(gathered(dropped.positions, 'embed/positions'), 'embeddings')
+            x = ops.add_bias(x, rows[:tokens.shape[1]])
+        return x, whole
 
 
-# Attention
+# Block
+
+class Dense(nn.Module):
+    """x @ kernel + bias. features: the dimensions of the result, which replace the last n of x."""
+    config: GPTConfig
+    features: tuple[int, ...]
+    n: int = 1
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        kernel = self.param('kernel', WEIGHTS, (*x.shape[-self.n:], *self.features))
+        bias = self.param('bias', nn.initializers.zeros, self.features)
+        return table.ops(self.config).dense(x, kernel, bias)
+
 
 class Attention(nn.Module):
     """Multi-head causal self-attention: one projection to q, k and v, heads in contiguous blocks, one projection back.
@@ -134,29 +143,25 @@ class Attention(nn.Module):
     config: GPTConfig
 
     @nn.compact
-    def __call__(self, x: jax.Array, key: dropout.Key | None, layer: jax.Array, memory: Any = None,
+    def __call__(self, x: jax.Array, drop: Dropout, memory: Any = None,
                  positions: jax.Array | None = None) -> tuple[jax.Array, Any]:
         """x: [B, L, D] -> ([B, L, D], memory).
 
-        memory: None, or the memory of all layers as in Cache, into whose slice `layer` the keys and values of x are
-        written. positions: int[B, L], of x; only with memory.
+        memory: None, or the memory of all layers as in Cache, into whose slice `drop.layer` the keys and values of x
+        are written. positions: int[B, L], of x; only with memory.
         """
         c = self.config
-        qkv = Dense((3, c.n_head, c.n_embd // c.n_head), WEIGHTS, c.dtype, name='qkv')(x)  # [B, L, 3, H, E]
+        qkv = Dense(c, (3, c.n_head, c.n_embd // c.n_head), name='qkv')(x)  # [B, L, 3, H, E]
         if memory is None:
-            a = self_attention(qkv, rate=c.attn_dropout, key=key, layer=layer, choice=c.kernels)
+            a = table.ops(c).attention(qkv, drop.at(dropout.ATTENTION, c.attn_dropout))
         else:
             q, k, v = jnp.moveaxis(qkv, 2, 0)
             keys, values = memory
-            row = jnp.arange(len(x))[:, None]
-            keys = keys.at[layer, row, :, positions].set(k)
-            values = values.at[layer, row, :, positions].set(v)
-            a = cached_attention(q, keys[layer], values[layer], positions)
-            memory = (keys, values)
-        return Dense((c.n_embd,), WEIGHTS, c.dtype, n=2, name='out')(a), memory
+            at = drop.layer, jnp.arange(len(x))[:, None], slice(None), positions
+            memory = keys, values = keys.at[at].set(k), values.at[at].set(v)
+            a = ops.cached_attention(q, keys[drop.layer], values[drop.layer], positions)
+        return Dense(c, (c.n_embd,), n=2, name='out')(a), memory
 
-
-# MLP
 
 class MLP(nn.Module):
     """The position-wise feed-forward network with GELU (4.1): [B, L, D] -> [B, L, D]."""
@@ -165,35 +170,19 @@ class MLP(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         c = self.config
-        hidden = Hidden(c, name='fc')(x)
-        return Dense((c.n_embd,), WEIGHTS, c.dtype, name='proj')(hidden)
+        hidden = table.ops(c).gelu(Dense(c, (c.n_inner,), name='fc')(x))
+        return Dense(c, (c.n_embd,), name='proj')(hidden)
 
-
-class Hidden(nn.Module):
-    """gelu(x @ kernel + bias): [B, L, D] -> [B, L, F]. A Dense whose bias is added inside `gelu`."""
-    config: GPTConfig
-
-    @nn.compact
-    def __call__(self, x: jax.Array) -> jax.Array:
-        c = self.config
-        kernel = self.param('kernel', WEIGHTS, (c.n_embd, c.n_inner))
-        bias = self.param('bias', nn.initializers.zeros, (c.n_inner,))
-        return gelu(product(x, kernel.astype(c.dtype)), bias)
-
-
-# Block
 
 class AddAndNorm(nn.Module):
-    """LayerNorm(x + dropout(a)) for a sublayer's output a, twice. site: of the dropout, one of dropout's constants."""
+    """LayerNorm(x + dropout(a)) for the residual stream x and a sublayer's output a."""
     config: GPTConfig
-    site: int
 
     @nn.compact
-    def __call__(self, x: jax.Array, a: jax.Array, key: dropout.Key | None, layer: jax.Array) -> tuple[jax.Array, ...]:
-        c = self.config
-        scale = self.param('scale', nn.initializers.ones, (c.n_embd,))
-        bias = self.param('bias', nn.initializers.zeros, (c.n_embd,))
-        return add_and_norm(x, a, scale, bias, self.site, rate=c.resid_dropout, key=key, layer=layer, choice=c.kernels)
+    def __call__(self, x: jax.Array, a: jax.Array, drop: Dropout) -> jax.Array:
+        scale = self.param('scale', nn.initializers.ones, (x.shape[-1],))
+        bias = self.param('bias', nn.initializers.zeros, (x.shape[-1],))
+        return table.ops(self.config).add_and_norm(x, a, scale, bias, drop)
 
 
 class Block(nn.Module):
@@ -201,23 +190,15 @@ class Block(nn.Module):
     config: GPTConfig
 
     @nn.compact
-    def __call__(self, carry: tuple[jax.Array, jax.Array | None, Any], layer: jax.Array, key: dropout.Key | None,
-                 positions: jax.Array | None = None) -> tuple[tuple[jax.Array, jax.Array | None, Any], None]:
-        """One step of the scan over layers: (carry, None).
-
-        carry: (x [B, L, D], the residual stream, memory as in Cache or None). The stream is x again, see
-        `add_and_norm`; None with remat, which keeps a block's inputs. The memory of all layers is carried, not scanned
-        over, so that it is updated in place. layer: uint32 scalar.
-        """
+    def __call__(self, x: jax.Array, stream: jax.Array, drop: Dropout, memory: Any = None,
+                 positions: jax.Array | None = None) -> tuple[jax.Array, Any]:
+        """(x [B, L, D], memory) after the layer `drop.layer`. stream: x again. memory, positions: as in Attention."""
         c = self.config
-        x, stream, memory = carry
-        stream = x if stream is None else stream
-        a, memory = Attention(c, name='attn')(x, key, layer, memory, positions)
-        x, stream = AddAndNorm(c, dropout.ATTENTION_OUT, name='ln_1')(stream, a, key, layer)
+        a, memory = Attention(c, name='attn')(x, drop, memory, positions)
+        x = AddAndNorm(c, name='ln_1')(stream, a, drop.at(dropout.ATTENTION_OUT, c.resid_dropout))
         m = MLP(c, name='mlp')(x)
-        x, stream = AddAndNorm(c, dropout.MLP_OUT, name='ln_2')(stream, m, key, layer)
-        stream = None if c.remat else constrain(stream, 'activations')
-        return (constrain(x, 'activations'), stream, memory), None
+        x = AddAndNorm(c, name='ln_2')(x, m, drop.at(dropout.MLP_OUT, c.resid_dropout))
+        return constrain(x, 'activations'), memory
 
 
 # Model
@@ -235,6 +216,7 @@ class Cache(NamedTuple):
 class GPT(nn.Module):
     """The backbone. Any module with this call and these fields of its config can take its place."""
     config: GPTConfig
+    block: type[nn.Module] = Block  # a variant is another class with Block's call
 
     @nn.compact
     def __call__(self, tokens: jax.Array, key: dropout.Key | None = None, cache: Cache | None = None,
@@ -261,18 +243,24 @@ class GPT(nn.Module):
         x = constrain(x, 'activations')
 
         # One Block with stacked parameters [N, ...]. The layer numbers are scanned over with them: dropout masks depend
-        # on them, and not on how the scan is unrolled.
-        unroll = _unroll(c, training=key is not None)
-        block = Block
+        # on them, and not on how the scan is unrolled. The memory of all layers is carried, so that it is updated in
+        # place; scanned over, it would be copied for each token. x is carried twice, so that the gradients of its two
+        # uses in a block are added where the norm before it reads them; once with remat, which keeps what is carried.
+        copies = 1 if c.remat else 2
+
+        def layer(block, carry, number):
+            xs, memory = carry
+            x, memory = block(xs[0], xs[-1], Dropout(key, number), memory, positions)
+            return ((x,) * copies, memory), None
+        unroll = table.unroll(c, training=key is not None)
         if c.remat:
             # Where layers are unrolled, forward and backward are one program, in which common subexpression elimination
             # would undo the recomputation.
-            block = nn.remat(Block, prevent_cse=unroll > 1)
-        blocks = nn.scan(block, variable_axes={'params': 0, 'intermediates': 0}, split_rngs={'params': True},
-                         in_axes=(0, nn.broadcast, nn.broadcast), length=c.n_layer, unroll=unroll)
-        layers = jnp.arange(c.n_layer, dtype=jnp.uint32)
-        carry = x, None if c.remat else x, memory
-        (x, _, memory), _ = blocks(c, name='blocks')(carry, layers, key, positions)
+            layer = nn.remat(layer, prevent_cse=unroll > 1)
+        layers = nn.scan(layer, variable_axes={'params': 0, 'intermediates': 0}, split_rngs={'params': True},
+                         length=c.n_layer, unroll=unroll)
+        numbers = jnp.arange(c.n_layer, dtype=jnp.uint32)
+        ((x, *_), memory), _ = layers(self.block(c, name='blocks'), ((x,) * copies, memory), numbers)
 
         if cache is None:
             return x, embeddings
@@ -286,15 +274,3 @@ class GPT(nn.Module):
         shape = (c.n_layer, B, c.n_head, capacity or c.n_ctx, c.n_embd // c.n_head)
         zeros = jnp.zeros(shape, c.dtype)
         return Cache((zeros, zeros), jnp.zeros(B, jnp.int32))
-
-
-def _unroll(config: GPTConfig, training: bool) -> int:
-    """How many layers each iteration of the scan runs."""
-    platform, _ = dispatch.device()
-    if config.remat and platform == 'cpu':
-        return 1  # of unrolled blocks a CPU recomputes all before it needs the first, and no memory is saved
-    if config.unroll:
-        return min(config.unroll, config.n_layer)
-    # An iteration copies its layer's weights, and in training the activations that it keeps. So on a GPU all layers are
-    # unrolled, and on a TPU in training. Elsewhere that only makes compiling slower.
-    return config.n_layer if platform == 'gpu' or platform == 'tpu' and training else 1

@@ -37,10 +37,10 @@ class TaskModel(nn.Module):
         if self.head != 'choice':
             pooled = jnp.sum(pooled, axis=1, keepdims=True)
         # Released code (train.py 184-193): one mask shared by an example's choices. So it is made for [B, 1, D].
-        ones = dropout.dropout(jnp.ones_like(pooled[:, :1]), self.classifier_dropout, key, 0, dropout.CLASSIFIER)
+        drop = dropout.Dropout(key).at(dropout.CLASSIFIER, self.classifier_dropout)
         # Eq. 3 has no bias; the released classifier has one.
         width = 1 if self.head == 'choice' else self.n_labels
-        logits = nn.Dense(width, kernel_init=WEIGHTS, name='classifier')(pooled * ones)
+        logits = nn.Dense(width, kernel_init=WEIGHTS, name='classifier')(pooled * drop(jnp.ones_like(pooled[:, :1])))
         logits = logits.reshape(B, -1)
         if self.head == 'choice' and present is not None:
             logits = jnp.where(present > 0, logits, ABSENT)

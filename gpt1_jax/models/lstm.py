@@ -22,8 +22,8 @@ import jax
 import jax.numpy as jnp
 
 from gpt1_jax.errors import UserError
-from gpt1_jax.models import config_checks, dropout
-from gpt1_jax.models.float32_sums import add_bias
+from gpt1_jax.models import config_checks, dropout, ops
+from gpt1_jax.models.fast import table
 from gpt1_jax.models.gpt import WEIGHTS, Cache, Embedding
 from gpt1_jax.parallel.sharding import constrain
 
@@ -44,6 +44,7 @@ class LSTMConfig:
     precision: str = 'highest'   # of products of float32 matrices, one of precision.CHOICES
     remat: bool = False          # no effect here: recomputing the only layer would save nothing
     unroll: int = 0              # time steps unrolled in each iteration of the scan; 0: one, which compiles fastest
+    kernels: str = 'auto'        # one of table.CHOICES
 
     def __post_init__(self):
         least = {'vocab_size': 1, 'n_special': 0, 'n_ctx': 1, 'n_units': 1, 'unroll': 0}
@@ -53,6 +54,7 @@ class LSTMConfig:
             problems.append('model.vocab_size + specials, model.n_ctx and model.n_units must each be at most 65,536 '
                             '(dropout indexes rows and columns with 16 bits)')
         problems += config_checks.compute_options(self)
+        problems += config_checks.one_of(self, 'kernels', table.CHOICES)
         if problems:
             raise UserError('; '.join(problems))
 
@@ -89,14 +91,15 @@ class Layer(nn.Module):
         recurrent = self.param('recurrent_kernel', WEIGHTS, (1, c.n_units, 4, c.n_units))[0].astype(c.dtype)
         bias = self.param('bias', _initial_bias, (1, 4, c.n_units))[0]
         # All that does not depend on the state is one product for all positions; time comes first, for the scan.
-        projected = add_bias(jnp.einsum('bld,dgu->lbgu', x, kernel), bias)
+        projected = ops.add_bias(jnp.einsum('bld,dgu->lbgu', x, kernel), bias)
         recurrent = constrain(recurrent, 'recurrent')
         if memory is None:
-            h = recurrence(projected, recurrent, c.unroll or 1)
+            steps = projected, recurrent, c.unroll or 1
+            h = _forward(*steps)[0] if c.kernels == 'plain' else recurrence(*steps)
         else:
             h, memory = continued(projected, recurrent, memory, real)
         h = jnp.moveaxis(h, 0, 1)
-        return dropout.dropout(h, c.resid_dropout, key, 0, OUTPUT), memory
+        return dropout.Dropout(key).at(OUTPUT, c.resid_dropout)(h), memory
 
 
 def _initial_bias(key, shape):

@@ -16,7 +16,7 @@ import jaxlib
 
 import gpt1_jax
 from gpt1_jax import storage
-from gpt1_jax.models.hashing import mix
+from gpt1_jax.models.dropout import mix
 from gpt1_jax.parallel.sharding import named_leaves
 
 

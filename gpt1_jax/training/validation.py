@@ -8,6 +8,7 @@ import numpy as np
 
 from gpt1_jax.data.tokens import TokenStream
 from gpt1_jax.models import precision
+from gpt1_jax.models.fast import table
 from gpt1_jax.parallel import sharding
 from gpt1_jax.training import loop, losses
 
@@ -25,9 +26,10 @@ def mean_loss(model: Any, mesh: jax.sharding.Mesh, stream: TokenStream, n_window
 
     @jax.jit
     def total_loss(params, batch):
-        hidden, table = model.apply({'params': params}, batch['tokens'][:, :-1])
+        hidden, embeddings = model.apply({'params': params}, batch['tokens'][:, :-1])
         # Logits in float32 whatever the model's type, as in `perplexity`.
-        window_losses = losses.pretraining_loss(hidden, table, batch['tokens'][:, 1:], chunks, jnp.float32)
+        window_losses = losses.pretraining_loss(hidden, embeddings, batch['tokens'][:, 1:], chunks, jnp.float32,
+                                                table.ops(model.config))
         return jnp.sum(window_losses * batch['weight'])
     total_loss = loop.on_mesh(total_loss, mesh, precision.of(model.config))
 

@@ -166,7 +166,7 @@ def test_a_run_stores_the_fields_of_its_kind_and_opens_as_the_same_model(straigh
     run = workdir.load(straight.path)
     assert run.config['model'] == dict(
         kind='lstm', n_units=16, n_ctx=16, embd_dropout=0.1, resid_dropout=0.1, remat=False, dtype='float32', unroll=0,
-        precision='highest',
+        precision='highest', kernels='auto',
         vocab_size=run.tokenizer().vocab_size)
     model = backbone(run.config['model'])
     assert isinstance(model, LSTM)

@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec as P
 
 from experiments.compile import chips, hlo
 from gpt1_jax.models import dropout
-from gpt1_jax.models.kernels import flash_attention, residual_norm
+from gpt1_jax.models.fast import gpu_attention, gpu_residual_norm
 from gpt1_jax.parallel import sharding
 
 pytestmark = [pytest.mark.full, pytest.mark.skipif(
@@ -23,14 +23,14 @@ ROWS = ('data', 'fsdp')
 
 
 def attention(key, qkv):
-    return flash_attention.flash_attention(qkv, rate=0.1, key=key)
+    return gpu_attention.flash_attention(qkv, dropout.Dropout(key).at(dropout.ATTENTION, 0.1))
 
 
 def norm(key, *values):
-    return residual_norm.add_and_norm(*values, dropout.MLP_OUT, rate=0.1, key=key)
+    return gpu_residual_norm.add_and_norm(*values, dropout.Dropout(key).at(dropout.MLP_OUT, 0.1))
 
 
-# name: (function, its arguments (shape, dtype, how it lies on a mesh), the gradient of each of its results).
+# name: (function, its arguments (shape, dtype, how it lies on a mesh), the gradient of its result).
 KERNELS = {
     'attention': (attention, [((B, L, 3, H, E), 'bfloat16', P(ROWS, None, None, 'tensor'))],
                   ((B, L, H, E), 'bfloat16', P(ROWS, None, 'tensor'))),
@@ -46,7 +46,7 @@ def compiled(name, mesh, wrapped=True, **options):
 
     def both(step, dy, *values):
         y, gradient = jax.vjp(lambda *values: function(dropout.Key(jnp.uint32(7), step), *values), *values)
-        return y, gradient(jax.tree.map(lambda _: dy, y))
+        return y, gradient(dy)
     step = jax.ShapeDtypeStruct((), jnp.uint32, sharding=NamedSharding(mesh, P()))
     # Without a mesh in context the kernel is called as it is; an empty one tells jax 0.12 the device all the same.
     none = jax.sharding.AbstractMesh((), (), abstract_device=mesh.abstract_mesh.abstract_device)

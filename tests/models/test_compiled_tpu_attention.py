@@ -9,7 +9,9 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from experiments.compile import chips, hlo
-from gpt1_jax.models import attention, dropout
+from gpt1_jax.models import dropout
+from gpt1_jax.models.fast import table
+from gpt1_jax.models.gpt import GPTConfig
 from gpt1_jax.parallel import sharding
 
 pytestmark = [pytest.mark.full,
@@ -24,8 +26,8 @@ def compiled(topology, sizes, B, L, H, E):
         return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, P(*axes)))
 
     def both(step, qkv, d_out):
-        key = dropout.Key(jnp.uint32(7), step)
-        out, gradient = jax.vjp(lambda qkv: attention.self_attention(qkv, rate=0.1, key=key), qkv)
+        drop = dropout.Dropout(dropout.Key(jnp.uint32(7), step)).at(dropout.ATTENTION, 0.1)
+        out, gradient = jax.vjp(lambda qkv: table.ops(GPTConfig()).attention(qkv, drop), qkv)
         return out, gradient(d_out)
     rows = ('data', 'fsdp')
     arguments = (on_mesh((), dtype='uint32'), on_mesh((B, L, 3, H, E), rows, None, None, 'tensor'),

@@ -8,8 +8,7 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 import reference
-from gpt1_jax.models import dropout
-from gpt1_jax.models.dropout import ATTENTION, ATTENTION_OUT, CLASSIFIER, EMBEDDING, MLP_OUT, Key, keep
+from gpt1_jax.models.dropout import ATTENTION, ATTENTION_OUT, CLASSIFIER, EMBEDDING, MLP_OUT, Dropout, Key, keep
 from gpt1_jax.parallel import sharding
 
 SITES = {'embedding': EMBEDDING, 'attention': ATTENTION, 'attention_out': ATTENTION_OUT, 'mlp_out': MLP_OUT,
@@ -201,14 +200,14 @@ def test_masks_are_the_same_on_any_mesh(sizes):
 
 def test_kept_elements_are_divided_by_the_keep_rate_and_others_are_zero():
     x = np.full((2, 3, 4), 3.0, np.float32)
-    y = np.asarray(dropout.dropout(jnp.asarray(x), 0.25, Key(jnp.uint32(1), jnp.uint32(2)), 3, MLP_OUT))
+    y = np.asarray(Dropout(Key(jnp.uint32(1), jnp.uint32(2)), 3).at(MLP_OUT, 0.25)(jnp.asarray(x)))
     mask = reference.keep((1, 2, 3, MLP_OUT), (2, 3, 4), 0.25)
     assert 0 < mask.sum() < mask.size
     np.testing.assert_array_equal(y, np.where(mask, 4.0, 0.0))
 
 
 def test_dropout_starts_at_the_row_of_the_key():
-    y = dropout.dropout(jnp.ones((2, 3, 4)), 0.5, Key(jnp.uint32(1), jnp.uint32(2), jnp.uint32(6)), 3, MLP_OUT)
+    y = Dropout(Key(jnp.uint32(1), jnp.uint32(2), jnp.uint32(6)), 3).at(MLP_OUT, 0.5)(jnp.ones((2, 3, 4)))
     mask = reference.keep((1, 2, 3, MLP_OUT), (8, 3, 4), 0.5)
     assert not np.array_equal(mask[:2], mask[6:])
     np.testing.assert_array_equal(np.asarray(y) > 0, mask[6:])
@@ -216,14 +215,14 @@ def test_dropout_starts_at_the_row_of_the_key():
 
 def test_dropout_without_a_key_or_a_rate_changes_nothing():
     x = jnp.arange(12.0).reshape(1, 3, 4)
-    np.testing.assert_array_equal(dropout.dropout(x, 0.5, None, 0, 0), np.arange(12.0).reshape(1, 3, 4))
-    np.testing.assert_array_equal(dropout.dropout(x, 0.0, Key(1, 1), 0, 0), np.arange(12.0).reshape(1, 3, 4))
+    np.testing.assert_array_equal(Dropout(None).at(0, 0.5)(x), np.arange(12.0).reshape(1, 3, 4))
+    np.testing.assert_array_equal(Dropout(Key(1, 1)).at(0, 0.0)(x), np.arange(12.0).reshape(1, 3, 4))
 
 
 def test_gradient_passes_through_the_kept_elements_alone():
-    g = jax.grad(lambda x: dropout.dropout(x, 0.5, Key(1, 2), 0, MLP_OUT).sum())(jnp.ones((2, 3, 4)))
+    g = jax.grad(lambda x: Dropout(Key(1, 2)).at(MLP_OUT, 0.5)(x).sum())(jnp.ones((2, 3, 4)))
     np.testing.assert_array_equal(g, np.where(reference.keep((1, 2, 0, MLP_OUT), (2, 3, 4), 0.5), 2.0, 0.0))
 
 
 def test_dropout_keeps_the_type_of_its_input():
-    assert dropout.dropout(jnp.ones((2, 3, 4), jnp.bfloat16), 0.1, Key(1, 2), 0, MLP_OUT).dtype == jnp.bfloat16
+    assert Dropout(Key(1, 2)).at(MLP_OUT, 0.1)(jnp.ones((2, 3, 4), jnp.bfloat16)).dtype == jnp.bfloat16

@@ -8,7 +8,8 @@ import pytest
 
 import reference
 from gpt1_jax.errors import UserError
-from gpt1_jax.models.dropout import Key
+from gpt1_jax.models import dropout, ops
+from gpt1_jax.models.dropout import Dropout, Key
 from gpt1_jax.models.gpt import GPT, Block, Embedding, GPTConfig
 from gpt1_jax.training import losses
 
@@ -235,10 +236,9 @@ def test_no_state_depends_on_a_later_position(params, key):
 @pytest.mark.parametrize('key', [None, KEY], ids=['without dropout', 'with dropout'])
 def test_scan_equals_a_loop_over_blocks(params, key):
     x, _ = Embedding(SMALL).apply({'params': params['embed']}, TOKENS, key)
-    stream = x
     for n in range(3):
         layer = jax.tree.map(lambda leaf: leaf[n], params['blocks'])
-        (x, stream, _), _ = Block(SMALL).apply({'params': layer}, (x, stream, None), jnp.uint32(n), key)
+        x, _ = Block(SMALL).apply({'params': layer}, x, x, Dropout(key, jnp.uint32(n)))
     np.testing.assert_allclose(hidden(SMALL, params, key=key), x, atol=1e-5)
 
 
@@ -252,7 +252,6 @@ def test_rematerialised_blocks_are_recomputed_in_the_backward_pass(params):
 
 
 def test_attention_scores_and_softmax_are_float32_in_bfloat16():
-    from gpt1_jax.models.attention import causal_attention
     generator = np.random.default_rng(0)
     # Every score is near |far|^2 / 8, about 128, where bfloat16 counts by ones.
     far = generator.normal(size=(1, 1, 2, 64)) * 4
@@ -263,7 +262,8 @@ def test_attention_scores_and_softmax_are_float32_in_bfloat16():
     expected = (reference.softmax(scores) @ v64).transpose(0, 2, 1, 3)
     assert scores[scores > -1e9].min() > 64
     # Only probabilities and result are rounded, to 8 bits.
-    np.testing.assert_allclose(np.asarray(causal_attention(q, k, v), np.float64), expected, atol=0.02)
+    found = ops.attention(jnp.stack((q, k, v), 2), dropout.NONE)
+    np.testing.assert_allclose(np.asarray(found, np.float64), expected, atol=0.02)
 
 
 @pytest.mark.parametrize('tokens', [[0], [22], [23], [25]], ids=str)

@@ -13,8 +13,9 @@ from experiments.launch import compile_check
 from gpt1_jax import pretrain
 from gpt1_jax.data.tokens import TokenStream
 from gpt1_jax.evaluation import log_probs
+from gpt1_jax.models import ops
 from gpt1_jax.models.build import backbone
-from gpt1_jax.models.float32_sums import add_bias, look_up
+from gpt1_jax.models.fast import xla
 from gpt1_jax.parallel import sharding
 from gpt1_jax.training import validation
 from gpt1_jax.training.losses import token_losses
@@ -66,17 +67,17 @@ def test_no_gradient_is_added_up_in_bfloat16(fields):
 def test_the_gradient_of_a_bias_that_many_positions_share_is_their_sum_rounded_once():
     x = jnp.zeros((4096, 3), jnp.bfloat16)
     dy = jnp.asarray(np.random.default_rng(0).normal(1, 0.1, (4096, 3)), jnp.bfloat16)
-    _, gradients = jax.vjp(add_bias, x, jnp.zeros(3))
+    _, gradients = jax.vjp(ops.add_bias, x, jnp.zeros(3))
     by_x, by_bias = gradients(dy)
     assert by_x.dtype == jnp.bfloat16 and by_bias.dtype == jnp.float32
     np.testing.assert_allclose(by_bias, np.asarray(dy, np.float64).sum(0), rtol=1e-6)
 
 
-def test_the_gradient_of_a_row_that_stands_often_is_the_sum_over_its_places():
+@pytest.mark.parametrize('look_up', [ops.look_up, xla.look_up])
+def test_the_gradient_of_a_row_that_is_read_often_is_the_sum_over_its_places(look_up):
     stored, ids = jnp.ones((5, 3)), jnp.asarray(np.random.default_rng(0).integers(0, 3, (64, 32)))
     dy = jnp.asarray(np.random.default_rng(1).normal(1, 0.1, (64, 32, 3)), jnp.bfloat16)
-    rows = stored.astype(jnp.bfloat16)
-    found, gradients = jax.vjp(lambda stored: look_up(stored, rows, ids, 'embed/tokens'), stored)
+    found, gradients = jax.vjp(lambda stored: look_up(stored, ids, 'bfloat16'), stored)
     expected = np.zeros((5, 3))
     np.add.at(expected, np.asarray(ids), np.asarray(dy, np.float64))
     assert found.dtype == jnp.bfloat16

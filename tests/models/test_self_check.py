@@ -10,16 +10,16 @@ import pytest
 
 from gpt1_jax import storage
 from gpt1_jax.errors import UserError
+from gpt1_jax.models.fast import gpu_attention, gpu_residual_norm, self_check, table, tpu_attention
 from gpt1_jax.models.gpt import GPTConfig
-from gpt1_jax.models.kernels import dispatch, flash_attention, residual_norm, self_check, tpu_attention
 from gpt1_jax.parallel import processes
 
-KERNELS = {kernel.name: kernel for kernel in dispatch.KERNELS}
+KERNELS = {kernel.name: kernel for kernel in table.KERNELS}
 CPU = jax.devices('cpu')[0]
 # A head size or width, and a length, that each kernel takes; small, as they are interpreted.
 SMALL = {'flash': (16, 20), 'mosaic': (64, 100), 'fused': (32, 10)}
-MODULES = {'flash': (flash_attention, 'flash_attention'), 'mosaic': (tpu_attention, 'tpu_attention'),
-           'fused': (residual_norm, 'add_and_norm')}
+MODULES = {'flash': (gpu_attention, 'flash_attention'), 'mosaic': (tpu_attention, 'tpu_attention'),
+           'fused': (gpu_residual_norm, 'add_and_norm')}
 
 
 def failure(name):
@@ -46,15 +46,16 @@ def test_a_broken_kernel_is_found(monkeypatch, name, how):
     module, function = MODULES[name]
     right = getattr(module, function)
 
-    def broken(first, *others, key=None, **options):
+    def broken(first, *others, **options):
+        *others, drop = others
         if how == 'raises':
             raise RuntimeError('out of\nshared memory')
-        if how == 'another mask' and key is not None:
-            key = key._replace(step=key.step + 1)
+        if how == 'another mask' and drop.key is not None:
+            drop = dataclasses.replace(drop, key=drop.key._replace(step=drop.key.step + 1))
         if how == 'its gradient':  # doubled; the result is right
             first = 2 * first - jax.lax.stop_gradient(first)
         wrong = {'one element': 0.3, 'nan': jnp.nan}.get(how, 0)
-        return jax.tree.map(lambda result: result.at[0, 3, 0].add(wrong), right(first, *others, key=key, **options))
+        return right(first, *others, drop, **options).at[0, 3, 0].add(wrong)
     monkeypatch.setattr(module, function, broken)
     assert re.search(SAID[how], failure(name))
 
@@ -79,7 +80,7 @@ def test_a_mask_that_differs_in_one_place_is_found_even_where_no_result_tells(mo
 @pytest.mark.parametrize('name', SMALL)
 def test_a_module_that_is_gone_counts_as_a_failure(monkeypatch, name):
     module = MODULES[name][0].__name__
-    monkeypatch.delattr(f'gpt1_jax.models.kernels.{module.rpartition(".")[2]}')
+    monkeypatch.delattr(f'gpt1_jax.models.fast.{module.rpartition(".")[2]}')
     monkeypatch.setitem(sys.modules, module, None)
     assert failure(name).startswith(('ModuleNotFoundError: ', 'ImportError: '))
 
@@ -106,7 +107,7 @@ def gpu(monkeypatch):
     device = types.SimpleNamespace(platform='gpu', device_kind='NVIDIA X', compute_capability='9.0',
                                    client=types.SimpleNamespace(platform_version='cuda 13'))
     monkeypatch.setattr(jax, 'local_devices', lambda: [device])
-    monkeypatch.setattr(dispatch, '_passed', {})
+    monkeypatch.setattr(table, '_passed', {})
     monkeypatch.setattr(self_check, '_reasons', {})
     return device
 
@@ -123,23 +124,23 @@ def finds(monkeypatch, reasons):
 
 
 def test_auto_uses_what_passed_and_tells_of_what_did_not(monkeypatch, gpu, capsys):
-    assert dispatch.choose(*FLASH) == 'xla'  # nothing is used unchecked
+    assert table.choose(*FLASH) == 'plain'  # nothing is used unchecked
     asked = finds(monkeypatch, {'fused': 'spilt'})
     self_check.check(MODEL)
     self_check.check(MODEL)
     assert asked == [('cudnn', 64, 512), ('flash', 64, 512), ('fused', 768, 512)]
-    assert dispatch.choose(*FLASH, length=512) == 'flash'
-    assert dispatch.choose(*FLASH, length=513) == 'xla'
-    assert dispatch.choose('attention', 'auto', 'gpu', 'NVIDIA X', 'bfloat16', 64, False) == 'cudnn'
-    assert dispatch.choose('residual_norm', 'auto', 'gpu', 'NVIDIA X', 'bfloat16', 768, True) == 'xla'
-    assert capsys.readouterr().out == ('kernels: fused (residual_norm) is not used on NVIDIA X, plain XLA takes its '
+    assert table.choose(*FLASH, length=512) == 'flash'
+    assert table.choose(*FLASH, length=513) == 'plain'
+    assert table.choose('attention', 'auto', 'gpu', 'NVIDIA X', 'bfloat16', 64, False) == 'cudnn'
+    assert table.choose('add_and_norm', 'auto', 'gpu', 'NVIDIA X', 'bfloat16', 768, True) == 'xla'
+    assert capsys.readouterr().out == ('kernels: fused (add_and_norm) is not used on NVIDIA X, plain XLA takes its '
                                        'place: spilt\n')
 
 
 def test_without_cudnn_evaluation_has_the_next_kernel(monkeypatch, gpu, capsys):
     finds(monkeypatch, {'cudnn': 'an old version'})
     self_check.check(MODEL)
-    assert dispatch.choose('attention', 'auto', 'gpu', 'NVIDIA X', 'bfloat16', 64, False) == 'flash'
+    assert table.choose('attention', 'auto', 'gpu', 'NVIDIA X', 'bfloat16', 64, False) == 'flash'
     assert len(capsys.readouterr().out.splitlines()) == 1
 
 
@@ -147,7 +148,7 @@ def test_one_process_that_fails_decides_for_all(monkeypatch, gpu, capsys):
     finds(monkeypatch, {})
     monkeypatch.setattr(processes, 'everywhere', lambda passed: False)
     self_check.check(MODEL)
-    assert dispatch.choose(*FLASH) == 'xla'
+    assert table.choose(*FLASH) == 'plain'
     assert capsys.readouterr().out.count('it failed in another process') == 3
 
 
@@ -170,7 +171,7 @@ def test_a_kernel_that_is_asked_for_and_fails_is_one_line(monkeypatch, gpu):
     assert len(asked) == once
 
 
-@pytest.mark.parametrize('change', [{'dtype': 'float32'}, {'kernels': 'xla'}])
+@pytest.mark.parametrize('change', [{'dtype': 'float32'}, {'kernels': 'xla'}, {'kernels': 'plain'}])
 def test_where_no_kernel_would_be_used_none_is_checked(monkeypatch, gpu, change):
     asked = finds(monkeypatch, {})
     self_check.check(dataclasses.replace(MODEL, **change))

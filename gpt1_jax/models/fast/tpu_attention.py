@@ -22,7 +22,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from gpt1_jax.models import dropout
-from gpt1_jax.models.kernels import per_device
+from gpt1_jax.models.fast import per_device
 
 BLOCK = 128     # queries that a program works on at a time; sequences are padded to a multiple of it
 COLUMNS = 128   # of q, k and v that a program works on, or a whole head where that is wider
@@ -30,25 +30,20 @@ MASKED = -1e30  # the score of a later key
 Q, K, V = range(3)
 
 
-def tpu_attention(qkv: jax.Array, *, rate: float = 0.0, key: dropout.Key | None = None, layer: jax.Array | int = 0,
-                  interpret: bool = False) -> jax.Array:
-    """Equals attention.causal_attention of q, k, v = moveaxis(qkv, 2, 0), up to rounding.
+def tpu_attention(qkv: jax.Array, drop: dropout.Dropout, interpret: bool = False) -> jax.Array:
+    """ops.attention, up to rounding.
 
-    qkv: [B, L, 3, H, E], float32 or bfloat16; E is 64 or a multiple of 128, L at most 1,024. rate, key, layer: dropout
-    of the probabilities (see dropout.Key). interpret: interpret the kernels, on any device. Returns [B, L, H, E]. Under
-    `jax.set_mesh` each device computes its own rows (data, fsdp) and heads (tensor).
+    qkv: [B, L, 3, H, E], float32 or bfloat16; E is 64 or a multiple of 128, L at most 1,024. interpret: interpret the
+    kernels, on any device. Returns [B, L, H, E]. Under `jax.set_mesh` each device computes its own rows (data, fsdp)
+    and heads (tensor).
     """
     B, L, _, H, E = qkv.shape
-    words = jnp.zeros(3, jnp.uint32)
-    if key is not None:
-        folded = dropout.fold((key.seed, key.step, layer, dropout.ATTENTION))
-        words = jnp.stack([jnp.asarray(word, jnp.uint32) for word in (*folded, key.row)])
     if not per_device.divides_heads(H):
         qkv = qkv.reshape(B, L, 3 * H * E)
-    # Padding stands after all queries, so causal attention does not see it.
+    # Padding is after all queries, so causal attention does not see it.
     padding = [(0, 0)] * qkv.ndim
     padding[1] = (0, -L % BLOCK)
-    out = _attention(jnp.pad(qkv, padding), words, E, 0.0 if key is None else rate, interpret)
+    out = _attention(jnp.pad(qkv, padding), drop.words(), E, drop.rate, interpret)
     return out[:, :L].reshape(B, L, H, E)
 
 

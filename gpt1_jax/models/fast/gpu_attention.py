@@ -20,7 +20,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plgpu
 
 from gpt1_jax.models import dropout
-from gpt1_jax.models.kernels import per_device
+from gpt1_jax.models.fast import per_device
 
 LOG2E = math.log2(math.e)  # GPUs compute 2^x, so scores are multiplied by log2(e)
 MASKED = -1e30             # the score of a later key: finite, as the difference of two infinities is NaN
@@ -41,23 +41,18 @@ FORWARD = Tiles(queries=128, keys=64, warps=8, stages=2)
 BACKWARD = Tiles(queries=64, keys=64, warps=4, stages=2)
 
 
-def flash_attention(qkv: jax.Array, *, rate: float = 0.0, key: dropout.Key | None = None, layer: jax.Array | int = 0,
-                    interpret: bool = False) -> jax.Array:
-    """Equals attention.causal_attention of q, k, v = moveaxis(qkv, 2, 0), up to rounding.
+def flash_attention(qkv: jax.Array, drop: dropout.Dropout, interpret: bool = False) -> jax.Array:
+    """ops.attention, up to rounding.
 
-    qkv: [B, L, 3, H, E], float32, bfloat16 or float16; E a power of two of at least 16. rate, key, layer: dropout of
-    the probabilities (see dropout.Key). interpret: interpret the kernels, on any device. Returns [B, L, H, E]. Under
-    `jax.set_mesh` each device computes its own rows (data, fsdp) and heads (tensor).
+    qkv: [B, L, 3, H, E], float32, bfloat16 or float16; E a power of two of at least 16. interpret: interpret the
+    kernels, on any device. Returns [B, L, H, E]. Under `jax.set_mesh` each device computes its own rows (data, fsdp)
+    and heads (tensor).
     """
     L = qkv.shape[1]
-    words = jnp.zeros(3, jnp.uint32)
-    if key is not None:
-        folded = dropout.fold((key.seed, key.step, layer, dropout.ATTENTION))
-        words = jnp.stack([jnp.asarray(word, jnp.uint32) for word in (*folded, key.row)])
-    # Padding to whole tiles stands after all queries, so causal attention does not see it.
+    # Padding to whole tiles is after all queries, so causal attention does not see it.
     step = min(BACKWARD.queries, max(16, pl.next_power_of_2(L)))
     padded = jnp.pad(qkv, ((0, 0), (0, -L % step), (0, 0), (0, 0), (0, 0)))
-    return _attention(padded, words, 0.0 if key is None else rate, interpret)[:, :L]
+    return _attention(padded, drop.words(), drop.rate, interpret)[:, :L]
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))

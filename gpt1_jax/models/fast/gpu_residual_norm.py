@@ -14,27 +14,17 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plgpu
 
 from gpt1_jax.models import dropout
-from gpt1_jax.models.kernels import dispatch, per_device
+from gpt1_jax.models.fast import per_device, table
 
 ROWS = 8                   # vectors that a program holds at a time
 PROGRAMS = 512             # of the backward pass, about as many as run at once
 FORWARD, BACKWARD = 4, 8   # warps (groups of 32 threads) of a program; not yet timed
 
 
-def add_and_norm(x: jax.Array, a: jax.Array, scale: jax.Array, bias: jax.Array, site: int, *, rate: float = 0.0,
-                 key: dropout.Key | None = None, layer: jax.Array | int = 0,
-                 interpret: bool = False) -> tuple[jax.Array, jax.Array]:
-    """Equals residual.add_and_norm up to rounding: x + dropout(a) is not rounded to x's dtype before the norm, nor is
-    the sum of the two gradients.
-
-    x, a: [B, L, D], of one dtype. scale, bias: float32[D]. Returns the result, [B, L, D] of x's dtype, twice. site,
-    rate, key, layer: dropout of a. interpret: interpret the kernels, on any device.
-    """
-    words = jnp.zeros(3, jnp.uint32)
-    if key is not None:
-        folded = dropout.fold((key.seed, key.step, layer, site))
-        words = jnp.stack([jnp.asarray(word, jnp.uint32) for word in (*folded, key.row)])
-    return _add_and_norm(x, a, scale, bias, words, 0.0 if key is None else rate, interpret)
+def add_and_norm(x: jax.Array, a: jax.Array, scale: jax.Array, bias: jax.Array, drop: dropout.Dropout,
+                 interpret: bool = False) -> jax.Array:
+    """ops.add_and_norm, up to rounding. interpret: interpret the kernels, on any device."""
+    return _add_and_norm(x, a, scale, bias, drop.words(), drop.rate, interpret)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(5, 6))
@@ -44,11 +34,11 @@ def _add_and_norm(x, a, scale, bias, words, rate, interpret):
 
 def _saving(x, a, scale, bias, words, rate, interpret):
     y, normed, inverse = _forward(x, a, scale, bias, words, rate, interpret)
-    return (y, y), (normed, inverse, scale, words)
+    return y, (normed, inverse, scale, words)
 
 
-def _gradient(rate, interpret, saved, gradients):
-    dx, da, *partial = _backward(*saved, *gradients, rate, interpret)
+def _gradient(rate, interpret, saved, dy):
+    dx, da, *partial = _backward(*saved, dy, rate, interpret)
     return dx, da, *(jnp.sum(part, (0, 1)) for part in partial), None
 
 
@@ -71,11 +61,9 @@ def _forward(x, a, scale, bias, words, rate, interpret):
     return per_device.on_each(kernel, (words, x, a, scale, bias), ('w', 'BLD', 'BLD', 'D', 'D'), ('BLD', 'BLD', 'BL'))
 
 
-def _backward(normed, inverse, scale, words, dy, d_again, rate, interpret):
-    """(dx, da, and the gradients of scale and bias as float32[B, S, D], to be added up over B and S).
-
-    dy, d_again: of the result and of its second copy."""
-    def kernel(first_row, _head, words, normed, inverse, scale, dy, d_again):
+def _backward(normed, inverse, scale, words, dy, rate, interpret):
+    """(dx, da, and the gradients of scale and bias as float32[B, S, D], to be added up over B and S)."""
+    def kernel(first_row, _head, words, normed, inverse, scale, dy):
         B, L, D = dy.shape
         S = math.gcd(L // math.gcd(ROWS, L), pl.next_power_of_2(pl.cdiv(PROGRAMS, B)))
         vectors = pl.BlockSpec((None, L // S, D), lambda s, b: (b, s, 0))
@@ -83,14 +71,14 @@ def _backward(normed, inverse, scale, words, dy, d_again, rate, interpret):
         sums = pl.BlockSpec((None, None, D), lambda s, b: (b, s, 0))
         return pl.pallas_call(
             functools.partial(_backward_kernel, rate=rate), grid=(S, B),
-            in_specs=[_whole(words), vectors, numbers, _whole(scale), vectors, vectors],
+            in_specs=[_whole(words), vectors, numbers, _whole(scale), vectors],
             out_specs=[vectors, vectors, sums, sums],
             out_shape=[jax.ShapeDtypeStruct(dy.shape, dy.dtype)] * 2
             + [jax.ShapeDtypeStruct((B, S, D), jnp.float32)] * 2,
             compiler_params=plgpu.CompilerParams(num_warps=BACKWARD), interpret=interpret)(
-                words.at[2].add(first_row), normed, inverse, scale, dy, d_again)
-    return per_device.on_each(kernel, (words, normed, inverse, scale, dy, d_again),
-                              ('w', 'BLD', 'BL', 'D', 'BLD', 'BLD'), ('BLD', 'BLD', 'BSD', 'BSD'))
+                words.at[2].add(first_row), normed, inverse, scale, dy)
+    return per_device.on_each(kernel, (words, normed, inverse, scale, dy), ('w', 'BLD', 'BL', 'D', 'BLD'),
+                              ('BLD', 'BLD', 'BSD', 'BSD'))
 
 
 def _forward_kernel(words, x, a, scale, bias, y, normed, inverse, *, rate):
@@ -112,7 +100,7 @@ def _forward_kernel(words, x, a, scale, bias, y, normed, inverse, *, rate):
         y[:, block] = (s * scale[block][None] + bias[block][None]).astype(y.dtype)
 
 
-def _backward_kernel(words, normed, inverse, scale, dy, d_again, dx, da, d_scale, d_bias, *, rate):
+def _backward_kernel(words, normed, inverse, scale, dy, dx, da, d_scale, d_bias, *, rate):
     """All the vectors of one part of one row of the batch, `n` at a time.
 
     With z the normalised vector and dz = dy * scale, LayerNorm's gradient is
@@ -128,7 +116,7 @@ def _backward_kernel(words, normed, inverse, scale, dy, d_again, dx, da, d_scale
     def step(j, totals):
         tile = pl.ds(j * n, n)
         positions = first + j * n + jnp.arange(n)
-        d = [dy[tile, block].astype(jnp.float32) + d_again[tile, block].astype(jnp.float32) for block in blocks]
+        d = [dy[tile, block].astype(jnp.float32) for block in blocks]
         z = [normed[tile, block].astype(jnp.float32) for block in blocks]
         totals = tuple((by_scale + (dp * zp).sum(axis=0), by_bias + dp.sum(axis=0))
                        for (by_scale, by_bias), dp, zp in zip(totals, d, z))
@@ -141,7 +129,7 @@ def _backward_kernel(words, normed, inverse, scale, dy, d_again, dx, da, d_scale
             dx[tile, block] = dp.astype(dx.dtype)
             da[tile, block] = _dropped(dp, bits, positions, block, rate).astype(da.dtype)
         return totals
-    zeros = jnp.zeros((dispatch.residual_block(D),), jnp.float32)
+    zeros = jnp.zeros((table.residual_block(D),), jnp.float32)
     totals = lax.fori_loop(0, length // n, step, ((zeros, zeros),) * len(blocks))
     for (by_scale, by_bias), block in zip(totals, blocks):
         d_scale[block] = by_scale
@@ -163,7 +151,7 @@ def _dropped(values, bits, positions, block, rate):
 
 
 def _blocks(D):
-    return [pl.ds(start, dispatch.residual_block(D)) for start in range(0, D, dispatch.residual_block(D))]
+    return [pl.ds(start, table.residual_block(D)) for start in range(0, D, table.residual_block(D))]
 
 
 def _whole(array):

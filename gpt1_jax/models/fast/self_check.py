@@ -1,14 +1,13 @@
-"""Whether our kernels are right on this device, found out by running them before a model is traced.
+"""Checks the kernels on this device, against models/ops.py, before a model is traced.
 
-Kernels are made by compilers that change, for devices that were not at hand when they were written. So 'auto'
-(config.model.kernels) uses a kernel only where it passed these checks, against the plain path, in bfloat16, with the
-model's own head size, width and context:
+Compilers change, and no kernel was run on every device. So 'auto' (config.model.kernels) uses a kernel only where it
+passed these checks in bfloat16, with the model's own head size, width and context:
 
-* its dropout masks are the plain path's to the bit, forward and backward;
-* each of its results is no further from the plain path in float32 than SLACK times the plain path in bfloat16 is;
-* nothing was raised: no compiler for the device, too little shared memory, a module that is gone.
+* its dropout masks are those of ops.py to the bit, forward and backward;
+* each of its results is no further from ops.py in float32 than SLACK times ops.py in bfloat16 is;
+* nothing was raised: no compiler for the device, too little shared memory, a missing module.
 
-What fails is replaced by the plain path in every process, and one line says so. What passed is remembered on disk.
+A kernel that fails is not used in any process, and one line says so. A pass is remembered on disk.
 """
 import contextlib
 import functools
@@ -25,8 +24,8 @@ import numpy as np
 
 from gpt1_jax import storage
 from gpt1_jax.errors import UserError
-from gpt1_jax.models import attention, dropout, residual
-from gpt1_jax.models.kernels import dispatch
+from gpt1_jax.models import dropout, ops
+from gpt1_jax.models.fast import table
 from gpt1_jax.parallel import processes
 
 SLACK = 3         # times the plain path's own rounding
@@ -42,18 +41,19 @@ _reasons = {}  # what this process has checked: (name, device kind, size, length
 
 
 def check(config: Any) -> None:
-    """Find out which kernels a model may use, if it may use any: dispatch.choose then knows.
+    """Checks the kernels that a model may use, for table.choose.
 
     config: a backbone's, as GPTConfig. Call it in every process, before the model is traced. Prints a line for each
     kernel that is not used. UserError where config.kernels asks for one that fails. Kernels in float32, which only run
     where config.kernels asks for them, are not checked.
     """
     device = jax.local_devices()[0]
-    choice = getattr(config, 'kernels', 'xla')
-    if device.platform == 'cpu' or choice == 'xla' or config.dtype != 'bfloat16':
+    choice = config.kernels
+    if (device.platform == 'cpu' or choice in ('plain', 'xla') or config.dtype != 'bfloat16'
+            or not hasattr(config, 'n_head')):  # an LSTM has no kernels
         return
-    for kernel in dispatch.KERNELS:
-        size = config.n_embd if kernel.what == 'residual_norm' else config.n_embd // config.n_head
+    for kernel in table.KERNELS:
+        size = config.n_embd if kernel.operation == 'add_and_norm' else config.n_embd // config.n_head
         length = min(config.n_ctx, kernel.longest)
         applies = choice in kernel.choices and kernel.platform == device.platform and kernel.takes(size)
         if not applies:
@@ -66,21 +66,20 @@ def check(config: Any) -> None:
         if reason and choice != 'auto':
             raise UserError(f'model.kernels = {choice!r}: {kernel.name} fails on {device.device_kind}: {reason}')
         if reason and first:
-            print(f'kernels: {kernel.name} ({kernel.what}) is not used on {device.device_kind}, plain XLA takes its '
-                  f'place: {reason}', flush=True)
+            print(f'kernels: {kernel.name} ({kernel.operation}) is not used on {device.device_kind}, plain XLA takes '
+                  f'its place: {reason}', flush=True)
 
 
 def _verdict(kernel, size, length, device):
-    """What is wrong, or None: one verdict for all processes, as all run one program. None is told to dispatch.choose.
-    """
+    """What is wrong, or None: one verdict for all processes, as all run one program; a pass is recorded."""
     reason = failure(kernel, size, length, device)
     if processes.everywhere(reason is None):
-        dispatch.record(kernel.name, device.device_kind, size, length)
+        table.record(kernel.name, device.device_kind, size, length)
         return None
     return reason or 'it failed in another process'
 
 
-def failure(kernel: dispatch.Kernel, size: int, length: int, device: jax.Device, interpret: bool = False) -> str | None:
+def failure(kernel: table.Kernel, size: int, length: int, device: jax.Device, interpret: bool = False) -> str | None:
     """None, or in one line what is wrong with a kernel on a device.
 
     size: of a head, or the width. length: of the longest sequence; one shorter by one, of another tiling, is checked
@@ -115,7 +114,7 @@ def _unfit(device):
 
 def _wrong(kernel, size, length, device, interpret):
     """Which result of a kernel is wrong, or None."""
-    checked = _attention if kernel.what == 'attention' else _residual_norm
+    checked = _attention if kernel.operation == 'attention' else _add_and_norm
     with jax.default_device(device):
         for training in kernel.training:
             for L in sorted({max(length - 1, 1), length}):
@@ -130,18 +129,17 @@ def _wrong(kernel, size, length, device, interpret):
 def _attention(name, E, L, training, interpret):
     """Which result is wrong, or None. Where q and k are zero and v is the unit matrix, so that an output is one
     probability, outputs are zero only where dropped; likewise the gradients of v where that of the output is."""
-    def run(name, q, k, v, d_out):
-        def forward(q, k, v):
-            return attention.attention_by(name, jnp.stack((q, k, v), 2), rate=RATE, key=_key(training), layer=LAYER,
-                                          interpret=interpret)
-        return _with_gradients(forward, (q, k, v), d_out, training)
+    drop = _drop(dropout.ATTENTION, training)
+
+    def run(function, q, k, v, d_out):
+        return _with_gradients(lambda q, k, v: function(jnp.stack((q, k, v), 2), drop), (q, k, v), d_out, training)
 
     shape = (ROWS, L, HEADS, E)
-    ours = jax.jit(functools.partial(run, name))
-    reason = _too_far(ours, jax.jit(functools.partial(run, 'xla')), _random([shape] * 4))
+    ours = jax.jit(functools.partial(run, table.implementation('attention', name, interpret)))
+    reason = _too_far(ours, jax.jit(functools.partial(run, ops.attention)), _random([shape] * 4))
     if reason or not training:
         return reason
-    mask = np.asarray(_mask(dropout.ATTENTION, (ROWS, HEADS, L, L))) & np.tri(L, dtype=bool)
+    mask = np.asarray(_mask(drop, (ROWS, HEADS, L, L))) & np.tri(L, dtype=bool)
     zeros = jnp.zeros(shape, jnp.bfloat16)
     for first in range(0, L, E):  # a head has places for E keys, or E queries, at a time
         unit = jnp.broadcast_to(jnp.eye(L, E, -first, jnp.bfloat16)[None, :, None], shape)
@@ -156,26 +154,23 @@ def _attention(name, E, L, training, interpret):
 
 # Residual norm
 
-def _residual_norm(name, D, L, training, interpret):
-    """Which result is wrong, or None. Where x is zero and `a` one, what was kept is above the mean of its vector; where
-    the gradient of x is not zero, that of `a` is zero only where dropped."""
-    def run(name, x, a, scale, bias, d_out, d_again):
-        def forward(*values):
-            y, again = residual.add_and_norm_by(name, *values, dropout.MLP_OUT, rate=RATE, key=_key(training),
-                                                layer=LAYER, interpret=interpret)
-            # One result, of which one gradient gives those of both copies.
-            return jnp.stack((y, again))
-        return _with_gradients(forward, (x, a, scale, bias), jnp.stack((d_out, d_again)), training)
+def _add_and_norm(name, D, L, training, interpret):
+    """Which result is wrong, or None. Where x is zero and `a` one, kept elements are above the mean of their vector;
+    where the gradient of x is not zero, that of `a` is zero only where dropped."""
+    drop = _drop(dropout.MLP_OUT, training)
 
-    x, a, d_out, d_again, scale, bias = _random([(ROWS, L, D)] * 4 + [(D,)] * 2)
-    values = x, a, scale.astype(jnp.float32), bias.astype(jnp.float32), d_out, d_again
-    ours = jax.jit(functools.partial(run, name))
-    reason = _too_far(ours, jax.jit(functools.partial(run, 'xla')), values)
+    def run(function, *values):
+        return _with_gradients(lambda *values: function(*values, drop), values[:-1], values[-1], training)
+
+    x, a, d_out, scale, bias = _random([(ROWS, L, D)] * 3 + [(D,)] * 2)
+    values = x, a, scale.astype(jnp.float32), bias.astype(jnp.float32), d_out
+    ours = jax.jit(functools.partial(run, table.implementation('add_and_norm', name, interpret)))
+    reason = _too_far(ours, jax.jit(functools.partial(run, ops.add_and_norm)), values)
     if reason or not training:
         return reason
-    mask = np.asarray(_mask(dropout.MLP_OUT, (ROWS, L, D)))
-    y = np.asarray(ours(jnp.zeros_like(x), jnp.ones_like(x), jnp.ones(D), jnp.zeros(D), d_out, d_again)[0][0])
-    known = ~mask.all(axis=2)  # vectors of which something was dropped
+    mask = np.asarray(_mask(drop, (ROWS, L, D)))
+    y = np.asarray(ours(jnp.zeros_like(x), jnp.ones_like(x), jnp.ones(D), jnp.zeros(D), d_out)[0])
+    known = ~mask.all(axis=2)  # vectors with something dropped
     if not np.array_equal((y > 0)[known], mask[known]):
         return 'another dropout mask forward'
     _, d_x, d_a, _, _ = (np.asarray(each) for each in ours(*values))
@@ -186,14 +181,14 @@ def _residual_norm(name, D, L, training, interpret):
 
 # Both
 
-def _key(training):
-    return dropout.Key(*map(jnp.uint32, (SEED, STEP, FIRST_ROW))) if training else None
+def _drop(site, training):
+    key = dropout.Key(*map(jnp.uint32, (SEED, STEP, FIRST_ROW))) if training else None
+    return dropout.Dropout(key, LAYER).at(site, RATE)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _mask(site, shape):
-    """The plain path's."""
-    return dropout.keep((SEED, STEP, LAYER, site), shape, RATE, (FIRST_ROW,))
+@functools.partial(jax.jit, static_argnums=1)
+def _mask(drop, shape):
+    return drop.mask(shape, (FIRST_ROW,))
 
 
 def _random(shapes):
@@ -210,7 +205,7 @@ def _with_gradients(function, values, d_out, training):
 
 
 def _too_far(ours, plain, values):
-    """Which of the results of ours(*values) is too far from those of the plain path in float32, in words, or None."""
+    """Which of the results of ours(*values) is too far from those of ops.py in float32, in words, or None."""
     found = _float64(ours(*values))
     rounded = _float64(plain(*values))
     with jax.default_matmul_precision('highest'):

@@ -1,0 +1,169 @@
+"""Which implementation of an operation runs (config.model.kernels). The only place that asks for the device."""
+import functools
+import importlib
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from gpt1_jax.errors import UserError, shown
+from gpt1_jax.models import dropout
+from gpt1_jax.models import ops as plain
+from gpt1_jax.models.fast import cpu, xla
+
+# By device and dtype, after a self-check; models/ops.py; no kernels; our kernels for NVIDIA GPUs; those for TPUs.
+CHOICES = ('auto', 'plain', 'xla', 'triton', 'mosaic')
+
+
+def ops(config: Any) -> plain.Ops:
+    """The operations of a backbone with this config, on the device that is being traced."""
+    choice = config.kernels
+    if choice == 'plain':
+        return plain.PLAIN
+    platform, device_kind = device()
+
+    def attention(qkv, drop):
+        name = choose('attention', choice, platform, device_kind, qkv.dtype, qkv.shape[-1], drop.key is not None,
+                      qkv.shape[1])
+        return implementation('attention', name, platform == 'cpu')(qkv, drop)
+
+    def add_and_norm(x, a, scale, bias, drop):
+        name = choose('add_and_norm', choice, platform, device_kind, x.dtype, x.shape[-1], drop.key is not None,
+                      x.shape[1])
+        return implementation('add_and_norm', name, platform == 'cpu')(x, a, scale, bias, drop)
+    if platform == 'cpu':
+        return plain.Ops(xla.look_up, cpu.dense, cpu.gelu, attention, add_and_norm, cpu.cross_entropy)
+    cross_entropy = functools.partial(xla.cross_entropy, in_one_pass=platform == 'gpu')
+    return plain.Ops(xla.look_up, xla.dense, xla.gelu, attention, add_and_norm, cross_entropy)
+
+
+def unroll(config: Any, training: bool) -> int:
+    """How many layers each iteration of a Transformer's scan runs."""
+    platform, _ = device()
+    if config.remat and platform == 'cpu':
+        return 1  # of unrolled blocks a CPU recomputes all before it needs the first, and no memory is saved
+    if config.unroll:
+        return min(config.unroll, config.n_layer)
+    # An iteration copies its layer's weights, and in training the activations that it keeps. So on a GPU all layers are
+    # unrolled, and on a TPU in training. Elsewhere that only makes compiling slower.
+    return config.n_layer if platform == 'gpu' or platform == 'tpu' and training else 1
+
+
+def device() -> tuple[str, str]:
+    """(platform, device kind) of what is being traced: of the mesh's devices, without a mesh of JAX's first device."""
+    found = jax.sharding.get_abstract_mesh().abstract_device
+    if found is None:
+        found = jax.devices()[0]
+    return found.platform, found.device_kind
+
+
+# Attention and the residual norm
+
+class Kernel(NamedTuple):
+    """An implementation by a kernel."""
+    operation: str                  # 'attention' or 'add_and_norm'
+    name: str                       # what `choose` returns
+    function: str                   # MODULE.NAME in this folder; imported only where it is used, as no device needs
+                                    # the Pallas of another
+    choices: tuple[str, ...]        # values of config.model.kernels that use it
+    training: tuple[bool, ...]      # whether it serves training, evaluation, or both
+    takes: Callable[[int], bool]    # which head sizes (attention) or widths (add_and_norm) it takes
+    sizes: str                      # the same in words, for the error
+    platform: str                   # where 'auto' uses it
+    longest: int = dropout.LARGEST  # the longest sequence that it takes
+
+
+def residual_block(D: int) -> int:
+    """The size of the blocks that the residual kernel splits a width into: the largest power of two that divides D,
+    and at most 1,024."""
+    return math.gcd(D, 1024)
+
+
+KERNELS = (  # of those for an operation, the first that applies is chosen
+    # cuDNN's attention cannot use our dropout masks, so it is for evaluation alone.
+    Kernel('attention', 'cudnn', 'xla.cudnn_attention', ('auto',), (False,), lambda E: E % 8 == 0 and E <= 128,
+           'head size (n_embd / n_head) that is a multiple of 8 and at most 128', 'gpu'),
+    # A Triton tile has dimensions that are powers of two, and a matrix product needs at least 16.
+    Kernel('attention', 'flash', 'gpu_attention.flash_attention', ('auto', 'triton'), (True, False),
+           lambda E: E >= 16 and E & (E - 1) == 0,
+           'head size (n_embd / n_head) that is a power of two and at least 16', 'gpu'),
+    # Its programs hold whole sequences in a TPU's fast memory.
+    Kernel('attention', 'mosaic', 'tpu_attention.tpu_attention', ('auto', 'mosaic'), (True, False),
+           lambda E: E == 64 or E % 128 == 0, 'head size (n_embd / n_head) of 64 or a multiple of 128', 'tpu',
+           longest=1024),
+    # Without dropout and gradients, XLA makes one pass over memory of the residual norm too, and writes less.
+    Kernel('add_and_norm', 'fused', 'gpu_residual_norm.add_and_norm', ('auto', 'triton'), (True,),
+           lambda D: residual_block(D) >= 16 and D // residual_block(D) <= 16,
+           'width (n_embd) of 1 to 16 times a power of two from 16 to 1,024', 'gpu'),
+)
+# On a CPU kernels are interpreted, which is for tests.
+PLATFORMS = {'triton': ('gpu', 'cpu'), 'mosaic': ('tpu', 'cpu')}
+OTHERS = {('attention', 'plain'): plain.attention, ('attention', 'blocked'): cpu.attention,
+          ('attention', 'recomputed'): xla.recomputed_attention, ('add_and_norm', 'xla'): xla.add_and_norm}
+
+
+def implementation(operation: str, name: str, interpret: bool = False) -> Callable:
+    """The function of a name that `choose` returned. interpret: interpret our kernels, on any device."""
+    if (operation, name) in OTHERS:
+        return OTHERS[operation, name]
+    kernel = next(kernel for kernel in KERNELS if kernel.name == name)
+    module, function = kernel.function.split('.')
+    found = getattr(importlib.import_module(f'gpt1_jax.models.fast.{module}'), function)
+    return functools.partial(found, interpret=interpret) if name != 'cudnn' else found
+
+
+def choose(operation: str, choice: str, platform: str, device_kind: str, dtype: jax.typing.DTypeLike, size: int,
+           training: bool, length: int = 1) -> str:
+    """The name of an implementation: of one of KERNELS, or of OTHERS: for attention 'plain', 'blocked' on a CPU, or
+    'recomputed' on a TPU in training; for add_and_norm 'xla'.
+
+    choice: config.model.kernels, one of CHOICES but 'plain'. platform, device_kind: as `device` returns them, ('gpu',
+    'NVIDIA H200'). dtype: of the activations. size: of a head for attention, the width for add_and_norm. training:
+    whether there may be dropout and gradients. length: of the sequences. UserError where `choice` asks for kernels that
+    do not exist for this platform or size.
+    """
+    if operation == 'add_and_norm':
+        otherwise = 'xla'
+    elif (choice, platform) == ('auto', 'cpu'):
+        return 'blocked'
+    else:
+        otherwise = 'recomputed' if platform == 'tpu' and training else 'plain'
+    candidates = [k for k in KERNELS if k.operation == operation and choice in k.choices and training in k.training]
+    if choice == 'auto':
+        candidates = [k for k in candidates if k.platform == platform and _auto_applies(k, device_kind, dtype, size,
+                                                                                        length)]
+    elif candidates and platform not in PLATFORMS[choice]:
+        raise UserError(f"model.kernels = {choice!r} is for {PLATFORMS[choice][0].upper()}s, not for "
+                        f"{shown(platform)}: use 'xla'")
+    for kernel in candidates:
+        if kernel.takes(size) and length <= kernel.longest:
+            return kernel.name
+    if choice == 'auto' or not candidates:
+        return otherwise
+    if candidates[0].takes(size):
+        raise UserError(f"model.kernels = {choice!r} takes sequences of at most {candidates[0].longest:,} tokens, not "
+                        f"{length:,}: use 'xla'")
+    raise UserError(f"model.kernels = {choice!r} needs a {candidates[0].sizes}, not {size}: use 'xla'")
+
+
+def _auto_applies(kernel, device_kind, dtype, size, length):
+    """'auto' uses kernels in bfloat16, for which their tiles were chosen, where they passed the self-check. A step that
+    is compiled for a device of a kind that is not here (experiments/launch) cannot be checked, and gets them."""
+    if jnp.dtype(dtype) != jnp.bfloat16:
+        return False
+    if all(device_kind != local.device_kind for local in jax.local_devices()):
+        return True
+    return length <= _passed.get((kernel.name, device_kind, size), 0)
+
+
+# (name, device kind, size): the longest sequence with which a kernel passed self_check.py, in all processes.
+_passed = {}
+
+
+def record(name: str, device_kind: str, size: int, length: int) -> None:
+    """From now on 'auto' uses the kernel of this name, on such devices, for this size and sequences up to this length:
+    it has passed self_check.py in all processes."""
+    known = _passed.get((name, device_kind, size), 0)
+    _passed[name, device_kind, size] = max(known, length)

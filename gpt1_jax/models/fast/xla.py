@@ -1,0 +1,220 @@
+"""Operations of models/ops.py with gradients that keep and move less memory than the automatic ones, on any platform.
+
+`lax.optimization_barrier` around what a gradient reads keeps the compiler from moving its recomputation into the
+forward pass, and the results into memory.
+"""
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from gpt1_jax.models import ops
+from gpt1_jax.models.dropout import Dropout
+from gpt1_jax.models.fast import per_device
+from gpt1_jax.parallel.sharding import constrain, gathered, spans
+
+# Embedding
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def look_up(table: jax.Array, ids: jax.Array, dtype: Any) -> jax.Array:
+    """On a mesh devices exchange the rows in `dtype`, and the gradient has the sharding of the table."""
+    return jnp.take(gathered(table.astype(dtype), 'embed/tokens'), ids, axis=0)
+
+
+def _look_up_gradient(dtype, saved, dy):
+    table, ids = saved
+    _, transposed = jax.vjp(lambda table: jnp.take(table, ids, axis=0), table)
+    gradient = constrain(transposed(dy.astype(jnp.float32))[0], 'embeddings')
+    return constrain(gradient, 'embed/tokens'), None
+
+
+look_up.defvjp(lambda table, ids, dtype: (look_up(table, ids, dtype), (table, ids)), _look_up_gradient)
+
+
+# Matrix products
+
+class Products(NamedTuple):
+    """Products of matrices as a platform computes them best."""
+    matmul: Callable  # (a [..., I], b, axis of b that has I, dtype) -> [..., the other dimension of b]
+    outer: Callable   # (a [..., I], b [..., O]) -> [I, O], summed over the leading dimensions
+
+
+def matmul(a: jax.Array, b: jax.Array, axis: int, dtype: Any) -> jax.Array:
+    return lax.dot_general(a, b, (((a.ndim - 1,), (axis,)), ((), ())), preferred_element_type=dtype)
+
+
+def outer(a: jax.Array, b: jax.Array) -> jax.Array:
+    rows = tuple(range(a.ndim - 1))
+    return jnp.tensordot(a, b, (rows, rows))
+
+
+PRODUCTS = Products(matmul, outer)
+
+
+def dense(x: jax.Array, kernel: jax.Array, bias: jax.Array, products: Products = PRODUCTS) -> jax.Array:
+    """As a product of matrices, [..., D] by [D, 3 * H * E], unless the mesh divides heads over devices: with more
+    dimensions, a TPU pads the last one (64) to 128 in memory, and copies."""
+    if spans('tensor'):
+        return ops.dense(x, kernel, bias)
+    leading = x.shape[:x.ndim - kernel.ndim + bias.ndim]
+    x = x.reshape(*leading, -1)
+    y = product(x, kernel.astype(x.dtype).reshape(x.shape[-1], -1), products)
+    return ops.add_bias(y, bias.reshape(-1)).reshape(*leading, *bias.shape)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def product(x: jax.Array, kernel: jax.Array, products: Products = PRODUCTS) -> jax.Array:
+    """x @ kernel: [..., I], [I, O] -> [..., O]. Automatic differentiation would compute the kernel's gradient
+    transposed."""
+    return products.matmul(x, kernel, 0, x.dtype)
+
+
+def _product_gradient(products, saved, dy):
+    x, kernel = saved
+    return products.matmul(dy, kernel, 1, dy.dtype), products.outer(x, dy)
+
+
+product.defvjp(lambda x, kernel, products: (product(x, kernel, products), (x, kernel)), _product_gradient)
+
+
+# GELU
+
+@jax.custom_vjp
+def gelu(x: jax.Array) -> jax.Array:
+    """Keeps only x for the backward pass, where automatic differentiation keeps two more arrays of its size."""
+    return ops.gelu(x)
+
+
+def _gelu_gradient(x, dy):
+    z = lax.optimization_barrier(x).astype(jnp.float32)
+    tanh = jnp.tanh(ops.gelu_inner(z))
+    slope = 0.5 * (1 + tanh) + 0.5 * z * (1 - tanh * tanh) * ROOT * (1 + 3 * 0.044715 * z * z)
+    # Without a barrier the bias's float32 sum would have unrounded values written to memory, and a CPU would compute
+    # this inside the products that read it, where tanh is not vectorised.
+    return (lax.optimization_barrier((dy.astype(jnp.float32) * slope).astype(x.dtype)),)
+
+
+ROOT = math.sqrt(2 / math.pi)
+gelu.defvjp(lambda x: (gelu(x), x), _gelu_gradient)
+
+
+# Attention
+
+def recomputed_attention(qkv: jax.Array, drop: Dropout) -> jax.Array:
+    """Probabilities are not stored for the backward pass."""
+    return jax.checkpoint(ops.attention)(qkv, drop)
+
+
+def cudnn_attention(qkv: jax.Array, drop: Dropout) -> jax.Array:
+    """For evaluation: cuDNN cannot use our dropout masks."""
+    def cudnn(_first_row, _first_head, qkv):
+        q, k, v = jnp.moveaxis(qkv, 2, 0)
+        return jax.nn.dot_product_attention(q, k, v, is_causal=True, implementation='cudnn')
+    return per_device.on_each(cudnn, (qkv,), ('BL3HE',), 'BLHE')
+
+
+# Residual sum and LayerNorm
+
+@jax.custom_vjp
+def add_and_norm(x: jax.Array, a: jax.Array, scale: jax.Array, bias: jax.Array, drop: Dropout) -> jax.Array:
+    """Keeps the normalised vectors alone, where automatic differentiation keeps several float32 arrays of their
+    size."""
+    return _add_and_norm(x, a, scale, bias, drop)[0]
+
+
+def _add_and_norm(x, a, scale, bias, drop):
+    normed, inverse = ops.normalise(x.astype(jnp.float32) + drop(a.astype(jnp.float32)))
+    y = (normed * scale[None, None] + bias[None, None]).astype(x.dtype)
+    return y, (normed.astype(x.dtype), inverse, scale, drop)
+
+
+def _add_and_norm_gradient(saved, dy):
+    """Adding a constant to a vector, or scaling it, changes nothing after the norm: with z the normalised vector and
+    dz = dy * scale, the gradient is (dz - mean(dz) - z mean(dz z)) / deviation."""
+    normed, inverse, scale, drop = lax.optimization_barrier(saved)
+    z = normed.astype(jnp.float32)
+    dy = dy.astype(jnp.float32)
+    dz = dy * scale[None, None]
+    mean_dz = jnp.mean(dz, axis=-1, keepdims=True)
+    mean_dzz = jnp.mean(dz * z, axis=-1, keepdims=True)
+    dx = (dz - mean_dz - z * mean_dzz) * inverse
+    return (dx.astype(normed.dtype), drop(dx).astype(normed.dtype), jnp.sum(dy * z, axis=(0, 1)),
+            jnp.sum(dy, axis=(0, 1)), None)
+
+
+add_and_norm.defvjp(_add_and_norm, _add_and_norm_gradient)
+
+
+# The loss
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4, 5))
+def cross_entropy(hidden: jax.Array, rows: jax.Array, targets: jax.Array, dtype: Any, products: Products = PRODUCTS,
+                  in_one_pass: bool = False) -> jax.Array:
+    """The gradient by the logits is softmax - one-hot; that of automatic differentiation reads them twice as often.
+
+    in_one_pass: see log_sum_exp.
+    """
+    return _cross_entropy(hidden, rows, targets, dtype, products, in_one_pass)[0]
+
+
+def _cross_entropy(hidden, rows, targets, dtype, products, in_one_pass):
+    logits = products.matmul(hidden, _padded(rows), 1, dtype)
+    normaliser = log_sum_exp(_values(logits, rows), in_one_pass)
+    label = jnp.take_along_axis(logits, targets[:, None], axis=-1, mode='clip')[:, 0].astype(jnp.float32)
+    label = jnp.where((targets >= 0) & (targets < rows.shape[0]), label, jnp.nan)
+    return normaliser - label, (hidden, rows, targets, logits, normaliser)
+
+
+def _cross_entropy_gradient(dtype, products, in_one_pass, saved, gradient):
+    hidden, rows, targets, logits, normaliser = saved
+    one_hot = jnp.arange(logits.shape[1])[None] == targets[:, None]
+    by_logit = jnp.exp(_values(logits, rows) - normaliser[:, None]) - one_hot
+    by_logit = (by_logit * gradient[:, None]).astype(hidden.dtype)
+    dhidden = products.matmul(by_logit, _padded(rows), 0, hidden.dtype)
+    # Were the rows of padding cut off inside the product, a TPU would write by_logit to memory for it.
+    drows = lax.optimization_barrier(products.outer(by_logit, hidden))
+    return dhidden, drows[:rows.shape[0]], None
+
+
+cross_entropy.defvjp(_cross_entropy, _cross_entropy_gradient)
+
+
+def log_sum_exp(values: jax.Array, in_one_pass: bool) -> jax.Array:
+    """log of the sum of exponentials of each row: float32[T, R] -> float32[T].
+
+    in_one_pass: the maximum and the sum are reduced together (Milakov and Gimelshein, 2018), so that a GPU reads the
+    logits once; elsewhere the reduction of a pair does not fuse, or is slow.
+    """
+    if not in_one_pass:
+        top = jnp.max(values, axis=-1)
+        return top + jnp.log(jnp.sum(jnp.exp(values - top[:, None]), axis=-1))
+
+    def joined(a, b):
+        """Of two parts of a row, each (maximum, sum of exponentials of what is below it)."""
+        (top_a, sum_a), (top_b, sum_b) = a, b
+        scale = jnp.exp(-jnp.abs(top_a - top_b))  # of the part with the smaller maximum
+        first = top_a >= top_b
+        return jnp.maximum(top_a, top_b), jnp.where(first, sum_a, sum_b) + scale * jnp.where(first, sum_b, sum_a)
+    least = jnp.finfo(jnp.float32).min  # not minus infinity, of which two have no difference
+    start = (jnp.float32(least), jnp.float32(0))
+    top, total = lax.reduce((jnp.maximum(values, least), jnp.ones_like(values)), start, joined, (1,))
+    return top + jnp.log(total)
+
+
+def _padded(rows):
+    """In bfloat16, rows of zeros up to a multiple of 128: tensor cores are slow with a dimension such as 40,478."""
+    if rows.dtype != jnp.bfloat16:
+        return rows
+    return jnp.pad(rows, ((0, -rows.shape[0] % 128), (0, 0)))
+
+
+def _values(logits, rows):
+    """The logits in float32; minus infinity for padding rows."""
+    if logits.shape[1] == rows.shape[0]:
+        return logits.astype(jnp.float32)
+    real = jnp.arange(logits.shape[1])[None] < rows.shape[0]
+    return jnp.where(real, logits.astype(jnp.float32), -jnp.inf)

@@ -1,0 +1,102 @@
+"""Sections 3.1 and 4.1: the operations of GPT-1, each by its formula, with automatic gradients.
+
+models/fast/ has the same operations, faster: they are tested against these (tests/models/test_ops.py), and
+`config.model.kernels = 'plain'` computes with these instead, on any device. An activation's dtype is float32 or
+bfloat16; parameters are float32. Sums, softmax, LayerNorm and GELU are computed in float32.
+"""
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from gpt1_jax.models import dropout
+
+MASKED = -1e9  # replaces the score of a later position, as released
+
+
+class Ops(NamedTuple):
+    """The operations that a model computes with: those of this file, or others in their place (fast/table.py)."""
+    look_up: Callable        # (table [R, D], ids [B, L], dtype) -> [B, L, D]
+    dense: Callable          # (x [B, L, *I], kernel [*I, *O], bias [*O]) -> [B, L, *O]
+    gelu: Callable           # (x) -> x
+    attention: Callable      # (qkv [B, L, 3, H, E], dropout) -> [B, L, H, E]
+    add_and_norm: Callable   # (x [B, L, D], a [B, L, D], scale [D], bias [D], dropout) -> [B, L, D]
+    cross_entropy: Callable  # (hidden [T, D], rows [R, D], targets [T], dtype of the logits) -> float32[T]
+
+
+def look_up(table: jax.Array, ids: jax.Array, dtype: Any) -> jax.Array:
+    """table[ids]; NaN for an id out of range. The gradient of the table is summed in float32."""
+    return jnp.take(table, ids, axis=0).astype(dtype)
+
+
+def add_bias(x: jax.Array, bias: jax.Array) -> jax.Array:
+    """x + bias. The sum of the bias's gradient over thousands of positions is float32, as this addition is."""
+    return (x.astype(jnp.float32) + jnp.expand_dims(bias, range(x.ndim - bias.ndim))).astype(x.dtype)
+
+
+def dense(x: jax.Array, kernel: jax.Array, bias: jax.Array) -> jax.Array:
+    """x @ kernel + bias, summed over all the kernel's dimensions that the bias lacks."""
+    return add_bias(jnp.tensordot(x, kernel.astype(x.dtype), kernel.ndim - bias.ndim), bias)
+
+
+def gelu(x: jax.Array) -> jax.Array:
+    """The Gaussian Error Linear Unit, in its tanh form as released (train.py 22-23)."""
+    z = x.astype(jnp.float32)
+    return (0.5 * z * (1 + jnp.tanh(gelu_inner(z)))).astype(x.dtype)
+
+
+def gelu_inner(z: jax.Array) -> jax.Array:
+    return (2 / jnp.pi) ** 0.5 * (z + 0.044715 * z * z * z)
+
+
+def attention(qkv: jax.Array, drop: dropout.Dropout) -> jax.Array:
+    """softmax(q k^T / sqrt(E), causal) v, with dropout on the probabilities. qkv: [B, L, 3, H, E]."""
+    q, k, v = jnp.moveaxis(qkv, 2, 0)
+    return jnp.einsum('bhlm,bmhe->blhe', drop(causal_probabilities(q, k).astype(v.dtype)), v)
+
+
+def causal_probabilities(q: jax.Array, k: jax.Array) -> jax.Array:
+    """The attention probabilities of q, k [B, L, H, E]: float32[B, H, L, L], query by key."""
+    L, E = q.shape[1], q.shape[3]
+    scores = jnp.einsum('blhe,bmhe->bhlm', q, k, preferred_element_type=jnp.float32) * E ** -0.5
+    # There is no padding mask, as padding is right of every token whose state is used.
+    causal = jnp.tril(jnp.ones((L, L), bool))
+    return jax.nn.softmax(jnp.where(causal[None, None], scores, MASKED), axis=-1)
+
+
+def cached_attention(q: jax.Array, k: jax.Array, v: jax.Array, positions: jax.Array) -> jax.Array:
+    """Causal attention of L queries, at any positions, to the C positions of a KV cache. Without dropout.
+
+    q: [B, L, H, E]. k, v: [B, H, C, E]; what they hold at positions after a query's is masked, so it may be anything
+    finite. positions: int[B, L], of the queries. Returns [B, L, H, E].
+    """
+    C, E = k.shape[2:]
+    scores = jnp.einsum('blhe,bhme->bhlm', q, k, preferred_element_type=jnp.float32) * E ** -0.5
+    causal = jnp.arange(C)[None, None] <= positions[:, :, None]
+    probabilities = jax.nn.softmax(jnp.where(causal[:, None], scores, MASKED), axis=-1)
+    return jnp.einsum('bhlm,bhme->blhe', probabilities.astype(q.dtype), v)
+
+
+def add_and_norm(x: jax.Array, a: jax.Array, scale: jax.Array, bias: jax.Array, drop: dropout.Dropout) -> jax.Array:
+    """LayerNorm(x + dropout(a)): x is the residual stream, a the output of a sublayer."""
+    normed, _ = normalise(x.astype(jnp.float32) + drop(a.astype(jnp.float32)))
+    return (normed * scale[None, None] + bias[None, None]).astype(x.dtype)
+
+
+def normalise(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(float32 vectors with mean 0 and variance 1, 1 / their standard deviation before)."""
+    mean = jnp.mean(x, axis=-1, keepdims=True)
+    variance = jnp.mean(jnp.square(x - mean), axis=-1, keepdims=True)
+    inverse = jax.lax.rsqrt(variance + 1e-5)  # epsilon as released (train.py 44-50), as the biased variance is
+    return (x - mean) * inverse, inverse
+
+
+def cross_entropy(hidden: jax.Array, rows: jax.Array, targets: jax.Array, dtype: Any) -> jax.Array:
+    """-log P of each target under softmax(hidden @ rows^T), Eq. 2; NaN for a target that is no row."""
+    logits = jnp.einsum('td,rd->tr', hidden, rows, preferred_element_type=dtype).astype(jnp.float32)
+    log_p = jnp.take_along_axis(jax.nn.log_softmax(logits), targets[:, None], axis=1, mode='fill', fill_value=jnp.nan)
+    return -log_p[:, 0]
+
+
+PLAIN = Ops(look_up, dense, gelu, attention, add_and_norm, cross_entropy)
