@@ -30,7 +30,7 @@ def get_config():
     # less exact: on an H200 'high' and 'default' are TF32, up to 7 times faster; on TPUs 3 or 1 bfloat16 passes, not 6
     config.model.remat = False             # recompute blocks in the backward pass: less memory, more work; not an LSTM
     config.model.unroll = 0                # layers of the scan laid out in a row, the LSTM's time steps; 0: by device
-    config.model.kernels = 'auto'          # 'xla': none; 'triton': ours for GPUs; 'mosaic': for TPUs; 'auto': by device
+    config.model.kernels = 'auto'          # 'auto': by device; or 'plain', 'xla', 'triton', 'mosaic': fast/table.py
 
     config.data = ConfigDict()
     config.data.corpus = ''                # files, directories or globs: text, JSON lines, Parquet; comma-separated

@@ -1,7 +1,7 @@
 """GPT-1: Improving Language Understanding by Generative Pre-Training, Radford et al., 2018.
 
 Section                         File
-3.1  Unsupervised pre-training  models/gpt.py (Eq. 2), models/attention.py, training/losses.py (Eq. 1), pretrain.py
+3.1  Unsupervised pre-training  models/gpt.py (Eq. 2), models/ops.py, training/losses.py (Eq. 1), pretrain.py
 3.2  Supervised fine-tuning     models/heads.py (Eq. 3), training/losses.py (Eqs. 4, 5), finetune.py
 3.3  Input transformations      data/inputs.py, data/tasks/
 4.1  Setup                      training/optimizer.py, training/loop.py, models/dropout.py, data/text.py,

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 
 import reference
 from gpt1_jax import finetune
@@ -120,7 +121,7 @@ def first_update(config, head, n_labels, params, batch, lm_weight=0.5, microbatc
     mesh = sharding.make_mesh(1, 1, 1, devices=jax.devices()[:1])
     settings = optimizer.settings(dict(b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.01, clip=0))
     model = TaskModel(GPT(config), head, n_labels, classifier_dropout)
-    program = finetune._program(model, settings, mesh, microbatches, 1, K)
+    program = finetune._program(model, settings, 'linear', mesh, microbatches, 1, K)
     hyper = {'seed': jnp.uint32(SEED), 'peak': jnp.float32(1e-3), 'warmup': jnp.float32(1), 'total': jnp.float32(9),
              'decay': np.float32(0),
              'lm_weight': jnp.float32(lm_weight), 'skips': jnp.int32(0)}
