@@ -141,7 +141,7 @@ def test_a_copy_or_link_of_training_text_is_refused_as_validation_text(books, tm
 
 
 @pytest.mark.parametrize('texts, message', [
-    ([LINES[3]], 'all 1 texts of valid are in corpus, too'),
+    ([LINES[3]], 'all 1 texts of valid are also in corpus'),
     (['Something else.', LINES[3] * 30], '30.txt has the same text as .*valid.jsonl:2, which is held out')])
 def test_copies_of_documents_in_another_kind_of_file_are_refused(books, tmp_path, texts, message):
     (books / '30.txt').write_text(LINES[3] * 30)
