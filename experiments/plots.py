@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from experiments.lib.figures import COLOURS, COUNT, STYLE, save
 from gpt1_jax import storage
-from gpt1_jax.errors import UserError, about, shown
+from gpt1_jax.errors import UserError, shown
 from gpt1_jax.runs import results
 
 PANELS = {'loss': 'training loss (nats)', 'learning_rate': 'learning rate',  # fields of metrics.jsonl
@@ -74,8 +74,7 @@ def read_curves(run: pathlib.Path) -> dict[str, list[tuple]]:
     """{field: [(step, value), ...]} of PANELS from a run's metrics.jsonl: one point a step, the last that was written,
     without values that are not finite. UserError where there are no rows, or a field is not a number."""
     path = run / 'metrics.jsonl'
-    with about(path):
-        rows = results.read(path)
+    rows = results.read(path)
     if not rows:
         raise UserError(f'{path}: no rows: not a run, or one that has logged nothing yet')
     curves = {field: {} for field in PANELS}

@@ -1,7 +1,6 @@
 """Errors that a user can cause: one line each, without a traceback."""
 import contextlib
 import difflib
-import os
 from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
@@ -45,21 +44,6 @@ def one_line(text: str, max_length: int = MAX_MESSAGE) -> str:
         return text
     escaped = (c if c.isprintable() else c.encode('unicode_escape').decode('ascii') for c in text)
     return _without_middle(''.join(escaped), max_length)
-
-
-@contextlib.contextmanager
-def about(path: Any) -> Iterator[None]:
-    """Turns every OSError inside the block, such as a file name that is too long, into a UserError naming the path.
-
-    The path is looked up first, since from Python 3.14 on `Path.exists()` and `is_dir()` answer False, without an
-    error, for a path that the system refuses. One that is merely absent, or in an object store, is left to the block.
-    """
-    try:
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a null character
-            os.stat(path)
-        yield
-    except OSError as error:
-        raise UserError(f'{error.filename or path}: {error.strerror or error}') from None
 
 
 def os_line(error: OSError) -> str:

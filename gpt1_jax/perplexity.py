@@ -102,6 +102,8 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
         results.write(per_token, token_rows(tokenizer, found.ids, logs))
     if path or sentence is None:
         results.append_new(path or run.results, [row])
+        if path is None and run.outputs != run.path:
+            print(f'row in {run.results}')
     return row
 
 

@@ -18,7 +18,7 @@ import shutil
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from gpt1_jax.errors import UserError, about
+from gpt1_jax.errors import UserError
 
 SCHEME = 'gs://'
 CACHE = 'GPT1_JAX_CACHE'  # environment variable: the directory for local copies, default ~/.cache/gpt1_jax
@@ -67,10 +67,10 @@ def _client() -> type:
 
 
 def _reach(bucket, text):
-    """UserError if the bucket cannot be listed: no credentials, no permission or no network. Asked once a bucket."""
+    """OSError if the bucket cannot be listed: no credentials, no permission or no network. Asked once a bucket."""
     if bucket in _reached:
         return
-    with about(text), _as_os_errors(text), contextlib.suppress(FileNotFoundError):
+    with _as_os_errors(text), contextlib.suppress(FileNotFoundError):
         next(_client()(text).iterdir(), None)
     _reached.add(bucket)
 
@@ -128,8 +128,8 @@ def opened(file: str | os.PathLike) -> Iterator[BinaryIO]:
 
 
 def size(file: str | os.PathLike) -> int:
-    """The size of a file in bytes. UserError if it cannot be read."""
-    with about(file), _as_os_errors(file):
+    """The size of a file in bytes. OSError if it cannot be read."""
+    with _as_os_errors(file):
         return path(file).stat().length if remote(file) else os.path.getsize(file)
 
 
@@ -139,9 +139,9 @@ def is_object(file: str | os.PathLike) -> bool:
 
 
 def glob(pattern: str) -> list[str]:
-    """The objects of a store that match a pattern, gs://BUCKET/a/**/*.txt, sorted. UserError if it cannot be asked."""
+    """The objects of a store that match a pattern, gs://BUCKET/a/**/*.txt, sorted. OSError if it cannot be asked."""
     system, bucket, key = _object(pattern)
-    with about(pattern), _as_os_errors(pattern):
+    with _as_os_errors(pattern):
         found = system.glob(f'{bucket}/{key}', detail=True)
         return sorted(f'{SCHEME}{name}' for name, entry in found.items() if entry['type'] == 'file')
 
@@ -273,7 +273,7 @@ def fetch(file: str | os.PathLike, expected: str) -> pathlib.Path:
     UserError if the object itself has another hash. Several processes may fetch the same object at once.
     """
     copy = cache(file)
-    with about(file), _as_os_errors(file):
+    with _as_os_errors(file):
         if copy.is_file() and sha256(copy) == expected:
             return copy
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -291,8 +291,7 @@ def fetch(file: str | os.PathLike, expected: str) -> pathlib.Path:
 
 def upload(directory: pathlib.Path, target: Path, last: str | None = None) -> None:
     """Copy every file under a local directory into an object store; the file called `last`, the manifest, comes last.
-    UserError if one cannot be written."""
+    OSError if one cannot be written."""
     local = files(directory)
     for name in sorted(local, key=lambda name: (name == last, name)):
-        with about(target / name):
-            write(target / name, local[name].read_bytes())
+        write(target / name, local[name].read_bytes())

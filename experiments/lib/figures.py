@@ -11,8 +11,6 @@ from matplotlib.lines import Line2D  # noqa: E402
 from matplotlib.ticker import FuncFormatter, NullLocator  # noqa: E402
 from matplotlib.transforms import ScaledTranslation  # noqa: E402
 
-from gpt1_jax.errors import about  # noqa: E402
-
 # One meaning, one colour, in every figure; told apart by colour-blind readers too (Okabe and Ito).
 COLOURS = {'pretrained': '#0072B2', 'scratch': '#D55E00', 'baseline': '#7F7F7F', 'train': '#56B4E9', 'valid': '#0072B2',
            'chance': '#B0B0B0', 'race': '#009E73', 'mnli': '#332288', 'sst2': '#CC79A7', 'dpr': '#E69F00',
@@ -27,8 +25,7 @@ COUNT = FuncFormatter(lambda value, _: f'{value:,.0f}')
 
 def save(figure: Figure, path: str | pathlib.Path) -> None:
     """Write a PNG file and close the figure."""
-    with about(path):
-        figure.savefig(path, bbox_inches='tight', format='png')
+    figure.savefig(path, bbox_inches='tight', format='png')
     plt.close(figure)
 
 

@@ -11,7 +11,7 @@ from ml_collections import ConfigDict
 
 from gpt1_jax import finetune, rules, storage
 from gpt1_jax.data import tasks
-from gpt1_jax.errors import UserError, about
+from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import zero_shot_heuristics
 from gpt1_jax.runs import workdir
 from gpt1_jax.training import transfer
@@ -175,9 +175,8 @@ def check(config: ConfigDict, pretrained: bool = True) -> None:
             workdir.load(config.lstm)
     if not config.data:
         raise UserError('give --config.data=DIR, the directory that holds the data sets')
-    with about(config.data):
-        if not config.data.startswith(SOURCES) and not pathlib.Path(config.data).is_dir():
-            raise UserError(f'{config.data}: no such directory (the data sets)')
+    if not config.data.startswith(SOURCES) and not pathlib.Path(config.data).is_dir():
+        raise UserError(f'{config.data}: no such directory (the data sets)')
     for field in ('layer_tasks', 'zero_shot_tasks', 'tasks', 'zero_shot'):
         check_tasks(config, field, config[field])
     for name in config.layer_tasks:

@@ -26,7 +26,7 @@ from gpt1_jax import storage
 from gpt1_jax.data import files, joining, parts, records
 from gpt1_jax.data.document import Document
 from gpt1_jax.data.joining import Join
-from gpt1_jax.errors import UserError, about
+from gpt1_jax.errors import UserError
 
 NOVELS = 'novels'
 _PACKAGED = pathlib.Path(__file__).parent / 'novels.jsonl.bz2'
@@ -93,12 +93,11 @@ def _below(directory):
     def refuse(error):
         raise error
     found, links = [], []
-    with about(directory):
-        for at, directories, names in os.walk(directory, onerror=refuse):
-            directories[:] = [name for name in directories if not name.startswith('.')]
-            paths = [pathlib.Path(at, name) for name in (*directories, *names) if not name.startswith('.')]
-            found += [path for path in paths if path.is_file()]
-            links += [path for path in paths if path.is_symlink() and path.is_dir()]
+    for at, directories, names in os.walk(directory, onerror=refuse):
+        directories[:] = [name for name in directories if not name.startswith('.')]
+        paths = [pathlib.Path(at, name) for name in (*directories, *names) if not name.startswith('.')]
+        found += [path for path in paths if path.is_file()]
+        links += [path for path in paths if path.is_symlink() and path.is_dir()]
     return [str(path) for path in sorted(found)], sorted(links)
 
 

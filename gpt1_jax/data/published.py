@@ -7,7 +7,7 @@ from sentencepiece import sentencepiece_model_pb2 as proto
 from gpt1_jax import storage
 from gpt1_jax.data import records
 from gpt1_jax.data.tokenizer import END, LINE_BREAK, RESERVED, Tokenizer
-from gpt1_jax.errors import UserError, about, shown
+from gpt1_jax.errors import UserError, shown
 
 
 def from_published(encoder_json: str | os.PathLike, merges_bpe: str | os.PathLike) -> Tokenizer:
@@ -83,8 +83,7 @@ def _score(row, characters):
 def _read_published(encoder_file, merges_file):
     """Reads and checks the two released files: (tokens in id order, number of characters)."""
     encoder = storage.read_json(encoder_file)
-    with about(merges_file):
-        lines = records.decoded(storage.read(merges_file), merges_file, 0).split('\n')
+    lines = records.decoded(storage.read(merges_file), merges_file, 0).split('\n')
     if not lines[0].startswith('#version'):
         raise UserError(f'{merges_file}: line 1 is not "#version: ..."')
     merges = {f'line {number}': line.split() for number, line in enumerate(lines[1:], 2) if line.strip()}

@@ -6,13 +6,14 @@ neighbouring windows share one token. Every epoch visits each window once, in it
 is a pure function of (seed, step), so the step number is all the state that the input pipeline has.
 """
 import dataclasses
+import errno
 import functools
 import os
 
 import numpy as np
 
 from gpt1_jax import storage
-from gpt1_jax.errors import UserError, about, shown
+from gpt1_jax.errors import UserError, shown
 
 MANIFEST = 'manifest.json'
 FORMAT = 2
@@ -61,14 +62,15 @@ def open_split(directory: str | os.PathLike, split: str, verify: bool = False) -
         file = directory / split / entry['file']
         if storage.remote(file):
             file = storage.fetch(file, entry['sha256'])
-        with about(file):
-            size = file.stat().st_size
-            if size != entry['tokens'] * DTYPE.itemsize:
-                raise UserError(f'{file}: {size} bytes, the manifest says {entry["tokens"]} tokens of '
-                                f'{DTYPE.itemsize} bytes')
-            if verify and storage.sha256(file) != entry['sha256']:
-                raise UserError(f'{file}: damaged, its SHA-256 is not the one in the manifest')
-            shards.append(np.memmap(file, DTYPE, mode='r'))
+        if not file.exists():
+            raise UserError(f'{file}: {os.strerror(errno.ENOENT)}')
+        size = file.stat().st_size
+        if size != entry['tokens'] * DTYPE.itemsize:
+            raise UserError(f'{file}: {size} bytes, the manifest says {entry["tokens"]} tokens of '
+                            f'{DTYPE.itemsize} bytes')
+        if verify and storage.sha256(file) != entry['sha256']:
+            raise UserError(f'{file}: damaged, its SHA-256 is not the one in the manifest')
+        shards.append(np.memmap(file, DTYPE, mode='r'))
     return TokenStream(tuple(shards), f'{directory} ({split})', manifest['fingerprint'])
 
 

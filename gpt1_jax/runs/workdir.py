@@ -10,7 +10,7 @@ from typing import Any
 
 from gpt1_jax import storage
 from gpt1_jax.data.tokenizer import SETTINGS_FILE, Tokenizer
-from gpt1_jax.errors import UserError, shown
+from gpt1_jax.errors import UserError, os_line, shown
 from gpt1_jax.models import build
 from gpt1_jax.parallel import processes
 from gpt1_jax.rules import flatten
@@ -160,6 +160,8 @@ def hold(path: storage.Path) -> Iterator[Callable[[], None]]:
                 held = stack.enter_context(lock.hold(path))
             except UserError as error:
                 refusal = str(error)
+            except OSError as error:  # told to the other processes as well, which would wait
+                refusal = os_line(error)
         refusal = processes.from_primary(refusal)
         if refusal:
             raise UserError(refusal)

@@ -24,7 +24,7 @@ import released
 from gpt1_jax import metrics
 from gpt1_jax.data import corpus, published, tokenizer, tokens
 from gpt1_jax.data.document import is_validation
-from gpt1_jax.errors import UserError, about, os_errors_in_one_line
+from gpt1_jax.errors import UserError, os_errors_in_one_line
 from gpt1_jax.metrics import __main__ as predictions_program
 from gpt1_jax.runs import results
 from gpt1_jax.weights import hugging_face, import_run, openai, tokenizer_json
@@ -145,7 +145,7 @@ def weights():
             convert(directory, directory / 'run', n_head=2)
 
     def read_theirs(directory):
-        with about(directory):
+        with os_errors_in_one_line():
             header, values = ((directory / name).read_bytes() for name in ('header.json', 'values'))
             (directory / 'model.safetensors').write_bytes(struct.pack('<Q', len(header)) + header + values)
         read(hugging_face.convert, directory)
