@@ -13,7 +13,7 @@ def get_config(size='small'):
 
 def small(config) -> None:
     """The quickstart's model."""
-    config.examples.train, config.examples.test = 1500, 500
+    config.examples.train, config.examples.test = 1500, 500  # of each task
 
 
 def medium(config) -> None:
@@ -29,7 +29,7 @@ def medium(config) -> None:
 
 
 def tiny(config) -> None:
-    config.examples.train, config.examples.dev, config.examples.test, config.vocab_size = 64, 16, 32, 600
+    config.examples.train, config.examples.dev, config.examples.test, config.vocab_size = 64, 16, 32, 600  # seconds
     p, f = config.pretrain, config.finetune
     p.model.n_layer, p.model.n_embd, p.model.n_head, p.model.n_inner = 1, 16, 2, 16
     p.model.unroll = f.model.unroll = 1

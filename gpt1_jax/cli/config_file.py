@@ -29,7 +29,7 @@ def define(default: str, help_string: str) -> None:
     # ml_collections reads the arguments itself, before they are parsed.
     sys.argv[:] = [found for argument in arguments if (found := _override(argument, defaults)) is not None]
     config_flags.DEFINE_config_file('config', path_of(default), help_string)
-    flags.declare_key_flag('config')
+    flags.declare_key_flag('config', flags.FLAGS)
 
 
 def unset(config: ConfigDict) -> None:

@@ -89,7 +89,7 @@ def _below(directory):
     """(files, links to directories) below a directory, by name. Hidden ones are left out, as is what is in hidden
     directories (.git), and links are not followed.
 
-    UserError where a directory cannot be listed: pathlib and glob leave its files out without a word."""
+    OSError where a directory cannot be listed: pathlib and glob leave its files out without a word."""
     def refuse(error):
         raise error
     found, links = [], []

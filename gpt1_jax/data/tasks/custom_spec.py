@@ -207,7 +207,7 @@ def _about_target(spec):
     if spec.score:
         if len(spec.score) != 2 or not all(map(math.isfinite, spec.score)) or not spec.score[0] < spec.score[1]:
             yield f'score is {spec.score}, must be (low, high)'
-        elif not spec.squared and not all(float(end).is0 for end in spec.score):
+        elif not spec.squared and not all(float(end).is_integer() for end in spec.score):
             yield f'score is {spec.score}, must be whole numbers unless squared is True'
     if len(spec.choices) == 1 and spec.max_choices < 2:
         yield 'max_choices is missing: the most choices that a JSON list may hold, at least 2'
