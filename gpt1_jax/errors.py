@@ -48,7 +48,8 @@ def one_line(text: str, max_length: int = MAX_MESSAGE) -> str:
 
 def os_line(error: OSError) -> str:
     """'FILE: cause' of an OSError, which carries the name of its file."""
-    return one_line(f'{error.filename}: {error.strerror}' if error.filename else str(error))
+    file = error.filename2 or error.filename  # of os.replace: the target
+    return one_line(f'{file}: {error.strerror}' if file else str(error))
 
 
 @contextlib.contextmanager

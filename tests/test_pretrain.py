@@ -10,7 +10,7 @@ from gpt1_jax import pretrain
 from gpt1_jax.data import tokens
 from gpt1_jax.errors import UserError
 from gpt1_jax.prepare import prepare
-from gpt1_jax.runs import checkpoint, origins, results
+from gpt1_jax.runs import checkpoint, results
 from gpt1_jax.training import profiling
 from interruptions import power_cut, sigterm
 from short_runs import arrays, losses
@@ -156,12 +156,6 @@ def test_a_run_goes_on_from_the_weights_that_it_began_with_alone(straight, tmp_p
     pretrain.run(config(f'{tmp_path}/./origin/', steps=2), run.path, allow_change=True)
     assert run.steps()[-1] == 2 and json.loads((run.path / 'config.json').read_text())['fingerprint'] == (
         recorded['fingerprint'])
-    origin = str(straight.path)
-    with monkeypatch.context() as earlier:  # a version that did not record it
-        earlier.setattr(origins, 'find', lambda *_: (straight, None))
-        run = pretrain.run(config(origin), tmp_path / 'earlier')
-    pretrain.run(config(f'{tmp_path}/moved', steps=2), run.path, allow_change=True)
-    assert run.steps()[-1] == 2
     scratch = pretrain.run(config(None), tmp_path / 'scratch')
     with pytest.raises(UserError, match="holds another run .fingerprint.origin: None -> '[0-9a-f]+'"):
         pretrain.run(config(str(straight.path)), scratch.path)
