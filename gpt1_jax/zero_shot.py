@@ -73,7 +73,7 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
         about = {'skipped': len(skipped), 'seconds': round(time.perf_counter() - started, 1)}
         found += _record(setting, step, scored, scores, measured, details, about)
     if setting.run.outputs != setting.run.path:
-        print(f'rows in {setting.results}, predictions beside it', flush=True)
+        print(f'rows in {setting.results}, predictions in {setting.run.outputs}', flush=True)
     return found
 
 
