@@ -1,6 +1,6 @@
 """Sections 4 and 5: Tables 2 to 5, Figure 2 and the claims, at the paper's size.
 
-python -m experiments.table2_nli --config=configs/experiments.py --config.pretrained=runs/gpt1 \\
+python -m experiments.tables --config=configs/experiments.py --config.pretrained=runs/gpt1 \\
     --config.lstm=runs/lstm --config.data=DATA --config.out=runs/paper
 
 The other scripts of experiments/ take the same arguments; rows in results.jsonl are shared by all of them.
@@ -22,7 +22,8 @@ def get_config():
     config.results = config_dict.placeholder(str)  # results.jsonl to read and append to; default OUT/results.jsonl
     config.keep_checkpoints = False        # keep the weights of finished fine-tuning runs
     config.any_version = False             # also take rows that another version of the code made
-    config.start = True                    # do the runs that results.jsonl lacks; False: they are n/a (budget)
+    config.start = True                    # do the runs that results.jsonl lacks; False: they are n/a (not run)
+    config.out_of_time = ()                # names of runs that are n/a (budget) instead: set by experiments.reproduce
 
     config.data = ''                       # directory that holds the data sets
     # 'tfds:' or 'tfds:DATA_DIR' reads prepared TFDS data, 'parquet:DIR' or 'hf:USER/NAME' Parquet files; each stands

@@ -27,8 +27,6 @@ def get_config(part=None):
     config = reproduce.get_config()
     config.pretrain = model('pretrain')    # the Transformer
     config.lstm_differs = ConfigDict(LSTM)
-    config.lstm_speed = 1.0                # its tokens/s as a fraction of the Transformer's
-    config.cost.run = 5.0                  # seconds of a run besides its steps
 
     f = config.finetune
     f.optimizer.peak_rate = 2.5e-4         # between small_cpu.py's for 1.3M parameters and the paper's for 117M

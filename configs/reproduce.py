@@ -33,7 +33,7 @@ def get_config():
     config.pack = False                    # copy what is read of the data sets into OUT, for another machine
     config.race_passages = config_dict.placeholder(int)  # of those copied: a seeded subset of RACE's for training
 
-    config.minutes = config_dict.placeholder(float)  # of the device: not of preparing and reporting; default no limit
+    config.minutes = config_dict.placeholder(float)  # deadline, of device time without prepare and report; default none
     config.share = config_dict.placeholder(float)      # fraction of them that pretraining lasts, its speed being
     # measured first; default config.pretrain's number of updates
     config.spare = 0.1                     # fraction of pretraining's time for validation and checkpoints
@@ -44,12 +44,5 @@ def get_config():
     config.pretrain = pretrain.get_config()  # the Transformer
     config.lstm_differs = ConfigDict({     # the LSTM of Table 5: overrides of config.pretrain
         'model': {'kind': 'lstm', 'n_units': 2048, 'unroll': 8}})
-    config.lstm_speed = 0.25               # its tokens/s as a fraction of the Transformer's, until it is measured
-
-    # Assumed by the budget; finished runs correct it.
-    config.cost = ConfigDict()
-    config.cost.step = 0.006               # seconds of a step, whatever the number of tokens
-    config.cost.run = 6.0                  # seconds of a run besides its steps: initialisation, a checkpoint
-    config.cost.compile = 15.0             # seconds to compile a training program; then as long as pretraining's took
     config.dollars_an_hour = config_dict.placeholder(float)  # price of the device; the report tells the cost
     return config

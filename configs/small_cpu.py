@@ -31,8 +31,6 @@ def get_config():
                   'n_units': 224,          # as many parameters as the Transformer: 1.3 million
                   'unroll': 8},            # time steps laid out in a row: faster on a CPU
         'optimizer': {'peak_rate': 3e-3}})  # of 1e-3 and 3e-3 the better one for each kind of model
-    config.lstm_speed = 1.0                # its tokens/s as a fraction of the Transformer's
-    config.cost.run = 4.0                  # seconds of a run besides its steps
 
     f = config.finetune
     f.optimizer.peak_rate = 5e-4           # a small model wants a higher rate

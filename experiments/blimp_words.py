@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from absl import flags
 
-from experiments.lib.report import table
+from experiments.lib.markdown import table
 from gpt1_jax import cli, metrics
 from gpt1_jax.data import corpus, encode
 from gpt1_jax.data import text as text_lib

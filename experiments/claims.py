@@ -17,7 +17,7 @@ from ml_collections import ConfigDict
 from experiments import figure2_layers, figure2_zero_shot
 from experiments.lib import bootstrap, paper, run_list, runner, tables
 from experiments.lib.bootstrap import Estimate
-from experiments.lib.report import table
+from experiments.lib.markdown import bullets, table
 from experiments.lib.run_list import RunSpec
 from experiments.lib.runner import Outcome
 
@@ -80,9 +80,8 @@ def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
     outcomes = runner.of_script(config, specs, dry_run)
     if dry_run:
         return []
-    absent = [] if config.lstm else [tables.no_lstm(config)]
-    text = lines(outcomes, figure2_layers.conditions(config), [*absent, *tables.settings(config, outcomes)])
-    return runner.write(config, 'claims.md', text, outcomes)
+    notes = [*tables.no_lstm(config), *tables.settings(config, outcomes)]
+    return runner.write(config, 'claims.md', lines(outcomes, figure2_layers.conditions(config), notes), outcomes)
 
 
 def specs(config: ConfigDict) -> list[RunSpec]:
@@ -106,7 +105,7 @@ def lines(outcomes: Sequence[Outcome], layers: Mapping[int, str], notes: Sequenc
     return ['# Claims of Section 5', '', *table(HEADER, body),
             'A difference is stated so that it is above 0 if the claim is true; of several, the smallest is shown. '
             f'{rule} "1 seed": the spread between runs is not known. Verdicts are on the sign of a difference, not its '
-            'size.', '', tables.READING, '', *tables.bullets([*tables.state(outcomes), *notes])]
+            'size.', '', tables.READING, '', *bullets([*tables.state(outcomes), *notes])]
 
 
 def weakest(claim: Claim) -> list[str]:

@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 
 from experiments.lib import bootstrap, run_list, runner, tables
 from experiments.lib.bootstrap import Estimate
-from experiments.lib.report import table
+from experiments.lib.markdown import bullets, table
 from experiments.lib.run_list import RunSpec
 from experiments.lib.runner import Outcome
 from gpt1_jax.models import build
@@ -94,7 +94,7 @@ def lines(config: ConfigDict, outcomes: Sequence[Outcome],
             absent = tables.absent(outcomes, task, name)
             rows.append(row(n, found[task, 'dev'], found[task, 'train'], absent))
         text += [f'## {name_of(task)}', '', *table(header, rows)]
-    return [*text, tables.READING, '', *tables.bullets([*tables.state(outcomes), *tables.settings(config, outcomes)])]
+    return [*text, tables.READING, '', *bullets([*tables.state(outcomes), *tables.settings(config, outcomes)])]
 
 
 def row(n: int, dev: Mapping[int, Estimate], train: Mapping[int, Estimate], absent: str) -> list[str]:

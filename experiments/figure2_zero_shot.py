@@ -12,8 +12,8 @@ from ml_collections import ConfigDict
 
 from experiments.lib import bootstrap, run_list, runner, tables
 from experiments.lib.bootstrap import Estimate
+from experiments.lib.markdown import bullets, table
 from experiments.lib.paper import MODELS, SCALES, normalised
-from experiments.lib.report import table
 from experiments.lib.run_list import RunSpec
 from experiments.lib.runner import Outcome
 from gpt1_jax.data import tasks
@@ -104,12 +104,11 @@ def lines(config: ConfigDict, outcomes: Sequence[Outcome],
         text += [f'## {NAMES[task][1]}: {NAMES[task][0]}', '', *section(task, models)]
     constants = [[NAMES[task][1], scale.metric, f'{scale.chance:g}', f'{scale.sota:g}', scale.source,
                   'yes' if scale.verified else 'no: from notes'] for task, scale in SCALES.items()]
-    absent = [] if config.lstm else [tables.no_lstm(config)]
     return [*text, '## Constants', '',
             *table(('task', 'metric', 'random guess', 'state of the art', 'source', 'verified'), constants),
             'The state of the art is that of a single model in June 2018; the paper prints neither constant.', '',
             f'{bootstrap.INTERVALS} There is one pretraining run a model.', '',
-            *tables.bullets([*absent, *tables.state(outcomes), tables.pretrained(config)])]
+            *bullets([*tables.no_lstm(config), *tables.state(outcomes), tables.pretrained(config)])]
 
 
 def section(task: str, models: Mapping[str, Mapping[int, tuple[Estimate, dict]]]) -> list[str]:
@@ -136,7 +135,7 @@ def section(task: str, models: Mapping[str, Mapping[int, tuple[Estimate, dict]]]
             else:
                 cells += [tables.NA, *[''] * (len(columns) - 1)]
         body.append(cells)
-    return [about, '', *table(header, body), *tables.bullets(contrasts(models))]
+    return [about, '', *table(header, body), *bullets(contrasts(models))]
 
 
 def measured(task: str, one: Estimate, row: Mapping) -> list[str]:

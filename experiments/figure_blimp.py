@@ -12,8 +12,8 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from experiments.lib import blimp_published, run_list, runner, tables
+from experiments.lib.markdown import bullets, table
 from experiments.lib.paper import MODELS
-from experiments.lib.report import table
 from experiments.lib.run_list import RunSpec
 from experiments.lib.runner import Outcome
 from gpt1_jax import metrics
@@ -105,14 +105,13 @@ def lines(config: ConfigDict, outcomes: Sequence[Outcome], found: Mapping[str, R
     text = ['# BLiMP, zero-shot', '', ABOUT, '']
     if drawn:
         text += [f'![BLiMP accuracy against updates]({PNG})', '']
-    text += ['## Overall', '', *_overall(found, tokens), *tables.bullets(contrasts(found, tokens))]
+    text += ['## Overall', '', *_overall(found, tokens), *bullets(contrasts(found, tokens))]
     last = {condition: max(steps) for condition, steps in found.items() if steps}
     if last:
         text += ['## Conventions, at the last update', '', *_conventions(found, last)]
         text += ['## Phenomena, at the last update', '', *_phenomena(found, last)]
-    absent = [] if config.lstm else [tables.no_lstm(config)]
     return [*text, '## Published', '', *_published(),
-            *tables.bullets([*absent, *tables.state(outcomes), tables.pretrained(config)])]
+            *bullets([*tables.no_lstm(config), *tables.state(outcomes), tables.pretrained(config)])]
 
 
 def _overall(found, tokens):

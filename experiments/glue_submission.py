@@ -101,7 +101,7 @@ def _fine_tune(config, tasks_to_make, dry_run):
         specs += run_list.finetune_specs(config, task, 'full', seeds=seeds, keep=True)
     outcomes = runner.carry_out(config, specs, dry_run) if specs else []
     failed = [f'{one.spec.task}: {one.error or "not fine-tuned yet"}' for one in outcomes
-              if one.status in ('no data', 'failed', 'no budget')]
+              if one.status in ('no data', 'failed', 'left out')]
     if failed:
         raise UserError(INCOMPLETE + '; '.join(failed))
     return {one.spec.task: _open(one.rows[0]['run'], one.spec.task) for one in outcomes if one.rows}

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from ml_collections import ConfigDict
 
 from experiments.lib import bootstrap, paper, run_list, runner, tables
-from experiments.lib.report import table
+from experiments.lib.markdown import bullets, table
 from experiments.lib.run_list import RunSpec
 from experiments.lib.runner import Outcome
 from gpt1_jax.runs import workdir
@@ -58,7 +58,7 @@ def lines(config: ConfigDict, outcomes: Sequence[Outcome]) -> list[str]:
     columns = {name: scores for name, scores in paper.COLUMNS.items()
                if any(tables.on_dev(outcomes, score, row) is not None for score in scores for row in ROWS)}
     if not columns:
-        return ['# Table 5: ablations', '', *tables.bullets([*tables.state(outcomes), 'no column has any result']), '']
+        return ['# Table 5: ablations', '', *bullets([*tables.state(outcomes), 'no column has any result']), '']
     best = {condition: best_setting(config, outcomes, condition, columns) for condition in GRID}
     body, detail = [], []
     for condition in ROWS:
@@ -82,7 +82,7 @@ def lines(config: ConfigDict, outcomes: Sequence[Outcome]) -> list[str]:
         '## Every score', '', *table(('row', 'column', 'ours', '95% interval', 'range of seeds', 'seeds', 'n', 'split',
                                        'parameters', 'best on dev (optimistic)'), detail),
         tables.READING, '',
-        *tables.bullets([*notes(config, outcomes, columns, best), *tables.state(outcomes)])]
+        *bullets([*notes(config, outcomes, columns, best), *tables.state(outcomes)])]
 
 
 def differences(outcomes: Sequence[Outcome], columns: Mapping[str, tuple], best: Mapping[str, str | None]) -> list:
@@ -109,8 +109,8 @@ def cells(config: ConfigDict, outcomes: Sequence[Outcome], condition: str, colum
     for one, scores in zip(found, columns.values()):
         if one:
             row.append(tables.percent(one.value))
-        elif condition == 'lstm' and not config.lstm and not config.start:
-            row.append(tables.NO_BUDGET)
+        elif condition == 'lstm' and 'pretrain_lstm' in config.out_of_time:
+            row.append(f'{tables.NA} ({runner.BUDGET})')
         else:
             row.append(tables.absent(outcomes, scores[0].task, condition))
     return row
@@ -154,13 +154,13 @@ def details(outcomes: Sequence[Outcome], condition: str, columns: Mapping[str, t
 
 def best_setting(config: ConfigDict, outcomes: Sequence[Outcome], condition: str,
                  columns: Mapping[str, tuple]) -> str | None:
-    """The setting of the grid with the highest average over the columns; None where there is none with all of them."""
+    """The setting of the grid with the highest average over the columns; None unless two or more have all of them."""
     averages = {}
     for setting in grid(config):
         found = [tables.column(outcomes, scores, f'{condition}@{setting}') for scores in columns.values()]
         if all(found):
             averages[setting] = bootstrap.mean(found).value
-    return max(averages, key=averages.get) if averages else None
+    return max(averages, key=averages.get) if len(averages) > 1 else None
 
 
 def notes(config: ConfigDict, outcomes: Sequence[Outcome], columns: Mapping[str, tuple],
@@ -177,10 +177,9 @@ def notes(config: ConfigDict, outcomes: Sequence[Outcome], columns: Mapping[str,
     if missing:
         found.append(f'Missing within a column: {", ".join(missing)}; ours is the mean of the rest of that column, the '
                      "paper's is as printed.")
-    if not config.lstm:
-        found.append(tables.no_lstm(config))
+    found += tables.no_lstm(config)
     settings = grid(config)
-    if settings:
+    if any(best.values()):
         chosen = ', '.join(f'{paper.NAMES[row]} at {best[row] or tables.NA}' for row in GRID)
         seeds = f' Seeds of its runs: {", ".join(map(str, config.grid_seeds))}.' if config.grid_seeds else ''
         found.append(f'The grid, the same with and without pretraining: {"; ".join(settings)}. The best is the one '

@@ -22,7 +22,7 @@ from absl import flags
 from ml_collections import ConfigDict
 
 from experiments.benchmarks import record, timing, train_step
-from experiments.lib import report
+from experiments.lib.markdown import table
 from gpt1_jax import cli
 from gpt1_jax.errors import UserError
 
@@ -37,8 +37,8 @@ def contestant(name: str, config: ConfigDict, vocab_size: int, warmup: int, wind
             config.model.kernels = 'xla'
         return train_step.measure(config, vocab_size, warmup, windows, steps)
     from experiments.benchmarks import contestants
-    from experiments.launch import compile_check
-    model = compile_check.backbone_of(config, vocab_size).config
+    from experiments.compile import check
+    model = check.backbone_of(config, vocab_size).config
     tokens = np.random.default_rng(0).integers(0, vocab_size, (config.batch.size, model.n_ctx + 1), np.int32)
     run, device = contestants.prepare(name.removesuffix('-compiled'), model, vocab_size, tokens,
                                       config.optimizer.peak_rate, name.endswith('-compiled'))
@@ -95,7 +95,7 @@ def main() -> None:
     cells = [(name, f'{median:,.0f}', f'{low:,.0f} to {high:,.0f}', 'n/a' if ratio is None else f'{ratio:.2f}',
               f'{first:.1f}', f'{start:.2f}', f'{end:.2f}')
              for name, median, low, high, ratio, first, start, end in found]
-    print('\n'.join(report.table(('step', 'tokens/s', 'range', 'ours is faster by', 'first step, s', 'first loss',
+    print('\n'.join(table(('step', 'tokens/s', 'range', 'ours is faster by', 'first step, s', 'first loss',
                                   'last loss'), cells)))
     record.write(f.out, {'config': f.config.to_dict(), 'vocab_size': f.vocab_size, 'rows': rows},
                  rows[f.contestants[0]][0]['device'])

@@ -18,7 +18,8 @@ import numpy as np
 from absl import flags
 
 from experiments.benchmarks import record
-from experiments.lib import report, token_counts
+from experiments.lib import token_counts
+from experiments.lib.markdown import table
 from gpt1_jax import cli
 from gpt1_jax.data import batches, splits, tasks
 from gpt1_jax.data.inputs import Encoded
@@ -95,7 +96,7 @@ def main() -> None:
               *(f"{row[way] / row['real']:.3f}" for way in ('ours', 'sorted', 'batch', 'context')),
               *(f"{row['label_variance'][way]:.2f}" for way in ('ours', 'sorted')),
               *(f"{row['met_again'][way]:.1%}" for way in ('ours', 'sorted', 'batch'))) for name, row in found.items()]
-    print('\n'.join(report.table(('set', 'rows', 'real tokens', 'ours: tokens a real one', 'sorted', 'batch', 'context',
+    print('\n'.join(table(('set', 'rows', 'real tokens', 'ours: tokens a real one', 'sorted', 'batch', 'context',
                                   'ours: label variance', 'sorted', 'ours: met again', 'sorted', 'batch'), cells)))
     record.write(f.out, {'n_ctx': f.n_ctx, 'batch': f.batch, 'sets': found})
 

@@ -16,7 +16,7 @@ import jax
 from absl import flags
 
 from experiments.benchmarks import record
-from experiments.lib import report
+from experiments.lib.markdown import table
 from gpt1_jax import cli
 from gpt1_jax.data import tokens
 from gpt1_jax.parallel import sharding
@@ -65,7 +65,7 @@ def main() -> None:
     found = {way: measure(read, stream, f.batch, f.n_ctx, f.steps, f.step_ms / 1e3) for way, read in WAYS.items()}
     cells = [(way, *(f'{1e3 * statistics.median(each[name]):.3f}' for name in ('read', 'place', 'wait')))
              for way, each in found.items()]
-    print('\n'.join(report.table(('tokens', 'read, ms a step', 'place, ms', 'wait, ms'), cells)))
+    print('\n'.join(table(('tokens', 'read, ms a step', 'place, ms', 'wait, ms'), cells)))
     record.write(f.out, {'windows': stream.n_windows(f.n_ctx), 'bytes': corpus.nbytes, 'place_all_seconds': placed,
                          'step_seconds': f.step_ms / 1e3, 'ways': found},
                  f'{jax.device_count()} x {jax.devices()[0].device_kind}')

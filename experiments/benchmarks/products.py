@@ -16,8 +16,8 @@ import numpy as np
 from absl import flags
 
 from experiments.benchmarks import record, timing, train_step
-from experiments.launch import compile_check
-from experiments.lib import report
+from experiments.compile import check
+from experiments.lib.markdown import table
 from gpt1_jax import cli
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.fast import cpu, xla
@@ -76,7 +76,7 @@ def measure(c: GPTConfig, tokens: int, warmup: int, windows: int, steps: int) ->
 
 def main() -> None:
     f = flags.FLAGS
-    model = compile_check.backbone_of(f.config, f.vocab_size).config
+    model = check.backbone_of(f.config, f.vocab_size).config
     if not isinstance(model, GPTConfig):
         raise UserError(f"model.kind: {f.config.model.kind!r}; only the products of a 'gpt' are timed")
     tokens = f.config.batch.size * model.n_ctx
@@ -86,7 +86,7 @@ def main() -> None:
               f"{row['flops'] / row['seconds'] / 1e9:,.0f}") for row in found]
     total = sum(row['calls'] * row['seconds'] for row in found)
     flops = sum(row['calls'] * row['flops'] for row in found)
-    print('\n'.join(report.table(('product', 'calls a step', 'ms a call', 'GFLOP/s'), cells)))
+    print('\n'.join(table(('product', 'calls a step', 'ms a call', 'GFLOP/s'), cells)))
     print(f'These products: {1e3 * total:,.1f} ms a step, {flops / total / 1e9:,.0f} GFLOP/s. Were all else free: '
           f'{tokens / total:,.0f} tokens/s.')
     print(f"The whole step: {1e3 * tokens / step['tokens_per_s']:,.1f} ms, {step['tokens_per_s']:,.0f} tokens/s "

@@ -22,10 +22,9 @@ from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from experiments.benchmarks import record
-from experiments.compile import chips, exposure, tpu_schedule
+from experiments.compile import check, chips, exposure, tpu_schedule
 from experiments.compile.kernels import Kernel, kernels, total
-from experiments.launch import compile_check
-from experiments.lib import report
+from experiments.lib.markdown import table
 from gpt1_jax import cli, rules
 from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import step_cost
@@ -74,17 +73,17 @@ def measure(config: ConfigDict, topology: str, rows: int, vocab_size: int = 4047
     options: XLA's flags for this compilation. Returns {'topology', 'rows', 'seconds': {'ideal', 'roofline', 'compiler'
     or None}, 'mfu': {'roofline', 'compiler' or None}, 'bytes': {kind: of a step}, 'memory': bytes a chip holds,
     'parts': {part: {'bytes', 'flops', 'roofline', 'compiler'}}, 'kernels': rows, dearest first, 'exchange': as of
-    `exchange`, of several chips alone, ...}. UserError as of compile_check.check.
+    `exchange`, of several chips alone, ...}. UserError as of check.check.
     """
     config = config.copy_and_resolve_references()
     chip, _ = chips.parse(topology)
     if not chip.gpu:
         tpu_schedule.folder()
-    mesh = compile_check.mesh_of(config, topology)
+    mesh = check.mesh_of(config, topology)
     config.batch.size = rows * mesh.size * config.batch.microbatches
     rules.validate(config, RULES)
-    model = compile_check.backbone_of(config, vocab_size)
-    step = compile_check.fitting_step(config, topology, model, mesh, options)
+    model = check.backbone_of(config, vocab_size)
+    step = check.fitting_step(config, topology, model, mesh, options)
     tokens = config.batch.size * model.config.n_ctx // mesh.size
     ideal = step_cost.flops_per_token(step.program.state.params, model.config.n_ctx) * tokens / chip.peak
     found = {'topology': topology, 'chips': mesh.size, 'rows': rows, 'microbatches': config.batch.microbatches,
@@ -162,11 +161,11 @@ def lines(found: dict, top: int) -> list[str]:
         result[-1:] = [_exchange_line(found['exchange']), '']
     cells = [(name, *_figures(row, 1)) for name, row in
              sorted(found['parts'].items(), key=lambda part: -max(part[1]['roofline'], part[1]['compiler']))]
-    result += report.table(('part', 'GB', 'TFLOP', 'roofline, ms', 'compiler, ms'), cells)
+    result += table(('part', 'GB', 'TFLOP', 'roofline, ms', 'compiler, ms'), cells)
     cells = [(_short(row['name']), row['part'], row['result'][:48], row['times'], *_figures(row, row['times']))
              for row in found['kernels'][:top]]
     head = ('kernel', 'part', 'result', 'times', 'GB', 'TFLOP', 'roofline, ms', 'compiler, ms')
-    return [*result, *report.table(head, cells)]
+    return [*result, *table(head, cells)]
 
 
 def _exchange_line(found):

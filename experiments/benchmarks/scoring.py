@@ -21,7 +21,7 @@ from absl import flags
 from gpt1_jax.configs import zero_shot
 
 from experiments.benchmarks import record
-from experiments.lib import report
+from experiments.lib.markdown import table
 from gpt1_jax import cli
 from gpt1_jax.data import splits, tasks
 from gpt1_jax.errors import UserError
@@ -117,7 +117,7 @@ def main() -> None:
             model, params, [sequence for row in read for sequence in row.sequences], f.turns)
     median = {name: {way: statistics.median(seconds) for way, seconds in row['seconds'].items()}
               for name, row in found.items()}
-    print('\n'.join(report.table(
+    print('\n'.join(table(
         ('set', 'rows', 'candidates', *(f'{way}: tokens, seconds' for way in ('ours', 'context', 'length')),
          'context / ours', 'length / ours', 'largest difference, nats'),
         [(name, f"{row['rows']:,}", f"{row['sequences']:,}",

@@ -13,7 +13,7 @@ import jax
 from absl import flags
 
 from experiments.benchmarks import record
-from experiments.lib import report
+from experiments.lib.markdown import table
 from gpt1_jax import cli
 from gpt1_jax.data import corpus, encode
 from gpt1_jax.data.tokenizer import Tokenizer
@@ -55,7 +55,7 @@ def main() -> None:
             break
     found = measure(tokenizer, units, f.rounds)
     median = statistics.median(found['seconds'])
-    print('\n'.join(report.table(
+    print('\n'.join(table(
         ('characters', 'tokens', 'characters/s a core', 'tokens/s a core', 'range of tokens/s'),
         [(f"{found['characters']:,}", f"{found['tokens']:,}", f"{found['characters'] / median:,.0f}",
           f"{found['tokens'] / median:,.0f}", f"{found['tokens'] / max(found['seconds']):,.0f} to "

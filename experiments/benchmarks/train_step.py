@@ -17,8 +17,8 @@ from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from experiments.benchmarks import record, timing
-from experiments.launch import compile_check
-from experiments.lib import report
+from experiments.compile import check
+from experiments.lib.markdown import table
 from gpt1_jax import cli, pretrain, rules
 from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import device_peaks, sharding, step_cost
@@ -46,7 +46,7 @@ def measure(config: ConfigDict, vocab_size: int, warmup: int, windows: int, step
     """Time the config's step on this machine's devices: {'device', 'tokens_per_s', 'lowest', 'highest',
     'flops_per_token', 'mfu' or None, 'bytes' or None, **timing.measure}."""
     rules.validate(config, pretrain.RULES)
-    model = compile_check.backbone_of(config, vocab_size)
+    model = check.backbone_of(config, vocab_size)
     mesh = sharding.make_mesh(**config.mesh)
     sharding.check_batch(config.batch.size, config.batch.microbatches, mesh)
     program = pretrain.make_program(config, model, mesh)
@@ -117,7 +117,7 @@ def main() -> None:
         rows.append({'changes': changes, **row})
         cells.append(line(changes, row))
         print(*cells[-1], sep='  ', flush=True)
-    print('\n'.join(report.table(('step', 'tokens/s', 'range', 'MFU', 'GiB', 'first step, s', 'loss'), cells)))
+    print('\n'.join(table(('step', 'tokens/s', 'range', 'MFU', 'GiB', 'first step, s', 'loss'), cells)))
     record.write(f.out, {'config': f.config.to_dict(), 'rows': rows}, rows[0].get('device'))
 
 

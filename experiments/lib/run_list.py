@@ -42,6 +42,7 @@ RULES = {
     'keep_checkpoints': rules.flag(),
     'any_version': rules.flag(),
     'start': rules.flag(),
+    'out_of_time': rules.several(rules.text()),
     'directories': _groups(rules.text()),
     'seeds': SEEDS,
     'seeds_small': SEEDS,

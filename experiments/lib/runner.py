@@ -1,8 +1,8 @@
-"""Does the runs of a list one after the other: what results.jsonl has already is not run again, a failed run is named
-and the rest goes on.
+"""Does a list of runs one after the other. Runs that are in results.jsonl are not repeated; a failed run is named, and
+the next one starts.
 
-A script makes its list with `run_list.finetune_specs` and `run_list.zero_shot_specs`, has it done by `of_script`, and
-writes a table or a plot from the rows of the outcomes: never from whatever else results.jsonl holds.
+A script lists its runs with `run_list.finetune_specs` and `run_list.zero_shot_specs`, calls `of_script`, and writes a
+table or a plot from the rows of the outcomes, never from other rows of results.jsonl.
 """
 import dataclasses
 import pathlib
@@ -21,15 +21,17 @@ from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.runs import results, workdir
 from gpt1_jax.runs.console import duration
 
+BUDGET, NOT_RUN = 'budget', 'not run'  # why a run was left out
 flags.disclaim_key_flags()  # --help of a script shows the flags that `command` defines for it
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Outcome:
-    """What became of a RunSpec.
+    """The result of a RunSpec.
 
-    status: 'done' (found in results.jsonl), 'ran', 'to do' (dry run), 'no data', 'no budget', 'failed'.
-    rows: its rows of results.jsonl. error: one line. tokens: estimate for a dry run's run to do.
+    status: 'done' (found in results.jsonl), 'ran', 'to do' (dry run), 'no data', 'left out', 'failed'.
+    rows: its rows of results.jsonl. error: one line; of a run that was left out BUDGET or NOT_RUN. tokens: estimate for
+    a dry run's run to do.
     """
     spec: RunSpec
     status: str
@@ -48,10 +50,12 @@ def results_path(config: ConfigDict) -> pathlib.Path:
 
 
 def carry_out(config: ConfigDict, specs: Sequence[RunSpec], dry_run: bool = False,
-              fits: Callable[[RunSpec], bool] = lambda _: True) -> list[Outcome]:
+              leave_out: Callable[[RunSpec], str] | None = None) -> list[Outcome]:
     """`execute` with the files and choices of a ConfigDict of configs/experiments.py."""
+    def not_started(spec):
+        return BUDGET if spec.name in config.out_of_time else NOT_RUN
     return execute(specs, results_path(config), dry_run, out=config.out, keep_checkpoints=config.keep_checkpoints,
-                   any_version=config.any_version, fits=lambda spec: config.start and fits(spec))
+                   any_version=config.any_version, leave_out=leave_out if config.start else not_started)
 
 
 def of_script(config: ConfigDict, specs: Callable[[ConfigDict], Sequence[RunSpec]],
@@ -67,14 +71,14 @@ def of_script(config: ConfigDict, specs: Callable[[ConfigDict], Sequence[RunSpec
 
 def execute(specs: Sequence[RunSpec], path: str | pathlib.Path, dry_run: bool = False, *,
             out: str | pathlib.Path | None = None, keep_checkpoints: bool = False, any_version: bool = False,
-            fits: Callable[[RunSpec], bool] = lambda _: True) -> list[Outcome]:
+            leave_out: Callable[[RunSpec], str] | None = None) -> list[Outcome]:
     """Do the runs whose rows are not all in results.jsonl yet; returns an Outcome for each, in order.
 
     path: of results.jsonl. out: a run's directory is OUT/runs/NAME-KEY, so that changed settings never meet an older
     run; default beside `path`. dry_run: print the list with tokens to process, run nothing. keep_checkpoints: of
-    finished runs. any_version: also take rows made by other versions of the code, and say so. fits: asked before each
-    run that is to do; a run that does not fit is left out.
-    A failed run is printed as one line and the rest goes on; an interrupt stops all.
+    finished runs. any_version: also take rows made by other versions of the code, and print that. leave_out: called
+    just before a run that is to do; returns why it is left out, or ''.
+    A failed run is printed as one line; an interrupt stops all.
     """
     path = pathlib.Path(path)
     rows = results.read(path)
@@ -95,9 +99,10 @@ def execute(specs: Sequence[RunSpec], path: str | pathlib.Path, dry_run: bool = 
             elif state.status == 'failed' or dry_run and state.status == 'done':
                 print(f'{spec.name}: {state.status}{": " if state.error else ""}{state.error}', flush=True)
             continue
-        if not dry_run and not fits(spec):
-            outcomes.append(Outcome(spec, 'no budget', tuple(state.rows)))
-            print(f'{spec.name}: n/a (budget)', flush=True)
+        why = leave_out(spec) if leave_out and not dry_run else ''
+        if why:
+            outcomes.append(Outcome(spec, 'left out', tuple(state.rows), why))
+            print(f'{spec.name}: n/a ({why})', flush=True)
             continue
         run_keys.add(state.run_key)
         if dry_run:
@@ -133,12 +138,14 @@ def raise_failures(outcomes: Sequence[Outcome]) -> None:
         raise Failed(f'{len(failed)} of {len(outcomes)} runs failed: {", ".join(failed)}')
 
 
-def command(function: Callable[[ConfigDict, bool], object], default: str = 'configs/experiments.py') -> None:
-    """The command line of a script: function(config, dry_run)."""
+def command(function: Callable[[ConfigDict, bool], object], define_flags: Callable[[], None] = lambda: None) -> None:
+    """The command line of a script: function(config, dry_run). define_flags: the script's own flags."""
     def define():
-        config_flags.DEFINE_config_file('config', default, 'Runs to use and settings; --config.FIELD=VALUE overrides.')
+        define_flags()
+        config_flags.DEFINE_config_file('config', 'configs/experiments.py',
+                                        'Runs and settings; --config.FIELD=VALUE overrides a field.')
         flags.DEFINE_bool('dry_run', False, 'Print the list of runs and the tokens to process, and stop.')
-        flags.DEFINE_bool('any_version', False, 'Take rows that another version of the code made, too.')
+        flags.DEFINE_bool('any_version', False, 'Also take rows made by another version of the code.')
 
     def main():
         f = flags.FLAGS

@@ -1,27 +1,23 @@
-"""Markdown tables of fine-tuned scores beside the paper's, from the outcomes of a list of runs.
+"""Scores of a list of runs over seeds and conditions, and their text in tables.
 
 Where the labels of the paper's test split are public, the parameters are those that were best on dev, reported on test.
 Elsewhere dev stands in: the parameters of the last step of the fixed schedule, and in a column of their own those that
 were best on dev, which is optimistic, as the same rows chose them.
 """
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from gpt1_jax.configs import finetune as finetune_config
 from ml_collections import ConfigDict
 
-from experiments.lib import bootstrap, paper, run_list, runner
+from experiments.lib import bootstrap, run_list, runner
 from experiments.lib.bootstrap import Estimate
 from experiments.lib.paper import Score
-from experiments.lib.report import table
 from experiments.lib.runner import Outcome
 from gpt1_jax import storage
 from gpt1_jax.runs import workdir
 
 NA = 'n/a'
-NO_BUDGET = f'{NA} (budget)'
-HEADER = ('task', 'metric', 'paper (test)', 'ours', '95% interval', 'range of seeds', 'seeds', 'n', 'split',
-          'parameters', 'best on dev (optimistic)')
 READING = ('All results are in percent (correlations times 100). With several seeds a result is the median, and the '
            'range is that of the seeds. "final": the parameters of the last step of the fixed schedule; "best": those '
            f'that were best on dev. {bootstrap.INTERVALS}')
@@ -57,25 +53,19 @@ def on_dev(outcomes: Sequence[Outcome], score: Score, condition: str = 'full',
 
 
 def absent(outcomes: Sequence[Outcome], task: str, condition: str = 'full') -> str:
-    """What is shown where there is no result: whether a run was left out for its cost, or there is none."""
-    left_out = any((outcome.status, outcome.spec.task, outcome.spec.condition) == ('no budget', task, condition)
-                   for outcome in outcomes)
-    return NO_BUDGET if left_out else NA
+    """The cell for a missing result: 'n/a', with the reason if its runs were left out: 'n/a (budget)'."""
+    why = {outcome.error for outcome in outcomes
+           if (outcome.status, outcome.spec.task, outcome.spec.condition) == ('left out', task, condition)}
+    return f'{NA} ({min(why)})' if why else NA
 
 
-def no_lstm(config: ConfigDict) -> str:
-    """Why there is no row of the LSTM."""
-    return f'LSTM: {NA}, no --config.lstm=DIR was given.' if config.start else f'LSTM: {NO_BUDGET}.'
-
-
-def line(outcomes: Sequence[Outcome], score: Score, condition: str = 'full') -> list[str]:
-    """A row of a table under HEADER."""
-    label = [score.label, score.metric, number(score.paper)]
-    found, split, selection = shown(outcomes, score, condition)
-    if found is None:
-        return [*label, absent(outcomes, score.task, condition), *[''] * 7]
-    best = on_dev(outcomes, score, condition, 'best') if selection == 'final' else None
-    return [*label, *measured(found), split, selection, '' if best is None else percent(best.value)]
+def no_lstm(config: ConfigDict) -> list[str]:
+    """A line on why there is no row of the LSTM; [] if there is one."""
+    if config.lstm:
+        return []
+    if 'pretrain_lstm' in config.out_of_time:
+        return [f'LSTM: {NA} ({runner.BUDGET}).']
+    return [f'LSTM: {NA}, no --config.lstm=DIR was given.' if config.start else f'LSTM: {NA} ({runner.NOT_RUN}).']
 
 
 def measured(found: Estimate) -> list[str]:
@@ -83,49 +73,6 @@ def measured(found: Estimate) -> list[str]:
     low, high = found.range
     spread = f'{percent(low)} to {percent(high)}' if len(found.seeds) > 1 else ''
     return [percent(found.value), interval(found), spread, str(len(found.seeds) or ''), f'{found.n:,}']
-
-
-def glue_line(outcomes: Sequence[Outcome]) -> tuple[list[str], str]:
-    """(the row of the GLUE score, a remark on it): both the paper's and ours over what is there."""
-    scores = [score for several in paper.GLUE.values() for score in several]
-    found = {score: on_dev(outcomes, score) for score in scores}
-    ours, theirs, missing = paper.shared_glue(found)
-    if not ours:
-        return ['GLUE', 'mean', number(paper.GLUE_SCORE), NA, *[''] * 7], ''
-    mean = paper.glue_score(ours, bootstrap.mean)
-    best = {score: on_dev(outcomes, score, selection='best') for score in scores if found[score] is not None}
-    optimistic = paper.glue_score(paper.shared_glue(best)[0], bootstrap.mean)
-    about = 'GLUE: the mean over nine tasks, of each task\'s metrics (MRPC, STS-B, QQP) or sets (MNLI) first.'
-    if missing:
-        about += (f' Missing here: {", ".join(missing)}; so both columns are averages over the rest, {len(ours)} tasks '
-                  f'(the paper\'s score over all nine is {paper.GLUE_SCORE}).')
-    return ['GLUE', 'mean', number(paper.glue_score(theirs)), percent(mean.value), interval(mean),
-            '', '', f'{mean.n:,}', 'dev', 'final', percent(optimistic.value)], about
-
-
-def script_table(config: ConfigDict, dry_run: bool, name: str, title: str, scores: Sequence[Score],
-                 extra_tasks: Sequence[str] = (), extra_line: Callable | None = None) -> list[str]:
-    """The whole of a script of Tables 2 to 4: its runs, its table in OUT/NAME; returns the lines, none in a dry run.
-
-    extra_tasks: run as well, for extra_line: outcomes -> (a last row, a remark on it).
-    """
-    def specs(config):
-        found = []
-        for task in dict.fromkeys([*(score.task for score in scores), *extra_tasks]):
-            found += run_list.finetune_specs(config, task, 'full')
-        return found
-    outcomes = runner.of_script(config, specs, dry_run)
-    if dry_run:
-        return []
-    rows = [line(outcomes, score) for score in scores]
-    notes = [f'{score.label}: {score.about}.' for score in scores if score.about]
-    if extra_line:
-        row, about = extra_line(outcomes)
-        rows.append(row)
-        notes += [about] if about else []
-    notes += [*state(outcomes), *settings(config, outcomes)]
-    lines = [f'# {title}', '', *table(HEADER, rows), READING, '', *bullets(notes)]
-    return runner.write(config, name, lines, outcomes)
 
 
 def settings(config: ConfigDict, outcomes: Sequence[Outcome]) -> list[str]:
@@ -169,11 +116,15 @@ def changed(nested: Mapping) -> str:
 
 
 def state(outcomes: Sequence[Outcome]) -> list[str]:
-    """A line for each task whose runs lack data, one with the runs that were left out, and one for each that failed."""
-    no_data = {f'n/a, no data: {each.spec.task} ({each.error})' for each in outcomes if each.status == 'no data'}
-    left_out = sorted({each.spec.name for each in outcomes if each.status == 'no budget'})
+    """A line for each task without data, one for each reason to leave runs out, and one for each failed run."""
+    no_data = {f'{NA}, no data: {each.spec.task} ({each.error})' for each in outcomes if each.status == 'no data'}
+    left_out = {}
+    for each in outcomes:
+        if each.status == 'left out':
+            left_out.setdefault(each.error, set()).add(each.spec.name)
     failed = [f'FAILED: {each.spec.name}: {each.error}' for each in outcomes if each.status == 'failed']
-    return [*([f'{NO_BUDGET}: {", ".join(left_out)}'] if left_out else []), *sorted(no_data), *failed]
+    return [*(f'{NA} ({why}): {", ".join(sorted(names))}' for why, names in sorted(left_out.items())),
+            *sorted(no_data), *failed]
 
 
 def difference(outcomes: Sequence[Outcome], scores: Sequence[Score], a: str, b: str) -> Estimate | None:
@@ -210,8 +161,3 @@ def interval(found: Estimate, sign: str = '') -> str:
     """The 95% interval in percent; '' where there are no resamples."""
     low, high = found.interval()
     return '' if low != low else f'{percent(low, sign)} to {percent(high, sign)}'
-
-
-def bullets(lines: Sequence[str]) -> list[str]:
-    """A Markdown list."""
-    return [f'* {line}' for line in lines] + ([''] if lines else [])

@@ -7,15 +7,16 @@ configs/overnight_cpu.py, configs/one_gpu.py. --books: a directory with train/ a
 pattern of these. --data: the directory of the data sets, as config.directories names them; sets that are not there are
 left out.
 
-First comes the budget: what each run will cost, at a speed that is measured. With --minutes a run that no longer fits
-is left out as `n/a (budget)`, none is made smaller. Stopped or killed at any moment, the same command goes on with the
-same results; after --stage_minutes a stage saves and stops with exit status 75.
+The plan comes first: the runs in the order of priority, and pretraining's length at the measured speed. --minutes is a
+deadline: a run starts while there is time left, and the runs that remain at its end are `n/a (budget)`. Stopped or
+killed at any moment, the same command resumes with the same results; after --stage_minutes a stage saves and stops with
+exit status 75.
 
---stage=NAME does one stage: prepare (on a CPU: tokens, and with config.pack all of the data sets that is read, into
-OUT, which is then everything that another machine needs: spaCy, ftfy and SentencePiece are for this stage alone), one
-of config.stages, or report. After it --dry_run prints the budget and stops; --tokens_per_s=500000 assumes a speed.
+--stage=NAME does one stage: prepare (on a CPU: tokenizes the books and, with config.pack, copies the data sets into
+OUT, which is then everything that another machine needs), one of config.stages, or report. After prepare, --dry_run
+prints the plan and stops.
 
---config.pretrained=RUN and --config.lstm=RUN stand for models that are pretrained already.
+--config.pretrained=RUN and --config.lstm=RUN replace pretraining by existing models.
 """
 import math
 import pathlib
@@ -26,7 +27,8 @@ from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from experiments.lib import run_list, runner
-from experiments.reproduce import budget, inputs
+from experiments.reproduce import clock as clock_lib
+from experiments.reproduce import inputs
 from experiments.reproduce import plan as plan_lib
 from gpt1_jax import cli, pretrain, rules
 from gpt1_jax.errors import Interrupted, UserError
@@ -44,33 +46,29 @@ RULES = run_list.RULES | {
     'spare': rules.between(0, 0.9),
     'warmup': rules.between(0, 1),
     'saved': rules.whole(1, 1000),
-    'lstm_speed': rules.positive(),
-    **dict.fromkeys(('cost.step', 'cost.run', 'cost.compile'), rules.positive()),
     'dollars_an_hour': rules.optional(rules.positive())}
 CONDITIONS = (*run_list.CONDITIONS, *plan_lib.GROUPS)
 
 
 def run(config: ConfigDict, out: str | pathlib.Path, stage: str | None = None, books: str | None = None,
-        data: str | None = None, stage_minutes: float | None = None, dry_run: bool = False,
-        tokens_per_s: float | None = None) -> None:
-    """Do one stage, or all; see the module. UserError, at the end, where runs or stages failed; Interrupted.
-
-    dry_run: only print the budget, for an assumed speed, for that of the job's plan, or for one measured now.
-    """
+        data: str | None = None, stage_minutes: float | None = None, dry_run: bool = False) -> None:
+    """Do one stage, or all; see the module. UserError, at the end, if runs or stages failed; Interrupted."""
     config = checked(config, out, data)
     if stage not in (None, 'prepare', 'report', *config.stages):
         raise UserError(f'--stage={stage}: there are prepare, {", ".join(config.stages)}, report')
     if stage in (None, 'prepare') and not dry_run:
         inputs.prepare(config, plan_lib.every_run, books, data, again=stage == 'prepare')
-    inputs.read(config)
+    if not inputs.has_text(config) and not inputs.given(config):
+        raise UserError(f'{out}: nothing is prepared there: --stage=prepare comes first')
     run_list.check(config, pretrained=False)
     if dry_run:
-        print_budget(config, tokens_per_s)
+        plan = plan_lib.read(config) or plan_lib.make(config, plan_lib.measure(config), 0)
+        print('\n'.join(plan_lib.lines(config, plan)))
         return
     out = pathlib.Path(config.out)
     results.append(out / 'commands.jsonl', {'command': ' '.join(['python -m experiments.reproduce', *sys.argv[1:]])})
-    clock = budget.Clock(out / 'clock.json', 60 * config.minutes if config.minutes else math.inf,
-                         stage_minutes and 60 * stage_minutes)
+    clock = clock_lib.Clock(out / 'clock.json', 60 * config.minutes if config.minutes else math.inf,
+                            stage_minutes and 60 * stage_minutes)
     failures = {}
     for name in config.stages:
         error = _timed(config, name, clock) if stage in (None, name) else None
@@ -83,18 +81,8 @@ def run(config: ConfigDict, out: str | pathlib.Path, stage: str | None = None, b
         raise UserError('; '.join(f'{name}: {error}' for name, error in failures.items()))
 
 
-def print_budget(config: ConfigDict, tokens_per_s: float | None) -> None:
-    """Print the budget; nothing is kept."""
-    if tokens_per_s:
-        plan = plan_lib.assumed(config, tokens_per_s)
-    else:
-        plan = plan_lib.read(config) or plan_lib.make(config, plan_lib.measure(config), 0)
-    print('assumed:' if tokens_per_s else 'budget:', '\n'.join(plan_lib.lines(config, plan)))
-
-
 def checked(config: ConfigDict, out: str | pathlib.Path, data: str | None = None) -> ConfigDict:
-    """A copy of a config with the paths of a job in OUT. UserError for what can be known to be wrong before it starts.
-    """
+    """A copy of a config with the paths of a job in OUT. UserError for a mistake that shows before the job starts."""
     out = pathlib.Path(out)
     config = config.copy_and_resolve_references()
     rules.validate(config, RULES)
@@ -102,12 +90,12 @@ def checked(config: ConfigDict, out: str | pathlib.Path, data: str | None = None
         raise UserError('config.share is a fraction of the minutes: give --minutes')
     for name in config.stages:
         if name not in (*plan_lib.MODELS, *config.runs):
-            raise UserError(f'config.stages: {name!r} is none of {", ".join((*plan_lib.MODELS, *config.runs))}')
+            raise UserError(f'config.stages: {name!r} is not one of {", ".join((*plan_lib.MODELS, *config.runs))}')
     for name, stage in config.runs.items():
         run_list.check_tasks(config, f'runs.{name}.tasks', stage.tasks)
         for condition in stage.conditions:
             if condition not in CONDITIONS:
-                raise UserError(f'config.runs.{name}: {condition!r} is none of {", ".join(CONDITIONS)}')
+                raise UserError(f'config.runs.{name}: {condition!r} is not one of {", ".join(CONDITIONS)}')
     config.out = str(out)
     config.data = str(out / 'data' if config.pack else data or config.data)
     if config.pretrained:
@@ -122,7 +110,7 @@ def checked(config: ConfigDict, out: str | pathlib.Path, data: str | None = None
 
 
 def _adopt(config):
-    """Take over what a pretrained run that was given is: config.pretrain describes it then."""
+    """Copy the model, batch, optimizer and length of a given pretrained run into config.pretrain."""
     _check_finished(config.pretrained)
     of_run = workdir.load(config.pretrained).config
     for group in ('model', 'batch', 'optimizer', 'train'):  # imported weights have a model alone
@@ -131,7 +119,7 @@ def _adopt(config):
 
 
 def _check_finished(directory):
-    """UserError for a run that has not come to its end."""
+    """UserError for an unfinished run."""
     last, total = workdir.load(directory).progress()
     if last is None or last < (total or last):
         of_total = f' of {total:,}' if total else ''
@@ -139,7 +127,7 @@ def _check_finished(directory):
 
 
 def _finished(directory):
-    """Whether there is a run that has come to its end."""
+    """Whether a directory holds a finished run."""
     try:
         _check_finished(directory)
     except UserError:
@@ -148,7 +136,7 @@ def _finished(directory):
 
 
 def _finished_plan(config):
-    """The plan. UserError where pretraining has not come to its end."""
+    """The plan. UserError while pretraining is unfinished."""
     plan = plan_lib.read(config)
     if plan is None:
         raise UserError(f'{config.out}/{plan_lib.FILE}: is missing: --stage=pretrain comes first')
@@ -159,21 +147,18 @@ def _finished_plan(config):
 def _timed(config, stage, clock):
     """Do a stage under the clock; returns what failed, or None. An unfinished Transformer is an error at once.
 
-    When the budget is used up the remaining runs are n/a, which the report says; that is no error.
+    At the deadline the remaining runs are n/a (budget), which the report says; that is no error.
     """
     of_total = f' of {duration(clock.total)}' if config.minutes else ''
     print(f'\n=== {stage} ({duration(clock.used)}{of_total})', flush=True)
     try:
-        with budget.stoppable(), clock.counting(stage):
-            if stage == 'pretrain':
-                return pretrain_transformer(config, clock)
-            if stage == 'pretrain_lstm':
-                return pretrain_lstm(config, clock)
-            return run_stage(config, stage, clock)
+        if clock.left > 0 or stage == 'pretrain':
+            do = {'pretrain': pretrain_transformer, 'pretrain_lstm': pretrain_lstm}.get(stage, run_stage)
+            with clock_lib.stoppable(), clock.counting(stage):
+                return do(config, stage, clock)
     except Interrupted:
         if clock.left > 0 or stage == 'pretrain':
             raise
-        print(f'{stage}: stopped at the end of the {duration(clock.total)}; what is left is n/a (budget)', flush=True)
     except Exception as error:
         if stage == 'pretrain':
             raise
@@ -181,9 +166,10 @@ def _timed(config, stage, clock):
             return ' '.join(str(error).split())
         traceback.print_exc()
         return repr(error)
+    print(f'{stage}: the {duration(clock.total)} are over; the remaining runs are n/a (budget)', flush=True)
 
 
-def pretrain_transformer(config: ConfigDict, clock: budget.Clock) -> None:
+def pretrain_transformer(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> None:
     """Measure and plan, once; then train to the end of the plan."""
     plan = plan_lib.read(config)
     if plan is None:
@@ -195,11 +181,11 @@ def pretrain_transformer(config: ConfigDict, clock: budget.Clock) -> None:
         pretrain.run(plan_lib.pretraining(config, plan), config.pretrained)
 
 
-def pretrain_lstm(config: ConfigDict, clock: budget.Clock) -> None:
-    """Pretrain an LSTM on the same text; measured first, and left out if it does not fit."""
+def pretrain_lstm(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> None:
+    """Pretrain an LSTM on the same text; its step is measured first, and it is left out if it does not fit."""
     plan = _finished_plan(config)
-    own = pathlib.Path(config.out) / 'pretrain_lstm'
-    if inputs.given(config, 'lstm') or config.lstm and (clock.left <= 0 or not inputs.has_text(config)):
+    own = pathlib.Path(config.out) / stage
+    if inputs.given(config, 'lstm') or config.lstm and not inputs.has_text(config):
         return
     if not inputs.has_text(config):
         print('the LSTM: n/a: give --books=DIR, the text to train on', flush=True)
@@ -208,7 +194,7 @@ def pretrain_lstm(config: ConfigDict, clock: budget.Clock) -> None:
         if 'lstm_step_seconds' not in plan:
             plan['lstm_step_seconds'] = plan_lib.measure(config, lstm=True)['step_seconds']
             plan_lib.write(config, plan)
-        _, seconds = plan_lib.model_cost(config, plan, 'pretrain_lstm')
+        seconds = plan_lib.pretraining_seconds(config, plan, lstm=True)
         if clock.left < seconds:
             print(f'the LSTM: n/a (budget): {duration(seconds)}, {duration(max(0, clock.left))} left', flush=True)
             return
@@ -216,34 +202,14 @@ def pretrain_lstm(config: ConfigDict, clock: budget.Clock) -> None:
     config.lstm = str(own)
 
 
-def run_stage(config: ConfigDict, stage: str, clock: budget.Clock) -> str | None:
-    """Do the runs of a stage whose data is there, as far as they fit; returns which of them failed, or None."""
-    plan = _finished_plan(config)
-    costs = plan_lib.costs_of(config, plan)
-    started = {}  # {name: (estimated seconds, seconds used before)} of the run under way
-
-    def note_done():
-        for name, (estimated, before) in started.items():
-            results.append(costs.done, {'run': name, 'estimated': round(estimated, 1),
-                                        'seconds': round(clock.used - before, 1)})
-        started.clear()
-
-    def fits(spec):
-        note_done()  # the run before this one
-        if not costs.known(spec):  # its data came after --stage=prepare
-            return clock.left > 0
-        estimated = costs.seconds(spec)
-        if clock.left < estimated * costs.factor():
-            return False
-        costs.taken(spec)
-        started[spec.name] = estimated, clock.used
-        return True
-    specs = plan_lib.runs(config, stage, plan['saved'])
+def run_stage(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> str | None:
+    """Do the runs of a stage whose data exists, until the deadline; returns which of them failed, or None."""
+    specs = plan_lib.runs(config, stage, _finished_plan(config)['saved'])
     missing = dict.fromkeys(spec.task for spec in specs if inputs.lacks_data(spec))
     if missing:
         print(f'left out, no data in {config.data}: {", ".join(missing)}', flush=True)
-    outcomes = runner.carry_out(config, [spec for spec in specs if spec.task not in missing], fits=fits)
-    note_done()
+    outcomes = runner.carry_out(config, [spec for spec in specs if spec.task not in missing],
+                                leave_out=lambda _: '' if clock.left > 0 else runner.BUDGET)
     failed = [outcome.spec.name for outcome in outcomes if outcome.status == 'failed']
     return f'{len(failed)} runs failed: {", ".join(failed)}' if failed else None
 
@@ -253,12 +219,11 @@ def _define_flags():
     config_flags.DEFINE_config_file('config', 'configs/small_cpu.py', 'Sizes; --config.FIELD=VALUE overrides a field.')
     flags.DEFINE_string('books', None, 'Directory with train/ and valid/ or .txt files, or a pattern.')
     flags.DEFINE_string('data', None, 'Directory that holds the data sets.')
-    flags.DEFINE_string('out', None, 'Directory of everything written; an unfinished job there goes on.', required=True)
-    flags.DEFINE_float('minutes', None, 'Of the device, in all; default config.minutes.', lower_bound=0)
-    flags.DEFINE_float('stage_minutes', None, 'Stop a stage after so many minutes of this start.', lower_bound=0)
+    flags.DEFINE_string('out', None, 'Directory to write; an unfinished job there is resumed.', required=True)
+    flags.DEFINE_float('minutes', None, 'Deadline: device time in all; default config.minutes.', lower_bound=0)
+    flags.DEFINE_float('stage_minutes', None, 'Stop a stage after this many minutes of this start.', lower_bound=0)
     flags.DEFINE_string('stage', None, 'One stage; default all of them.')
-    flags.DEFINE_bool('dry_run', False, 'Print the budget and stop.')
-    flags.DEFINE_float('tokens_per_s', None, 'For --dry_run: the speed to assume.', lower_bound=1)
+    flags.DEFINE_bool('dry_run', False, 'Print the plan and stop.')
 
 
 def main() -> None:
@@ -270,7 +235,7 @@ def main() -> None:
     if f.minutes is not None:
         f.config.minutes = f.minutes
     run_list.find_models(f.config)
-    run(f.config, f.out, f.stage, f.books, f.data, f.stage_minutes, f.dry_run, f.tokens_per_s)
+    run(f.config, f.out, f.stage, f.books, f.data, f.stage_minutes, f.dry_run)
 
 
 if __name__ == '__main__':

@@ -1,6 +1,7 @@
 """What a job found: report.md with the paper's tables, figures and claims and, where the device has a price, what the
 paper's own hundred epochs would take.
 """
+import itertools
 import pathlib
 import statistics
 from collections.abc import Sequence
@@ -8,40 +9,30 @@ from collections.abc import Sequence
 from gpt1_jax.configs import experiments
 from ml_collections import ConfigDict
 
-from experiments import (
-    claims,
-    figure2_layers,
-    figure2_zero_shot,
-    figure_blimp,
-    plots,
-    table2_nli,
-    table3_qa,
-    table4_similarity_classification,
-    table5_ablations,
-)
+from experiments import claims, figure2_layers, figure2_zero_shot, figure_blimp, plots, table5_ablations
+from experiments import tables as tables_2_to_4
 from experiments.lib import bootstrap, paper, run_list, runner, tables
-from experiments.lib.report import included, table
-from experiments.reproduce import budget, inputs
+from experiments.lib.markdown import bullets, included, table
+from experiments.reproduce import inputs
 from experiments.reproduce import plan as plan_lib
+from experiments.reproduce.clock import Clock
 from gpt1_jax.data import tokens
 from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import device_peaks
 from gpt1_jax.runs import provenance, results, workdir
 from gpt1_jax.runs.console import duration
 
-SECTIONS = {'claims.md': claims, 'table2.md': table2_nli, 'table3.md': table3_qa,
-            'table4.md': table4_similarity_classification, 'table5.md': table5_ablations,
-            'figure2_layers.md': figure2_layers, 'figure2_zero_shot.md': figure2_zero_shot}
+SECTIONS = {  # {program: the files that it writes}
+    claims: ('claims.md',), tables_2_to_4: ('table2.md', 'table3.md', 'table4.md'), table5_ablations: ('table5.md',),
+    figure2_layers: ('figure2_layers.md',), figure2_zero_shot: ('figure2_zero_shot.md',)}
 PAPER_TOKENS = 100e9  # 100 epochs of BooksCorpus, about a billion tokens each
 # Chips that have not been measured: peak in bfloat16, the share of it that a step is taken to use, dollars an hour.
 V5E = {'peak': device_peaks.PEAKS['TPU v5e'].bfloat16, 'mfu': 0.4, 'dollars': 1.2}
 SCALING = 0.9         # of one GPU's speed that each of eight is taken to have
-PUBLISHED = {'cola': 8551, 'sst2': 67349, 'mrpc': 3668, 'stsb': 5749, 'qqp': 363846, 'mnli': 392702, 'qnli': 104743,
-             'rte': 2490, 'snli': 549367, 'race': 87866, 'story_cloze': 1497, 'scitail': 23596, 'wnli': 635}  # rows
 
 
-def write(config: ConfigDict, plan: dict, clock: budget.Clock, failures: dict[str, str]) -> None:
-    """Write OUT/report.md and its PNG files from whatever runs are done; none is started.
+def write(config: ConfigDict, plan: dict, clock: Clock, failures: dict[str, str]) -> None:
+    """Write OUT/report.md and its PNG files from the finished runs; none is started.
 
     failures: {stage: what failed}.
     """
@@ -49,10 +40,15 @@ def write(config: ConfigDict, plan: dict, clock: budget.Clock, failures: dict[st
     config = config.copy_and_resolve_references()
     config.start = False
     config.zero_shot_steps = tuple(plan['saved'])
+    lstm_dropped = 'lstm_step_seconds' in plan and not config.lstm  # measured, and too slow for the time left
+    config.out_of_time = tuple(spec.name for specs in plan_lib.all_runs(config, plan['saved']).values()
+                               for spec in specs if clock.left <= 0 or lstm_dropped and spec.condition == 'lstm')
+    if clock.left <= 0 or lstm_dropped:
+        config.out_of_time += ('pretrain_lstm',)
     sections = dict(SECTIONS)
     if 'blimp' in config.zero_shot_tasks:
-        sections['figure_blimp.md'] = figure_blimp
-    for module in sections.values():
+        sections[figure_blimp] = ('figure_blimp.md',)
+    for module in sections:
         try:
             module.run(config)
         except UserError as error:  # what could be written is
@@ -67,11 +63,11 @@ def write(config: ConfigDict, plan: dict, clock: budget.Clock, failures: dict[st
         plots.training_curves(out / 'pretraining.png', curves)
     lines = ["# The paper's experiments", '', *table(('', 'value'), facts(config, plan, clock, trained)),
              *(f'**{name} failed:** {error}\n' for name, error in failures.items()),
-             '## What differs from the paper', '', *tables.bullets(differences(config, plan)),
+             '## What differs from the paper', '', *bullets(differences(config, plan)),
              *(['## Pretraining', '', '![loss, rate, held-out perplexity, throughput](pretraining.png)', '',
                 *throughput(plan, trained.get('GPT-1', ()))] if curves else []),
              '## Does pretraining help?', '', *gains(config)]
-    for name in sections:
+    for name in itertools.chain(*sections.values()):
         lines += included(out / name)
     if config.dollars_an_hour:
         lines += paper_scale(plan, config.dollars_an_hour)
@@ -79,7 +75,7 @@ def write(config: ConfigDict, plan: dict, clock: budget.Clock, failures: dict[st
     print(f'report: {out / "report.md"}')
 
 
-def facts(config: ConfigDict, plan: dict, clock: budget.Clock, trained: dict[str, list[dict]]) -> list[list[str]]:
+def facts(config: ConfigDict, plan: dict, clock: Clock, trained: dict[str, list[dict]]) -> list[list[str]]:
     """Rows of the report's first table: commands, sizes, times, versions. trained: {model: rows of metrics.jsonl}."""
     commands = [row['command'] for row in results.read(pathlib.Path(config.out) / 'commands.jsonl')]
     rows = [['command', command] for command in dict.fromkeys(commands)]
@@ -129,10 +125,10 @@ def differences(config: ConfigDict, plan: dict) -> list[str]:
         train = tokens.read_manifest(inputs.tokens_of(config))['splits']['train']
         found.append(f'The corpus: {train["documents"]:,} books ({train["tokens"]:,} tokens) rather than BooksCorpus '
                      '(about 7,000 books, a billion tokens).')
-    partial = []
-    for task, counts in inputs.read(config).items():
-        if 'finetune' in counts and counts['finetune']['rows'] < PUBLISHED.get(task, 0):
-            partial.append(f'{task} {counts["finetune"]["rows"]:,} of {PUBLISHED[task]:,}')
+    rows = [f'{config.finetune.data.train_rows:,} of a set at most'] if config.finetune.data.train_rows else []
+    for task, changes in config.tasks.items():
+        if changes.get('data', {}).get('train_rows'):
+            rows.append(f'{task} {changes.data.train_rows:,}')
     evaluated = f'Evaluated every {config.finetune.train.evaluate_every} epoch(s).'
     if config.finetune.train.evaluate_every >= config.finetune.train.epochs:
         evaluated = 'Parameters "best" are those of the last update, too: there is one evaluation a run.'
@@ -144,7 +140,7 @@ def differences(config: ConfigDict, plan: dict) -> list[str]:
         found.append('The weights were imported: their model card says what they were trained on, and for how long.')
     dtypes = dict.fromkeys((config.pretrain.model.dtype, config.finetune.model.dtype))
     return [*found,
-            'Training rows: ' + (', '.join(partial) or 'those of the paper') + '.',
+            'Training rows: ' + (', '.join(rows) or 'all that the files have') + '.',
             f'Evaluated rows: {config.finetune.data.eval_rows or "all"} of a split at most.',
             f'Products and activations are {", in fine-tuning ".join(dtypes)}.',
             'Results are on dev where the test labels are not public; the paper\'s are on test.',

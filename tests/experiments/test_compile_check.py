@@ -10,8 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from experiments.compile import chips, hlo
-from experiments.launch import compile_check, compile_table
+from experiments.compile import check, chips, hlo, table
 from gpt1_jax import pretrain, rules
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone, own_fields
@@ -26,8 +25,8 @@ V, D, N = 101, 32, 3  # words, width, layers of the tiny step
 def compiled(sizes, **fields):
     config = tiny(**dict(fields))
     mesh = sharding.make_mesh(*sizes, devices=jax.devices()[:int(np.prod(sizes))])
-    step = compile_check.compile_step(config, model_of(config), mesh)
-    return step, compile_check.measure(step, config, model_of(config), mesh.size)
+    step = check.compile_step(config, model_of(config), mesh)
+    return step, check.measure(step, config, model_of(config), mesh.size)
 
 
 def tiny(**fields):
@@ -90,17 +89,17 @@ def test_the_row_has_the_arithmetic_by_formula_and_the_memory_of_the_compiler():
 
 def test_a_batch_that_the_mesh_cannot_divide_is_refused():
     with pytest.raises(UserError, match='batch.size = 6 .* is not divisible by 4 devices'):
-        compile_check.compile_step(tiny(batch__size=6), model_of(tiny()),
+        check.compile_step(tiny(batch__size=6), model_of(tiny()),
                                    sharding.make_mesh(1, 4, 1, devices=jax.devices()[:4]))
 
 
 def test_the_lines_say_what_was_compiled_and_found():
     row = compile_check_row() | compiled((2, 2, 2))[1]
-    text = '\n'.join(compile_check.lines(row))
+    text = '\n'.join(check.lines(row))
     for part in ('mesh data=2 x fsdp=2 x tensor=2', 'count as often as it runs', 'all-gather', 'temporaries',
                  'gathers of the token table: 1 in f32', 'transfers of logits: none', 'MFLOP a token'):
         assert part in text
-    assert 'the least there can be' in '\n'.join(compile_check.lines(row | {'trips_known': False}))
+    assert 'the least there can be' in '\n'.join(check.lines(row | {'trips_known': False}))
 
 
 def compile_check_row(**values):
@@ -147,7 +146,7 @@ def test_links_in_use_are_one_an_open_axis_and_two_a_ring(name, expected):
 # The command
 
 def test_a_mistake_is_one_line_and_a_status():
-    done = subprocess.run([sys.executable, '-m', 'experiments.launch.compile_check', '--topology=v5e:2x2x2'], cwd=ROOT,
+    done = subprocess.run([sys.executable, '-m', 'experiments.compile.check', '--topology=v5e:2x2x2'], cwd=ROOT,
                           capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (1, '')
     assert done.stderr == "error: topology 'v5e:2x2x2': a slice of v5e has 2 dimension(s) of at least 1\n"
@@ -159,7 +158,7 @@ def test_a_mistake_is_one_line_and_a_status():
     ({'mesh__fsdp': 4}, ['remat'], ['--config.mesh.fsdp']),
     ({'model__kind': 'lstm'}, ['--config.mesh.fsdp', '--config.batch.microbatches=2'], ['remat'])])
 def test_a_step_that_does_not_fit_is_told_what_to_change(fields, offered, not_offered):
-    line = compile_check.advice(tiny(**fields), 'v5e:2x2', 4, '20.00 GiB of 15.75 GiB')
+    line = check.advice(tiny(**fields), 'v5e:2x2', 4, '20.00 GiB of 15.75 GiB')
     assert line.startswith('v5e:2x2: out of memory, 20.00 GiB of 15.75 GiB a chip: try ') and '\n' not in line
     assert all(way in line for way in offered) and not any(way in line for way in not_offered)
 
@@ -168,24 +167,24 @@ def test_a_compiler_that_runs_out_of_memory_is_an_out_of_memory_line(monkeypatch
     def full(config, model, mesh, options):
         raise jax.errors.JaxRuntimeError('RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for '
                                          'HLO temporaries (46.57G) exceeds available HBM (15.75G).')
-    monkeypatch.setattr(compile_check, 'compile_step', full)
+    monkeypatch.setattr(check, 'compile_step', full)
     monkeypatch.setattr(chips, 'devices', lambda name: jax.devices()[:4])
-    with pytest.raises(compile_check.OutOfMemory, match=r'^v5e:2x2: out of memory, 46.57 GiB of 15.75 GiB a chip: try'):
-        compile_check.check(tiny(), 'v5e:2x2', V)
+    with pytest.raises(check.OutOfMemory, match=r'^v5e:2x2: out of memory, 46.57 GiB of 15.75 GiB a chip: try'):
+        check.check(tiny(), 'v5e:2x2', V)
 
 
 def test_a_step_larger_than_a_gpu_is_an_out_of_memory_line_though_it_compiles(monkeypatch):
     step = dataclasses.replace(compiled((1, 4, 1))[0], memory={
         'arguments': 2e9, 'output': 2e9, 'aliased': 1.5e9, 'temporaries': 140e9, 'code': 0})
-    monkeypatch.setattr(compile_check, 'compile_step', lambda config, model, mesh, options: step)
+    monkeypatch.setattr(check, 'compile_step', lambda config, model, mesh, options: step)
     monkeypatch.setattr(chips, 'devices', lambda name: jax.devices()[:4])
-    with pytest.raises(compile_check.OutOfMemory, match=r'^h200:4: out of memory, 132.71 GiB of 131.32 GiB a chip'):
-        compile_check.check(tiny(mesh__fsdp=4), 'h200:4', V)
+    with pytest.raises(check.OutOfMemory, match=r'^h200:4: out of memory, 132.71 GiB of 131.32 GiB a chip'):
+        check.check(tiny(mesh__fsdp=4), 'h200:4', V)
 
 
 # The table
 
-ENTRY = compile_table.Entry('v5e-4', 'v5e:2x2', 64, fsdp=4)
+ENTRY = table.Entry('v5e-4', 'v5e:2x2', 64, fsdp=4)
 ROW = compile_check_row(
     topology='v5e:2x2', shape=[2, 2], devices=4, mesh={'data': 1, 'fsdp': 4, 'tensor': 1}, batch=64, n_ctx=512,
     dtype='bfloat16', compile_seconds=70.4, memory={'in all': 8 * 2**30}, estimated_sent=590e6,
@@ -195,7 +194,7 @@ ROW = compile_check_row(
 
 
 def test_the_table_shows_what_was_compiled_and_estimates_its_time():
-    text = '\n'.join(compile_table.render([ENTRY], [ROW], {}))
+    text = '\n'.join(table.render([ENTRY], [ROW], {}))
     assert ('| v5e-4 | 64 x 512 | 1 x 4 x 1 | 70 | 8.0 of 16 | 98 all-gather, 300 MB; 2 all-reduce, 200 MB | '
             '500 MB (590 MB) | 1 in bf16 | none | 24.7 |') in text
     # 24.67e12 / 4 / 197e12 / 0.4 s; 500 MB over two of four links of 50 GB/s, or one: 5 or 10 ms. 8,192 tokens a chip.
@@ -208,20 +207,20 @@ def test_the_table_shows_what_was_compiled_and_estimates_its_time():
     (dataclasses.replace(ENTRY, reason='cannot be'), [ROW], {}, 'cannot be'),
     (dataclasses.replace(ENTRY, microbatches=2), [ROW], {}, 'not compiled')])
 def test_a_line_without_a_row_is_not_available_and_says_why(entry, rows, missing, why):
-    text = '\n'.join(compile_table.render([entry], rows, missing))
+    text = '\n'.join(table.render([entry], rows, missing))
     assert 'n/a' in text and f'{why}.' in text and '500 MB' not in text
 
 
 def test_a_compiler_that_is_missing_is_the_reason_of_its_lines(tmp_path, monkeypatch):
     said = subprocess.CompletedProcess([], 1, '', 'error: h200:1: the CUDA plugin is not installed\n')
-    monkeypatch.setattr(compile_table.subprocess, 'run', lambda *arguments, **how: said)
-    entry = compile_table.Entry('one H200', 'h200:1', 64)
-    assert compile_table.compile_all([entry, dataclasses.replace(entry, reason='x')], tmp_path / 'rows.jsonl') == {
+    monkeypatch.setattr(table.subprocess, 'run', lambda *arguments, **how: said)
+    entry = table.Entry('one H200', 'h200:1', 64)
+    assert table.compile_all([entry, dataclasses.replace(entry, reason='x')], tmp_path / 'rows.jsonl') == {
         entry: 'h200:1: the CUDA plugin is not installed'}
 
 
 def test_every_line_of_the_table_that_can_be_is_a_config_that_can_be():
-    for entry in compile_table.ENTRIES:
+    for entry in table.ENTRIES:
         chip, shape = chips.parse(entry.topology)
         assert chips.parse(entry.slice)[1] == shape if '-' in entry.slice else chip.name == 'h200'
         devices = int(np.prod(shape))
@@ -240,7 +239,7 @@ def test_for_accelerators_the_table_is_gathered_once_in_the_compute_type_and_log
         pytest.skip(f'none of {modules} is installed')
     config = tiny(model__dtype='bfloat16', model__n_embd=256, model__n_inner=512, mesh__fsdp=4)
     rules.validate(config, pretrain.RULES)
-    row = compile_check.check(config, topology, 1000)
+    row = check.check(config, topology, 1000)
     assert row['table_gathers'] == {'bf16': 1} and row['logit_transfers'] == {} and row['trips_known']
     assert row['devices'] == 8 and row['mesh'] == {'data': 2, 'fsdp': 4, 'tensor': 1}
     if topology == 'v5e:2x4':

@@ -6,14 +6,13 @@ import shutil
 
 import pytest
 
-from experiments import table4_similarity_classification
-from experiments.lib import run_list, runner
+from experiments import tables
+from experiments.lib import runner
 from experiments.reproduce import __main__ as reproduce
-from experiments.reproduce import budget, inputs, plan
+from experiments.reproduce import clock, inputs, plan
 from experiments.reproduce import report as report_lib
 from gpt1_jax import zero_shot
-from gpt1_jax.data import batches, splits, tasks
-from gpt1_jax.data.tokenizer import Tokenizer
+from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import results
 from gpt1_jax.weights import from_hub
@@ -22,15 +21,15 @@ from tiny import cola, corpus, load_config, override
 
 pytestmark = pytest.mark.full
 
-MEASURED = {'tokens_per_s': 500_000.0, 'step_seconds': 64 * 512 / 500_000, 'first_seconds': 60.0,
-            'flops_per_token': 752.75e6, 'device': '1 x NVIDIA H200', 'mfu': 0.38}
+MEASURED = {'tokens_per_s': 500_000.0, 'step_seconds': 64 * 512 / 500_000, 'flops_per_token': 752.75e6,
+            'device': '1 x NVIDIA H200', 'mfu': 0.38}
 TINY = dict(
     pretrain__model__n_layer=2, pretrain__model__n_embd=16, pretrain__model__n_head=4, pretrain__model__n_inner=32,
     pretrain__model__n_ctx=32, pretrain__model__dtype='float32', finetune__model__dtype='float32',
     pretrain__tokenizer__vocab_size=330, pretrain__batch__size=8, pretrain__optimizer__peak_rate=1e-2,
     pretrain__eval__windows=8, pretrain__log_every=2, saved=3, layers=(-1, 0, 2), layer_tasks=('cola',),
     runs__layers__tasks=('cola',), zero_shot_tasks=('cola',), seeds_small=(0, 1), finetune__batch__size=8,
-    finetune__batch__eval_size=16, finetune__batch__fixed_lengths=(32,), cost__compile=1.0, cost__run=0.1)
+    finetune__batch__eval_size=16, finetune__batch__fixed_lengths=(32,))
 
 
 @pytest.fixture(scope='module')
@@ -132,7 +131,7 @@ def after_one_update():
 
 def test_a_job_killed_in_each_stage_finds_the_same(small, given, straight, tmp_path, capsys):
     for stage, kill in {
-            'prepare': raising(inputs, '_count_zero_shot'), 'pretrain': power_cut(5, Killed),
+            'prepare': raising(inputs.prepare_lib, 'prepare'), 'pretrain': power_cut(5, Killed),
             'zero_shot': after_one_update(), 'small': power_cut(7, Killed), 'layers': power_cut(7, Killed),
             'pretrain_lstm': power_cut(5, Killed), 'zero_shot_lstm': after_one_update(), 'lstm': power_cut(7, Killed),
             'grid': power_cut(7, Killed), 'report': raising(report_lib, 'gains')}.items():
@@ -185,7 +184,7 @@ def test_a_report_of_imported_weights_says_so_and_nothing_of_their_pretraining(s
 def test_a_dry_run_of_a_table_estimates_tokens_and_writes_no_row(small, given, straight, tmp_path, capsys):
     there = override(small.copy_and_resolve_references(), dict(
         pretrained=str(straight / 'pretrain'), data=given['data'], out=str(tmp_path), seeds_small=(0, 1)))
-    assert table4_similarity_classification.run(there, dry_run=True) == []
+    assert tables.run(there, dry_run=True, numbers=(4,)) == []
     out = capsys.readouterr().out
     tokens = int(out.split('cola-full-0: ')[1].split(' tokens')[0].replace(',', ''))
     assert 500 < tokens < 3000 and f'in all: {2 * tokens:,}' in out  # 120 rows of 6-16 tokens
@@ -209,41 +208,9 @@ def test_a_stage_that_fails_is_named_and_the_rest_goes_on(small, given, straight
     assert '**small failed:** no luck' in (tmp_path / 'out' / 'report.md').read_text()
 
 
-def test_what_is_packed_is_all_that_is_read(gpu, prepared):
-    read = [tasks.get('cola').read(prepared / 'data' / 'CoLA', split) for split in ('train', 'dev')]
-    assert list(map(len, read)) == [40, 13]
-    counts = json.loads((prepared / inputs.FILE).read_text())['cola']
-    assert counts['finetune'] == {'rows': 40, 'steps': 15, 'tokens': 15 * 8 * 32, 'eval_tokens': (16 + 48) * 32,
-                                  'lengths': [32], 'program': ['classify', 2, 1]}
-    assert counts['zero_shot']['rows'] == 53
-
-
-def test_the_tokens_of_a_plan_are_those_of_the_batches_that_fine_tuning_makes(gpu, prepared, tmp_path):
-    """Rows of several lengths share batches: each is padded to its longest row, not row by row."""
-    shutil.copytree(prepared / 'tokens', tmp_path / 'tokens')
-    several = override(reproduce.checked(gpu, tmp_path), dict(
-        finetune__batch__fixed_lengths=(12, 16, 20), data=str(prepared / 'data')))
-    counts = inputs.count_tokens(several, run_list.finetune_specs(several, 'cola', 'full', seeds=(0,)))
-    tokenizer, task, rows = Tokenizer.load(prepared / 'tokens' / 'tokenizer'), tasks.get('cola'), {}
-    for split in ('train', 'dev'):
-        rows[split] = splits.load(task, prepared / 'data' / 'CoLA', split, tokenizer, 32, {})
-    sizes = batches.sizes_of(rows['train'] + rows['dev'], 32, fixed=(12, 16, 20))
-    assert len(sizes.lengths) > 1
-    batch = batches.train_batches(rows['train'], 0, 8, sizes)
-    trained = [batch(step)['tokens'].size for step in range(15)]
-    scored = [one['tokens'].size for split in rows for _, one in batches.eval_batches(rows[split], 16, sizes)]
-    assert counts['cola']['finetune']['tokens'] == sum(trained)
-    assert counts['cola']['finetune']['eval_tokens'] == sum(scored)
-
-
-def test_the_budget_for_an_assumed_speed_says_what_does_not_fit(gpu, prepared, capsys):
-    gpu = override(gpu.copy_and_resolve_references(), dict(minutes=1.0))
-    reproduce.run(gpu, prepared, dry_run=True, tokens_per_s=1000)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith('assumed: 1,000 tokens/s') and lines[1].startswith('left out, no data: sst2, ')
-    assert any(line.startswith('| pretrain_lstm') and 'n/a (budget)' in line for line in lines)
-    assert any(line.startswith('| small: cola-full-0') and 'n/a' not in line for line in lines)
-    assert not (prepared / plan.FILE).exists()
+def test_the_packed_data_is_all_that_is_read(prepared):
+    rows = [tasks.get('cola').read(prepared / 'data' / 'CoLA', split) for split in ('train', 'dev')]
+    assert [*map(len, rows)] == [40, 13] and len(list((prepared / 'data').iterdir())) == 1
 
 
 @pytest.mark.parametrize('stage, message', [
@@ -253,20 +220,28 @@ def test_a_stage_out_of_order_is_one_line(gpu, tmp_path, stage, message):
         reproduce.run(gpu, tmp_path, stage)
 
 
-@pytest.mark.parametrize('content, message', [('{', 'no JSON object'), ('{"steps": 3}', r'\w+ is missing')])
+@pytest.mark.parametrize('content, message', [('{', 'not JSON'), ('{"steps": 3}', r'\w+ is missing')])
 def test_a_damaged_plan_is_named(gpu, prepared, tmp_path, content, message):
-    shutil.copy(prepared / inputs.FILE, tmp_path), (tmp_path / 'data').mkdir()
-    (tmp_path / plan.FILE).write_text(content)
+    shutil.copytree(prepared, tmp_path / 'out')
+    (tmp_path / 'out' / plan.FILE).write_text(content)
     with pytest.raises(UserError, match=rf'plan\.json: {message}'):
-        reproduce.run(gpu, tmp_path, 'pretrain')
+        reproduce.run(gpu, tmp_path / 'out', 'pretrain')
 
 
-def test_stages_go_on_where_they_were_and_the_report_says_what_did_not_fit(gpu, prepared, monkeypatch, capsys):
-    """Pretraining is stopped half-way and goes on by its plan, without another measurement; then two runs fit."""
-    def do(stage, minutes=60.0):
-        reproduce.run(override(gpu.copy_and_resolve_references(), dict(minutes=minutes)), prepared, stage)
+def test_stages_resume_and_the_report_says_which_runs_the_deadline_cut_off(gpu, prepared, monkeypatch, capsys):
+    """Pretraining is stopped half-way and resumes by its plan, without another measurement; then there is time for two
+    runs."""
+    def do(stage, minutes=60.0, dry_run=False):
+        reproduce.run(override(gpu.copy_and_resolve_references(), dict(minutes=minutes)), prepared, stage,
+                      dry_run=dry_run)
     monkeypatch.setattr(plan, 'measure', lambda config: MEASURED | {'step_seconds': 1.5})
-    monkeypatch.setattr(budget, 'EVERY', 1000)  # a slow machine is not stopped by the clock
+    monkeypatch.setattr(clock, 'EVERY', 1000)  # a slow machine is not stopped by the clock
+    do('pretrain', 1.0, dry_run=True)
+    planned = capsys.readouterr().out
+    assert planned.startswith('12 updates, 3,072 tokens of pretraining: 0:00:20 at 500,000 tokens/s; 1 minutes in all')
+    assert 'small: 6 runs: cola-full-0, cola-no_pretraining-0, cola-no_aux-0, cola-full-1' in planned
+    assert '\npretrain_lstm: the model\n' in planned and 'no data for mrpc, stsb' in planned
+    assert not (prepared / plan.FILE).exists()
     with pytest.raises(UserError, match='pretrain comes first'):
         do('small')
     with sigterm(5):
@@ -280,19 +255,20 @@ def test_stages_go_on_where_they_were_and_the_report_says_what_did_not_fit(gpu, 
     assert rows[-1]['learning_rate'] < 1e-3
 
     do('zero_shot')
-    monkeypatch.setattr(budget.Costs, 'seconds',
-                        lambda costs, one: 1e9 if one.condition == 'no_aux' or one.seed else 1.0)
-    do('small')
+    done = iter([60.0] * 3 + [-1.0] * 100)  # seconds left: when the stage begins, and before each of its runs
+    with monkeypatch.context() as patch:
+        patch.setattr(clock.Clock, 'left', property(lambda self: next(done)))
+        do('small')
     said = capsys.readouterr().out
-    assert 'cola-full-0: done' in said and 'cola-no_aux-0: n/a (budget)' in said
-    monkeypatch.undo()
-    assert [row['run'] for row in results.read(prepared / 'costs.jsonl')] == [
-        'cola-zero_shot-full', 'cola-full-0', 'cola-no_pretraining-0']
+    assert 'cola-no_pretraining-0: done' in said and 'cola-no_aux-0: n/a (budget)' in said
     do('report')
     report = (prepared / 'report.md').read_text()
     line = next(line for line in report.splitlines() if line.startswith('| CoLA | matthews | 45.4'))
     assert '| 1 | 13 | dev | final |' in line
+    assert 'n/a (not run): cola-full-1' in report and 'n/a (budget)' not in report  # there are minutes left
+    do('report', 1e-4)
+    report = (prepared / 'report.md').read_text()
     assert 'n/a (budget): cola-full-1' in report and 'LSTM: n/a (budget)' in report
-    assert 'cola-zero_shot' not in report  # other updates were saved, too, and are none of the plan's
+    assert 'cola-zero_shot' not in report  # other saved updates are not in the plan
     assert all(f'| {name}, ours | n/a | n/a (budget) |' in report for name in ('no auxiliary LM', 'LSTM'))
     assert "## The paper's 100 epochs" in report and '| cost | $' in report

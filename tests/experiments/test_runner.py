@@ -8,7 +8,7 @@ import pytest
 from gpt1_jax.configs import experiments as experiments_config
 from ml_collections import ConfigDict
 
-from experiments.lib import run_list, runner
+from experiments.lib import run_list, runner, tables
 from experiments.lib.run_list import finetune_specs as specs
 from gpt1_jax import finetune, zero_shot
 from gpt1_jax.errors import Interrupted, UserError
@@ -226,20 +226,25 @@ def test_zero_shot_scores_only_the_updates_that_are_missing(config, monkeypatch)
 
 def test_what_does_not_fit_is_left_out_and_said(config, trainer, capsys):
     wanted = specs(config, 'cola', 'full')
-    outcomes = runner.execute(wanted, runner.results_path(config), fits=lambda planned: planned.seed == 1)
-    assert statuses(outcomes) == ['no budget', 'ran'] and len(trainer.ran) == 1
+    outcomes = runner.carry_out(config, wanted, leave_out=lambda planned: '' if planned.seed else runner.BUDGET)
+    assert statuses(outcomes) == ['left out', 'ran'] and len(trainer.ran) == 1
     assert 'cola-full-0: n/a (budget)' in capsys.readouterr().out
     config.start = False
-    assert statuses(runner.carry_out(config, wanted)) == ['no budget', 'done'] and len(trainer.ran) == 1
+    for names, why in (((), 'not run'), (('cola-full-0',), 'budget')):  # budget only where that was the reason
+        config.out_of_time = names
+        outcomes = runner.carry_out(config, wanted)
+        assert statuses(outcomes) == ['left out', 'done'] and len(trainer.ran) == 1
+        assert tables.absent(outcomes, 'cola') == f'n/a ({why})'
+        assert tables.state(outcomes) == [f'n/a ({why}): cola-full-0']
 
 
 @pytest.mark.parametrize('program, data, out, how, said', [
-    ('table4_similarity_classification', '--config.data', '--config.out', '--dry_run', 'cola-full-0: '),
-    ('reproduce', '--data', '--out', '--stage=prepare', 'cola, finetune: rows 40')])
+    ('tables', '--config.data', '--config.out', ('--table=4', '--dry_run'), 'cola-full-0: '),
+    ('reproduce', '--data', '--out', ('--stage=prepare',), '')])
 def test_a_model_may_be_named(config, tmp_path, program, data, out, how, said):
     """The model of the package: imported into the cache, then a run like any other."""
     done = subprocess.run(
         [sys.executable, '-m', f'experiments.{program}', '--config.pretrained=novels', f'{data}={config.data}',
-         f'{out}={config.out}', how],
+         f'{out}={config.out}', *how],
         cwd=ROOT, env=os.environ | {'GPT1_JAX_CACHE': str(tmp_path / 'cache')}, capture_output=True, text=True)
     assert done.returncode == 0 and said in done.stdout, done.stdout + done.stderr

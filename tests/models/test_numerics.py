@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from experiments.compile import chips, hlo_text
-from experiments.launch import compile_check
+from experiments.compile import check
 from gpt1_jax import pretrain
 from gpt1_jax.data.tokens import TokenStream
 from gpt1_jax.evaluation import log_probs
@@ -42,7 +42,7 @@ def one_device():
 def lowered(**fields):
     """The text of a pretraining step before the compiler has changed it."""
     config = config_of(**fields)
-    program = pretrain.make_program(config, compile_check.backbone_of(config, V), one_device())
+    program = pretrain.make_program(config, check.backbone_of(config, V), one_device())
     tokens = jax.ShapeDtypeStruct((8, 17), jnp.int32, sharding=sharding.batch_sharding(program.mesh))
     hyper = jax.eval_shape(lambda: pretrain.hyperparameters(config, 1))
     return program.step.trace(program.state, {'tokens': tokens}, hyper).lower().as_text()
@@ -87,8 +87,8 @@ def test_the_gradient_of_a_row_that_is_read_often_is_the_sum_over_its_places(loo
 @for_h200
 def test_for_an_h200_no_gradient_is_added_up_in_bfloat16():
     config = config_of(model__dtype='bfloat16', model__n_embd=128, model__n_inner=512, model__n_ctx=128)
-    mesh = compile_check.mesh_of(config, 'h200:1')
-    text = compile_check.compile_step(config, compile_check.backbone_of(config, V), mesh).text
+    mesh = check.mesh_of(config, 'h200:1')
+    text = check.compile_step(config, check.backbone_of(config, V), mesh).text
     computations, _ = hlo_text.parse(text)
     everything = [one for several in computations.values() for one in several]
     assert {'reduce', 'scatter'} <= {one.opcode for one in everything}
@@ -161,7 +161,7 @@ def test_validation_in_bfloat16_is_the_perplexity_of_the_same_windows():
 
 def temporaries(mesh, vocab_size=V, **fields):
     config = config_of(model__n_layer=6, model__n_head=4, **fields)
-    return compile_check.compile_step(config, compile_check.backbone_of(config, vocab_size), mesh).memory['temporaries']
+    return check.compile_step(config, check.backbone_of(config, vocab_size), mesh).memory['temporaries']
 
 
 def test_on_a_cpu_rematerialised_blocks_take_a_fraction_of_the_memory_though_layers_stand_in_a_row():

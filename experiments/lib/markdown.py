@@ -1,4 +1,4 @@
-"""Parts of a report in Markdown."""
+"""Markdown tables, lists and sections, as lists of lines."""
 import pathlib
 from collections.abc import Sequence
 
@@ -8,6 +8,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence]) -> list[str]:
     rule = ['---', *['---:'] * (len(columns) - 1)]
     cells = [[str(cell).replace('|', '\\|') for cell in row] for row in (columns, rule, *rows)]
     return [*('| ' + ' | '.join(row) + ' |' for row in cells), '']
+
+
+def bullets(lines: Sequence[str]) -> list[str]:
+    """A Markdown list."""
+    return [f'* {line}' for line in lines] + ([''] if lines else [])
 
 
 def included(path: pathlib.Path) -> list[str]:

@@ -1,10 +1,10 @@
 """The table of slices: the pretraining step compiled for each, and what that suggests about its time.
 
-python -m experiments.launch.compile_table [--out=experiments/results/compile] [--only=v5e]
+python -m experiments.compile.table [--out=experiments/results/compile] [--only=v5e]
 
-Compiles one slice after another in a process of its own (compile_check; about a minute each on two cores), appends a
-row each to OUT/rows.jsonl and writes OUT/table.md. Interrupted, the same command goes on; to compile again, delete the
-rows. What has no compiler installed is n/a, with the reason.
+Compiles one slice after another, each in its own process (experiments.compile.check; about a minute each on two cores),
+appends a row each to OUT/rows.jsonl and writes OUT/table.md. Rerun an interrupted command to resume it; delete rows to
+compile them again. Slices without an installed compiler are n/a, with the reason.
 """
 import dataclasses
 import pathlib
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from absl import flags
 
 from experiments.compile import chips
-from experiments.lib.report import table
+from experiments.lib.markdown import table
 from gpt1_jax import cli
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import results
@@ -78,7 +78,7 @@ def compile_all(entries: Sequence[Entry], path: pathlib.Path) -> dict[Entry, str
     for entry in entries:
         if entry.reason or any(map(entry.matches, results.read(path))):
             continue
-        command = [sys.executable, '-m', 'experiments.launch.compile_check', *entry.arguments, f'--json={path}']
+        command = [sys.executable, '-m', 'experiments.compile.check', *entry.arguments, f'--json={path}']
         print(' '.join(command[1:]), flush=True)
         done = subprocess.run(command, capture_output=True, text=True)
         print(done.stdout or done.stderr, flush=True)

@@ -1,6 +1,6 @@
 """Compile the real pretraining step for a slice that you do not have, and see whether it fits and what it exchanges.
 
-python -m experiments.launch.compile_check --topology=v5e:16x16 --config=configs/pretrain.py \\
+python -m experiments.compile.check --topology=v5e:16x16 --config=configs/pretrain.py \\
     --config.model.dtype=bfloat16 --config.batch.size=4096 --config.mesh.fsdp=16
 
 TPU slices (v4, v5e, v5p, v6e) need `pip install 'jax[tpu]'`, H200s (h200:1 to h200:8) `pip install 'jax[cuda13]'`;
@@ -76,7 +76,7 @@ def compile_step(config: ConfigDict, model: Any, mesh: jax.sharding.Mesh,
 
 
 def check(config: ConfigDict, topology: str, vocab_size: int) -> dict:
-    """Compile the config's step for a slice; returns a row for compile_table. UserError or OutOfMemory as one line."""
+    """Compile the config's step for a slice; returns a row of table.md. UserError or OutOfMemory as one line."""
     row = describe(config, topology, vocab_size)
     model = backbone_of(config, vocab_size)
     mesh = mesh_of(config, topology)
@@ -192,7 +192,7 @@ def _define_flags():
                                     'What to compile; --config.FIELD=VALUE overrides a field.')
     flags.DEFINE_string('topology', None, 'The slice: v5e:16x16, v5e-256, two of them as 2*v5e:16x16, h200:8, ...')
     flags.DEFINE_integer('vocab_size', 40478, "Ids of the tokenizer; the published one's by default.", lower_bound=1)
-    flags.DEFINE_string('json', None, 'A JSON-lines file to append the row to, for compile_table.')
+    flags.DEFINE_string('json', None, 'A JSON-lines file to append the row to, for experiments.compile.table.')
 
 
 def main() -> None:
