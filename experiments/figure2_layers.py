@@ -14,6 +14,7 @@ from ml_collections import ConfigDict
 from experiments.lib import bootstrap, run_list, runner, tables
 from experiments.lib.bootstrap import Estimate
 from experiments.lib.markdown import bullets, table
+from experiments.lib.paper import Score
 from experiments.lib.run_list import RunSpec
 from experiments.lib.runner import Outcome
 from gpt1_jax.models import build
@@ -94,6 +95,10 @@ def lines(config: ConfigDict, outcomes: Sequence[Outcome],
             absent = tables.absent(outcomes, task, name)
             rows.append(row(n, found[task, 'dev'], found[task, 'train'], absent))
         text += [f'## {name_of(task)}', '', *table(header, rows)]
+        score = Score(name_of(task), task, 'accuracy', None)
+        highest = max(found[task, 'dev'].values(), key=lambda one: one.value, default=None)
+        baseline = tables.best_baseline(tables.baselines_of(config), score, highest)
+        text += [f'Best baseline on dev: {baseline}.', ''] if baseline else []
     return [*text, tables.READING, '', *bullets([*tables.state(outcomes), *tables.settings(config, outcomes)])]
 
 

@@ -70,6 +70,7 @@ def lines(config: ConfigDict, outcomes: Sequence[Outcome]) -> list[str]:
             label = f'{paper.NAMES[condition]}, ours, best of the grid ({best[condition]})'
             body.append(cells(config, outcomes, at, columns, label))
             detail += details(outcomes, at, columns)
+    body += baseline_rows(config, columns)
     optimistic = [cells(config, outcomes, condition, columns, f'{paper.NAMES[condition]}, ours', 'best')
                   for condition in ROWS]
     header = ('', 'Avg', *columns)
@@ -120,6 +121,23 @@ def paper_cells(condition: str, columns: Mapping[str, tuple]) -> list[str]:
     """The paper's row of a condition: [label, Avg over these columns, columns...]."""
     values = [paper.column(condition, name) for name in columns]
     return [f'{paper.NAMES[condition]}, paper (test)', *mean_first(values)]
+
+
+def baseline_rows(config: ConfigDict, columns: Mapping[str, tuple]) -> list[list[str]]:
+    """A row for each baseline of OUT/baselines.json: [label, Avg if every column has one, columns...]."""
+    rows = tables.baselines_of(config)
+    text = []
+    for name, label in tables.BASELINES.items():
+        values = []
+        for scores in columns.values():
+            found = [tables.baseline_values(rows, score).get(name) for score in scores]
+            found = [value for value in found if value is not None]
+            values.append(sum(found) / len(found) if found else None)
+        if any(value is not None for value in values):
+            average = None if None in values else sum(values) / len(values)
+            text.append([f'baseline: {label}', *('' if value is None else tables.percent(value)
+                                                 for value in (average, *values))])
+    return text
 
 
 def mean_first(values: Sequence[float], sign: str = '') -> list[str]:

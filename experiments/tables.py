@@ -19,8 +19,8 @@ from experiments.lib.runner import Outcome
 TITLES = {2: 'natural language inference', 3: 'question answering and commonsense reasoning',
           4: 'semantic similarity and classification'}
 SCORES = {2: paper.TABLE2, 3: paper.TABLE3, 4: paper.TABLE4}
-HEADER = ('task', 'metric', 'paper (test)', 'ours', '95% interval', 'range of seeds', 'seeds', 'n', 'split',
-          'parameters', 'best on dev (optimistic)')
+HEADER = ('task', 'metric', 'paper (test)', 'ours', 'best baseline', '95% interval', 'range of seeds', 'seeds', 'n',
+          'split', 'parameters', 'best on dev (optimistic)')
 
 
 def run(config: ConfigDict, dry_run: bool = False, numbers: Sequence[int] = tuple(TITLES)) -> list[str]:
@@ -48,7 +48,8 @@ def tasks_of(number: int) -> list[str]:
 def lines(config: ConfigDict, outcomes: Sequence[Outcome], number: int) -> list[str]:
     """The Markdown of a table from the outcomes of `specs`."""
     outcomes = [outcome for outcome in outcomes if outcome.spec.task in tasks_of(number)]
-    rows = [line(outcomes, score) for score in SCORES[number]]
+    baselines = tables.baselines_of(config)
+    rows = [line(outcomes, score, baselines) for score in SCORES[number]]
     notes = [f'{score.label}: {score.about}.' for score in SCORES[number] if score.about]
     if number == 4:
         row, about = glue_line(outcomes)
@@ -58,14 +59,16 @@ def lines(config: ConfigDict, outcomes: Sequence[Outcome], number: int) -> list[
             *bullets([*notes, *tables.state(outcomes), *tables.settings(config, outcomes)])]
 
 
-def line(outcomes: Sequence[Outcome], score: Score, condition: str = 'full') -> list[str]:
-    """A row of a table under HEADER."""
+def line(outcomes: Sequence[Outcome], score: Score, baselines: Sequence[dict] = ()) -> list[str]:
+    """A row of a table under HEADER. baselines: as of tables.baselines."""
     label = [score.label, score.metric, tables.number(score.paper)]
-    found, split, selection = tables.shown(outcomes, score, condition)
+    found, split, selection = tables.shown(outcomes, score)
+    baseline = tables.best_baseline(baselines, score, found, split)
     if found is None:
-        return [*label, tables.absent(outcomes, score.task, condition), *[''] * 7]
-    best = tables.on_dev(outcomes, score, condition, 'best') if selection == 'final' else None
-    return [*label, *tables.measured(found), split, selection, '' if best is None else tables.percent(best.value)]
+        return [*label, tables.absent(outcomes, score.task), baseline, *[''] * 7]
+    best = tables.on_dev(outcomes, score, selection='best') if selection == 'final' else None
+    value, *measured = tables.measured(found)
+    return [*label, value, baseline, *measured, split, selection, '' if best is None else tables.percent(best.value)]
 
 
 def glue_line(outcomes: Sequence[Outcome]) -> tuple[list[str], str]:
@@ -74,7 +77,7 @@ def glue_line(outcomes: Sequence[Outcome]) -> tuple[list[str], str]:
     found = {score: tables.on_dev(outcomes, score) for score in scores}
     ours, theirs, missing = paper.shared_glue(found)
     if not ours:
-        return ['GLUE', 'mean', tables.number(paper.GLUE_SCORE), tables.NA, *[''] * 7], ''
+        return ['GLUE', 'mean', tables.number(paper.GLUE_SCORE), tables.NA, *[''] * 8], ''
     mean = paper.glue_score(ours, bootstrap.mean)
     best = {score: tables.on_dev(outcomes, score, selection='best') for score in scores if found[score] is not None}
     optimistic = paper.glue_score(paper.shared_glue(best)[0], bootstrap.mean)
@@ -82,8 +85,8 @@ def glue_line(outcomes: Sequence[Outcome]) -> tuple[list[str], str]:
     if missing:
         about += (f' Missing here: {", ".join(missing)}; so both columns are averages over the rest, {len(ours)} tasks '
                   f'(the paper\'s score over all nine is {paper.GLUE_SCORE}).')
-    return ['GLUE', 'mean', tables.number(paper.glue_score(theirs)), tables.percent(mean.value), tables.interval(mean),
-            '', '', f'{mean.n:,}', 'dev', 'final', tables.percent(optimistic.value)], about
+    return ['GLUE', 'mean', tables.number(paper.glue_score(theirs)), tables.percent(mean.value), '',
+            tables.interval(mean), '', '', f'{mean.n:,}', 'dev', 'final', tables.percent(optimistic.value)], about
 
 
 def _define_flags():

@@ -18,6 +18,9 @@ from gpt1_jax import storage
 from gpt1_jax.runs import workdir
 
 NA = 'n/a'
+BASELINES = {'constant': 'constant answer', 'overlap': 'shared words', 'words': 'n-grams',  # of experiments.baselines
+             'probe': 'frozen model', 'random': 'frozen random weights'}
+BASELINES_FILE = 'baselines.json'  # in config.out
 READING = ('All results are in percent (correlations times 100). With several seeds a result is the median, and the '
            'range is that of the seeds. "final": the parameters of the last step of the fixed schedule; "best": those '
            f'that were best on dev. {bootstrap.INTERVALS}')
@@ -145,6 +148,34 @@ def column(outcomes: Sequence[Outcome], scores: Sequence[Score], condition: str,
     found = [on_dev(outcomes, score, condition, selection) for score in scores]
     found = [one for one in found if one is not None]
     return bootstrap.mean(found) if found else None
+
+
+def baselines(path: str | pathlib.Path) -> list[dict]:
+    """The rows of a file that experiments.baselines wrote; [] if it does not exist."""
+    path = pathlib.Path(path)
+    return storage.read_json(path)['rows'] if path.exists() else []
+
+
+def baselines_of(config: ConfigDict) -> list[dict]:
+    """The rows of OUT/baselines.json."""
+    return baselines(pathlib.Path(config.out) / BASELINES_FILE)
+
+
+def baseline_values(rows: Sequence[dict], score: Score, split: str | None = None) -> dict[str, float]:
+    """{baseline: value} of a score. split: default the score's."""
+    wanted = score.task, split or score.split, score.group, score.metric
+    return {row['baseline']: row['value'] for row in rows
+            if (row['task'], row['split'], row['group'], row['metric']) == wanted and row['value'] is not None}
+
+
+def best_baseline(rows: Sequence[dict], score: Score, found: Estimate | None, split: str | None = None) -> str:
+    """The cell '75.1 (n-grams)' of the highest baseline, '; ours is below' where it is above the result."""
+    values = baseline_values(rows, score, split)
+    if not values:
+        return ''
+    name = max(values, key=values.get)
+    below = '; ours is below' if found is not None and found.value < values[name] else ''
+    return f'{percent(values[name])} ({BASELINES[name]}){below}'
 
 
 def number(value: float | None) -> str:

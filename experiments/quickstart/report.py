@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from experiments.lib import figures, html_page
-from experiments.lib.report import table
+from experiments.lib.markdown import table
 from gpt1_jax import metrics
 
 PRETRAINED, SCRATCH, WORDS = 'pretrained', 'from scratch', 'words alone'

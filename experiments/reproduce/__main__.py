@@ -152,12 +152,12 @@ def _timed(config, stage, clock):
     of_total = f' of {duration(clock.total)}' if config.minutes else ''
     print(f'\n=== {stage} ({duration(clock.used)}{of_total})', flush=True)
     try:
-        if clock.left > 0 or stage == 'pretrain':
+        if clock.left > 0 or stage == 'pretrain' and not _finished(config.pretrained):
             do = {'pretrain': pretrain_transformer, 'pretrain_lstm': pretrain_lstm}.get(stage, run_stage)
             with clock_lib.stoppable(), clock.counting(stage):
                 return do(config, stage, clock)
     except Interrupted:
-        if clock.left > 0 or stage == 'pretrain':
+        if clock.left > 0 or stage == 'pretrain' and not _finished(config.pretrained):
             raise
     except Exception as error:
         if stage == 'pretrain':
@@ -176,8 +176,7 @@ def pretrain_transformer(config: ConfigDict, stage: str, clock: clock_lib.Clock)
         plan = plan_lib.make(config, plan_lib.measure(config), clock.used)
         plan_lib.write(config, plan)
     print('\n'.join(plan_lib.lines(config, plan)), flush=True)
-    # With no minutes left a finished run would be stopped while it is opened, at every start.
-    if not inputs.given(config) and (clock.left > 0 or not _finished(config.pretrained)):
+    if not inputs.given(config):
         pretrain.run(plan_lib.pretraining(config, plan), config.pretrained)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from gpt1_jax.configs import experiments
 from ml_collections import ConfigDict
 
-from experiments import claims, figure2_layers, figure2_zero_shot, figure_blimp, plots, table5_ablations
+from experiments import baselines, claims, figure2_layers, figure2_zero_shot, figure_blimp, plots, table5_ablations
 from experiments import tables as tables_2_to_4
 from experiments.lib import bootstrap, paper, run_list, runner, tables
 from experiments.lib.markdown import bullets, included, table
@@ -45,6 +45,7 @@ def write(config: ConfigDict, plan: dict, clock: Clock, failures: dict[str, str]
                                for spec in specs if clock.left <= 0 or lstm_dropped and spec.condition == 'lstm')
     if clock.left <= 0 or lstm_dropped:
         config.out_of_time += ('pretrain_lstm',)
+    _baselines(config)
     sections = dict(SECTIONS)
     if 'blimp' in config.zero_shot_tasks:
         sections[figure_blimp] = ('figure_blimp.md',)
@@ -73,6 +74,14 @@ def write(config: ConfigDict, plan: dict, clock: Clock, failures: dict[str, str]
         lines += paper_scale(plan, config.dollars_an_hour)
     (out / 'report.md').write_text('\n'.join(lines).rstrip() + '\n', encoding='utf-8')
     print(f'report: {out / "report.md"}')
+
+
+def _baselines(config):
+    """Write OUT/baselines.json, which the tables read."""
+    try:
+        baselines.run(config, pathlib.Path(config.out) / tables.BASELINES_FILE)
+    except (ImportError, UserError) as error:
+        print(f'baselines: {error}', flush=True)
 
 
 def facts(config: ConfigDict, plan: dict, clock: Clock, trained: dict[str, list[dict]]) -> list[list[str]]:
@@ -174,17 +183,20 @@ def gains(config: ConfigDict) -> list[str]:
     outcomes = runner.carry_out(config, specs)
     found = {}
     rows = []
+    beside = tables.baselines_of(config)
     for score in scores:
         row = [f'{score.label} ({score.metric})']
         for condition in run_list.CONDITIONS:
             one, _, _ = tables.shown(outcomes, score, condition)
             row.append(tables.absent(outcomes, score.task, condition) if one is None else tables.percent(one.value))
+        full, split, _ = tables.shown(outcomes, score)
+        row.append(tables.best_baseline(beside, score, full, split))
         gain = tables.difference(outcomes, [score], 'full', 'no_pretraining')
         if gain is not None:
             found[score.label] = gain
         rows.append([*row, *(cells(gain) if gain else [tables.NA, '', ''])])
-    header = ('task', *(paper.NAMES[condition] for condition in run_list.CONDITIONS), 'full − no pretraining',
-              '95% interval', 'n')
+    header = ('task', *(paper.NAMES[condition] for condition in run_list.CONDITIONS), 'best baseline',
+              'full − no pretraining', '95% interval', 'n')
     if not found:
         return [*table(header, rows), '']
     mean = bootstrap.mean(list(found.values()))
@@ -194,7 +206,7 @@ def gains(config: ConfigDict) -> list[str]:
     each = 'Each one\'s is above zero.'
     if unclear:
         each = f'It is not above zero on its own for: {", ".join(unclear)}.'
-    return [*table(header, [*rows, ['mean of the differences', '', '', '', '', *cells(mean)]]),
+    return [*table(header, [*rows, ['mean of the differences', *[''] * 5, *cells(mean)]]),
             f'The interval of the mean over {len(found)} scores {verdict} zero. {each}', '', tables.READING, '']
 
 

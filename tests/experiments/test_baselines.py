@@ -1,0 +1,109 @@
+"""The baselines beside the fine-tuned tables: features by hand, planted rules found, the cell that says who is ahead."""
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from experiments.lib import baselines, paper, tables
+from gpt1_jax import metrics
+from gpt1_jax.data import tasks
+from gpt1_jax.data.tasks.example import Example
+
+pytestmark = pytest.mark.full
+
+RTE, STSB, SST2, STORY = (tasks.get(name) for name in ('rte', 'stsb', 'sst2', 'story_cloze'))
+VOCABULARY = [f'word{i}' for i in range(40)]
+
+
+def sentence(rng, n=6):
+    return ' '.join(rng.choice(VOCABULARY, n, replace=False))
+
+
+def planted(rng, task, n=200):
+    """Rows whose label follows from shared words (pairs, choices) or from one word (single texts)."""
+    rows = []
+    for i in range(n):
+        text, other = sentence(rng), sentence(rng)
+        part = ' '.join(text.split()[:3])
+        right = int(rng.integers(2))
+        if task is STORY:
+            rows.append(Example(str(i), (text,), (part, other) if right == 0 else (other, part), right))
+        elif task is SST2:
+            rows.append(Example(str(i), (f'{text} {("bad", "good")[right]}',), (), right))
+        elif task is STSB:
+            shared = int(rng.integers(7))
+            rows.append(Example(str(i), (text, ' '.join([*text.split()[:shared], *other.split()[shared:]])), (),
+                                5 * shared / 6))
+        else:
+            rows.append(Example(str(i), (text, part if right == 0 else other), (), right))
+    return rows
+
+
+def value(task, rows, scores):
+    return metrics.compute(task.metrics[:1], np.array([row.label for row in rows]), scores)[task.metrics[0]]
+
+
+def test_shared_words_by_hand():
+    weights = {'a': 1.0, 'cat': 2.0, 'dog': 3.0, 'sat': 4.0}
+    (row,) = baselines.shared_words([('A cat sat', 'a dog, a cat')], weights)
+    assert row.tolist() == pytest.approx([2 / 4, 2 / 3, 2 / 3, 3 / 10, 3 / 7, 3 / 6, math.log(4), math.log(4)])
+
+
+def test_rarity_counts_texts_and_takes_an_unknown_word_for_the_rarest():
+    weights = baselines.rarity([Example('0', ('the cat', 'the dog'), (), 0)])
+    assert weights['the'] == pytest.approx(math.log(3 / 2)) and weights['new'] == weights['cat'] == math.log(3)
+
+
+@pytest.mark.parametrize('metric, labels, answer', [('accuracy', [0, 0, 1], 0), ('f1', [0, 0, 0, 1], 1)])
+def test_the_constant_answer_is_that_with_the_highest_metric(metric, labels, answer):
+    task = dataclasses.replace(RTE, metrics=(metric,))
+    train = [Example(str(i), ('a', 'b'), (), label) for i, label in enumerate(labels)]
+    assert baselines.constant(task, train, train[:2]).argmax(-1).tolist() == [answer] * 2
+    assert baselines.constant(STSB, train, train) is None  # one number has no correlation
+
+
+@pytest.mark.parametrize('task, name', [(RTE, 'overlap'), (STSB, 'overlap'), (STORY, 'overlap'), (SST2, 'words'),
+                                        (RTE, 'words'), (STSB, 'words'), (STORY, 'words')])
+def test_a_planted_rule_is_found_on_new_rows(task, name):
+    rng = np.random.default_rng(0)
+    train, rows = planted(rng, task), planted(rng, task)
+    assert value(task, rows, getattr(baselines, name)(task, train, rows)) > 0.9
+    flipped = [dataclasses.replace(row, label=(5 if task is STSB else 1) - row.label) for row in train]
+    assert value(task, rows, getattr(baselines, name)(task, flipped, rows)) < 0.1
+
+
+def test_single_texts_share_no_words():
+    rows = planted(np.random.default_rng(0), SST2, 5)
+    assert baselines.overlap(SST2, rows, rows) is None
+
+
+@pytest.mark.parametrize('task', [RTE, STSB, SST2, STORY])
+def test_the_probe_takes_the_layer_that_knows(task):
+    """Layer 2 is the bag of words; layer 1 is noise."""
+    rng = np.random.default_rng(0)
+    words = {word: i for i, word in enumerate([*VOCABULARY, 'good', 'bad'])}
+
+    def states(texts):
+        found = np.zeros((len(texts), len(words)), np.float32)
+        for row, text in zip(found, texts):
+            row[[words[word] for word in text.split()]] = 1
+        return {1: rng.normal(size=found.shape), 2: found}
+    train, rows = planted(rng, task), planted(rng, task)
+    scores, layer = baselines.probe(task, train, rows, states)
+    assert layer == 2 and value(task, rows, scores) > 0.8
+
+
+def test_choices_may_be_of_different_numbers():
+    rows = [Example('0', ('a cat',), ('cat', 'dog', 'cow'), 0), Example('1', ('a dog',), ('cat', 'dog'), 1)] * 20
+    scores = baselines.overlap(STORY, rows, rows)
+    assert scores.argmax(-1).tolist() == [0, 1] * 20 and scores[1, 2] == metrics.ABSENT
+
+
+def test_a_result_below_its_best_baseline_says_so():
+    rows = [{'task': 'rte', 'split': 'dev', 'group': None, 'metric': 'accuracy', 'baseline': name, 'value': value}
+            for name, value in (('constant', 0.53), ('overlap', 0.58), ('words', None))]
+    made = dataclasses.make_dataclass('Found', ['value'])
+    assert tables.best_baseline(rows, paper.RTE, made(0.52)) == '58.0 (shared words); ours is below'
+    assert tables.best_baseline(rows, paper.RTE, made(0.60)) == '58.0 (shared words)'
+    assert tables.best_baseline(rows, paper.QNLI, made(0.60)) == ''
