@@ -1,4 +1,4 @@
-"""The baselines beside the fine-tuned tables: features by hand, planted rules found, the cell that says who is ahead."""
+"""The baselines of the fine-tuned tables: features by hand, planted rules found, the cell that says who is ahead."""
 import dataclasses
 import math
 

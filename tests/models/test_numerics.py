@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.compile import chips, hlo_text
-from experiments.compile import check
+from experiments.compile import check, chips, hlo_text
 from gpt1_jax import pretrain
 from gpt1_jax.data.tokens import TokenStream
 from gpt1_jax.evaluation import log_probs
