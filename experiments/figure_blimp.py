@@ -48,8 +48,8 @@ def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
     drawn = curves(found, tokens)
     text = runner.write(config, 'figure_blimp.md', lines(config, outcomes, found, tokens, bool(drawn)))
     if drawn:
-        from experiments.lib import figures_blimp  # matplotlib, which the runs themselves do without
-        figures_blimp.accuracies(pathlib.Path(config.out) / PNG, drawn, tokens['full'])
+        from experiments.lib import figures  # matplotlib, which the runs themselves do without
+        figures.blimp(pathlib.Path(config.out) / PNG, drawn, tokens['full'])
     runner.raise_failures(outcomes)
     return text
 
@@ -80,7 +80,7 @@ def tokens_per_update(path: str) -> int | None:
 
 
 def curves(found: Mapping[str, Rows], tokens: Mapping[str, int | None]) -> list[dict]:
-    """What figures_blimp.accuracies draws: overall and each phenomenon. The LSTM stands at the Transformer's updates of
+    """What figures.blimp draws: overall and each phenomenon. The LSTM stands at the Transformer's updates of
     as many tokens. found: {condition: points}. tokens: {condition: tokens an update}."""
     drawn = []
     for condition, steps in found.items():

@@ -1,4 +1,8 @@
-"""The figures of the reports as PNG files, from plain rows; nothing here trains or scores. Needs no display."""
+"""The figures of the reports as PNG files, drawn from plain rows. Needs no display.
+
+A curve is {'points': [{'step' or 'layers', 'value', 'low', 'high'}], ...}; values and their 95% intervals are fractions
+unless a function says otherwise.
+"""
 import pathlib
 from collections.abc import Sequence
 
@@ -8,19 +12,27 @@ matplotlib.use('Agg')
 import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 from matplotlib.lines import Line2D  # noqa: E402
-from matplotlib.ticker import FuncFormatter, NullLocator  # noqa: E402
+from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator  # noqa: E402
 from matplotlib.transforms import ScaledTranslation  # noqa: E402
 
-# One meaning, one colour, in every figure; told apart by colour-blind readers too (Okabe and Ito).
+from experiments.lib import blimp_published as published  # noqa: E402
+from gpt1_jax.data.tasks.blimp import PHENOMENA  # noqa: E402
+
+# One colour for one meaning in every figure, distinguishable by colour-blind readers (Okabe and Ito).
 COLOURS = {'pretrained': '#0072B2', 'scratch': '#D55E00', 'baseline': '#7F7F7F', 'train': '#56B4E9', 'valid': '#0072B2',
            'chance': '#B0B0B0', 'race': '#009E73', 'mnli': '#332288', 'sst2': '#CC79A7', 'dpr': '#E69F00',
            'cola': '#000000', 'order': '#44AA99'}
-MARKERS = {'race': 'o', 'mnli': 's', 'sst2': '^', 'dpr': 'D', 'cola': 'v', 'order': 'o'}  # without colours, too
+MARKERS = {'race': 'o', 'mnli': 's', 'sst2': '^', 'dpr': 'D', 'cola': 'v', 'order': 'o'}
 OTHER = ('#7F7F7F', 'X')  # a task that the paper's figures do not have
+GREY = '#707070'
+BLIMP_MODELS = {'Transformer': {'color': COLOURS['pretrained'], 'linestyle': '-', 'marker': 'o'},
+                'LSTM': {'color': COLOURS['scratch'], 'linestyle': '--', 'marker': 's', 'markerfacecolor': 'white'}}
+BLIMP_LINES = {'LSTM': '--', 'Transformer-XL': ':'}  # published models that have figures of each phenomenon
 STYLE = {'figure.dpi': 150, 'font.size': 10, 'axes.spines.top': False, 'axes.spines.right': False, 'axes.grid': True,
          'grid.color': '#E6E6E6', 'axes.axisbelow': True, 'legend.frameon': False}
 PERCENT = FuncFormatter(lambda value, _: f'{100 * value:.0f}')
 COUNT = FuncFormatter(lambda value, _: f'{value:,.0f}')
+UPDATES = '# of pre-training updates (log scale)'
 
 
 def save(figure: Figure, path: str | pathlib.Path) -> None:
@@ -30,10 +42,7 @@ def save(figure: Figure, path: str | pathlib.Path) -> None:
 
 
 def losses(path: str | pathlib.Path, rows: Sequence[dict], title: str = 'Pretraining') -> None:
-    """Training and validation loss (nats a token) against updates.
-
-    rows: of metrics.jsonl: {'step', 'loss'} and {'step', 'valid_loss'} in any mix; other fields don't matter.
-    """
+    """Training and validation loss (nats a token) against updates, from rows of metrics.jsonl."""
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(figsize=(6.4, 3.8))
         lines = {'loss': {'label': 'training', 'color': COLOURS['train'], 'linewidth': 1.2},
@@ -43,7 +52,7 @@ def losses(path: str | pathlib.Path, rows: Sequence[dict], title: str = 'Pretrai
             if points:
                 axes.plot(*zip(*points), **line)
                 if field == 'valid_loss':
-                    axes.annotate(f'{points[-1][1]:.2f}', points[-1], (0, 8), textcoords='offset points', ha='center')
+                    _label(axes, f'{points[-1][1]:.2f}', *points[-1])
         axes.set(title=title, xlabel='updates', ylabel='loss (nats per token)')
         axes.set_xlim(left=0)
         axes.xaxis.set_major_formatter(COUNT)
@@ -56,7 +65,7 @@ def comparison(path: str | pathlib.Path, panels: Sequence[dict],
     """A panel for each task: one point with its interval for each row, on a common axis in percent.
 
     panels: [{'title', 'chance': fraction or None, 'scores': [{'name', 'colour': 'pretrained' | 'scratch' | 'baseline',
-    'value', 'low', 'high'}]}], all fractions.
+    'value', 'low', 'high'}]}].
     """
     with plt.rc_context(STYLE):
         rows = max(len(panel['scores']) for panel in panels)
@@ -68,12 +77,12 @@ def comparison(path: str | pathlib.Path, panels: Sequence[dict],
                 value, colour = score['value'], COLOURS[score['colour']]
                 interval = [[value - score['low']], [score['high'] - value]]
                 axes.errorbar(value, height, xerr=interval, fmt='o', color=colour, capsize=3, linewidth=1.8)
-                axes.annotate(f'{100 * value:.1f}', (value, height), (0, 7), textcoords='offset points', ha='center',
-                              fontsize=9, color=colour, bbox={'facecolor': 'white', 'edgecolor': 'none', 'pad': 0.5})
+                _label(axes, f'{100 * value:.1f}', value, height, color=colour, fontsize=9,
+                       bbox={'facecolor': 'white', 'edgecolor': 'none', 'pad': 0.5})
             if panel.get('chance') is not None:
                 axes.axvline(panel['chance'], color=COLOURS['chance'], linestyle='--', linewidth=1)
                 axes.annotate('chance', (panel['chance'], 0), (3, 2), xycoords=('data', 'axes fraction'),
-                              textcoords='offset points', va='bottom', fontsize=8, color='#808080')
+                              textcoords='offset points', va='bottom', fontsize=8, color=GREY)
             axes.set_yticks(range(len(names)), names)
             axes.set_ylim(len(names) - 0.4, -0.8)
             axes.grid(axis='y', visible=False)
@@ -85,76 +94,38 @@ def comparison(path: str | pathlib.Path, panels: Sequence[dict],
 
 
 def zero_shot(path: str | pathlib.Path, points: Sequence[dict], chance: float = 0.5,
-              title: str = 'Zero-shot accuracy') -> None:
-    """Accuracy without fine-tuning against pretraining updates (log scale), with its 95% interval as a band.
-
-    points: [{'step', 'value', 'low', 'high'}], fractions; step 0 (before training) stands left of the log scale.
-    """
+              title: str = 'Zero-shot acceptability') -> None:
+    """Accuracy without fine-tuning against pretraining updates, with its 95% interval as a band."""
     with plt.rc_context(STYLE):
-        points = sorted(points, key=lambda point: point['step'])
-        steps, values, lows, highs = ([point[name] for point in points] for name in ('step', 'value', 'low', 'high'))
         figure, axes = plt.subplots(figsize=(6.4, 3.8))
-        log_scale(axes, steps)
-        axes.fill_between(steps, lows, highs, color=COLOURS['pretrained'], alpha=0.2, linewidth=0, label='95% interval')
-        axes.plot(steps, values, color=COLOURS['pretrained'], marker='o', markersize=4, label='right pairs')
-        axes.annotate(f'{100 * values[-1]:.1f}', (steps[-1], values[-1]), (0, 8), textcoords='offset points',
-                      ha='center')
-        axes.axhline(chance, color='#808080', linestyle='--', linewidth=1, label='chance')
-        axes.set_xticks(steps, [f'{step:,}' for step in steps])
-        axes.xaxis.set_minor_locator(NullLocator())
-        if len(steps) > 7:
-            plt.setp(axes.get_xticklabels(), rotation=45, ha='right')
+        x, values = _curve(axes, points, color=COLOURS['pretrained'], marker='o', markersize=4, label='right pairs')
+        _updates(axes, x, most=1000)
+        _label(axes, f'{100 * values[-1]:.1f}', x[-1], values[-1])
+        axes.axhline(chance, color=GREY, linestyle='--', linewidth=1, label='chance')
         axes.yaxis.set_major_formatter(PERCENT)
-        axes.set_ylim(min(chance - 0.08, *lows) - 0.01, max(*highs, 0) + 0.06)
+        axes.set_ylim(min(chance - 0.08, *(point['low'] for point in points)) - 0.01,
+                      max(0, *(point['high'] for point in points)) + 0.06)
         axes.set(title=title, xlabel='pretraining updates (log scale)', ylabel='accuracy (%)')
         axes.legend(loc='upper left')
         save(figure, path)
-
-
-def log_scale(axes, steps) -> None:
-    """Logarithmic x axis; where steps begin with 0, linear from there to the first saved step, as log(0) has no place.
-    """
-    if 0 in steps:
-        first = min([step for step in steps if step > 0], default=1)
-        axes.set_xscale('symlog', linthresh=first, linscale=0.5)
-    else:
-        axes.set_xscale('log')
-
-
-def labelled_steps(steps: Sequence[int], most: int = 12) -> list[int]:
-    """Those of the ascending steps that have room for a label on a log scale, the last one among them."""
-    positive = [step for step in steps if step > 0]
-    if not positive:
-        return list(steps)
-    ratio = (positive[-1] / positive[0]) ** (1 / most)
-    kept = [positive[-1]]
-    for step in reversed(positive[:-1]):
-        if step * ratio < kept[-1] * 1.001:
-            kept.append(step)
-    return [step for step in steps if step <= 0] + kept[::-1]
 
 
 def layers_transferred(path: str | pathlib.Path, curves: Sequence[dict],
                        title: str = 'Figure 2 (left): layers transferred') -> None:
     """Figure 2, left: accuracy after fine-tuning against the pretrained layers that it began with.
 
-    curves: [{'task': 'mnli' | 'race', 'name': 'MultiNLI', 'split': 'dev' | 'test' | 'train', 'points': [{'layers',
-    'value', 'low', 'high'}]}], fractions; layers is -1 for nothing, 0 for the embeddings, n for the first n blocks.
-    Train is dashed, the others are solid with a band of their 95% intervals.
+    curves: {'task': 'mnli' | 'race', 'name': 'MultiNLI', 'split': 'dev' | 'test' | 'train', 'points'} each; layers is
+    -1 for nothing, 0 for the embeddings, n for the first n blocks. Train is dashed, without a band.
     """
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(figsize=(6.4, 4.2))
-        ticks = sorted({point['layers'] for curve in curves for point in curve['points']})
         for curve in curves:
-            points = sorted(curve['points'], key=lambda point: point['layers'])
-            x, values, lows, highs = ([point[name] for point in points] for name in ('layers', 'value', 'low', 'high'))
-            colour = COLOURS.get(curve['task'], OTHER[0])
-            line = {'linestyle': '--', 'markerfacecolor': 'white'}
-            if curve['split'] != 'train':
-                line = {'linestyle': '-', 'markerfacecolor': colour}
-                axes.fill_between(x, lows, highs, color=colour, alpha=0.15, linewidth=0)
-            axes.plot(x, values, color=colour, marker=MARKERS.get(curve['task'], OTHER[1]), markersize=5, linewidth=1.6,
-                      label=f'{curve["name"]} {curve["split"].capitalize()}', **line)
+            colour, marker = _of_task(curve['task'])
+            train = curve['split'] == 'train'
+            _curve(axes, curve['points'], 'layers', band=0 if train else 0.15, color=colour, marker=marker,
+                   markersize=5, linewidth=1.6, linestyle='--' if train else '-',
+                   markerfacecolor='white' if train else colour, label=f'{curve["name"]} {curve["split"].capitalize()}')
+        ticks = sorted({point['layers'] for curve in curves for point in curve['points']})
         axes.set_xticks(ticks, ['none' if tick < 0 else str(tick) for tick in ticks])
         axes.yaxis.set_major_formatter(PERCENT)
         axes.set(title=title, ylabel='accuracy (%)',
@@ -167,66 +138,161 @@ def zero_shot_tasks(path: str | pathlib.Path, curves: Sequence[dict],
                     title: str = 'Figure 2 (right): zero-shot performance') -> None:
     """Figure 2, right: tasks without fine-tuning against pretraining updates, 0 a random guess, 1 the state of the art.
 
-    curves: [{'task', 'name': 'sentiment analysis', 'model': 'Transformer' | 'LSTM', 'points': [{'step', 'value', 'low',
-    'high'}]}], normalised. The Transformer is solid, the LSTM dashed; beside each curve's last point stands its 95%
-    interval. Step 0 (before training) stands left of the log scale.
+    curves: {'task', 'name': 'sentiment analysis', 'model': 'Transformer' | 'LSTM', 'points'} each, normalised. The
+    Transformer is solid, the LSTM dashed; each curve's last interval is beside it, as bands would hide the curves.
     """
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(figsize=(6.8, 4.6))
-        steps = sorted({point['step'] for curve in curves for point in curve['points']})
-        log_scale(axes, steps)
         for number, curve in enumerate(curves):
-            # One interval a curve, side by side: bands would hide each other and the curves.
-            shift = ScaledTranslation((8 + 5 * number) / 72, 0, figure.dpi_scale_trans)
-            _zero_shot_curve(axes, curve, axes.transData + shift)
-        _zero_shot_limits(axes, curves)
-        ticks = labelled_steps(steps)
-        axes.set_xticks(ticks, [f'{step:,}' for step in ticks])
-        axes.xaxis.set_minor_locator(NullLocator())
-        if len(ticks) > 6:
-            plt.setp(axes.get_xticklabels(), rotation=45, ha='right')
-        axes.set(title=title, xlabel='# of pre-training updates (log scale)',
+            colour, marker = _of_task(curve['task'])
+            solid = curve['model'] == 'Transformer'
+            x, _ = _curve(axes, curve['points'], band=0, color=colour, marker=marker, markersize=4, linewidth=1.5,
+                          linestyle='-' if solid else '--', markerfacecolor=colour if solid else 'white')
+            last = max(curve['points'], key=lambda point: point['step'])
+            beside = axes.transData + ScaledTranslation((8 + 5 * number) / 72, 0, figure.dpi_scale_trans)
+            axes.vlines(x[-1], last['low'], last['high'], color=colour, linewidth=1.5, transform=beside, clip_on=False,
+                        linestyle='-' if solid else (0, (2, 1)))
+        shown = [point[name] for curve in curves for point in curve['points'] for name in ('value', 'low', 'high')]
+        for height in (0, 1):
+            if height == 0 or max(shown) > 0.5:  # a small model's curves would all lie flat at the bottom
+                axes.axhline(height, color=GREY, linestyle=':', linewidth=1)
+                shown.append(height)
+        pad = 0.04 * (max(shown) - min(shown)) + 1e-3
+        axes.set_ylim(min(shown) - pad, max(shown) + pad)
+        _updates(axes, _steps(curves))
+        axes.set(title=title, xlabel=UPDATES,
                  ylabel='relative task performance\n(0: random guess, 1: state of the art)')
-        axes.legend(handles=_zero_shot_legend(curves), loc='center left', bbox_to_anchor=(1.06, 0.5))
+        names = {curve['task']: curve['name'] for curve in curves}
+        handles = [Line2D([], [], color=_of_task(task)[0], marker=_of_task(task)[1], markersize=5, label=name)
+                   for task, name in names.items()]
+        handles += [Line2D([], [], color='#404040', label=model, linestyle='-' if model == 'Transformer' else '--')
+                    for model in dict.fromkeys(curve['model'] for curve in curves)]
+        axes.legend(handles=handles, loc='center left', bbox_to_anchor=(1.06, 0.5))
         save(figure, path)
 
 
-def _zero_shot_curve(axes, curve, beside):
-    """One task of one model, and the interval of its last point, drawn with the transform `beside`."""
-    points = sorted(curve['points'], key=lambda point: point['step'])
-    x = [point['step'] for point in points]
-    values = [point['value'] for point in points]
-    colour = COLOURS.get(curve['task'], OTHER[0])
-    marker = MARKERS.get(curve['task'], OTHER[1])
-    if curve['model'] == 'Transformer':
-        line, face, interval = '-', colour, '-'
-    else:
-        line, face, interval = '--', 'white', (0, (2, 1))
-    axes.plot(x, values, color=colour, marker=marker, markersize=4, linewidth=1.5, linestyle=line, markerfacecolor=face)
-    axes.vlines(x[-1], points[-1]['low'], points[-1]['high'], color=colour, linewidth=1.5, linestyle=interval,
-                transform=beside, clip_on=False)
+def blimp(path: str | pathlib.Path, curves: Sequence[dict], tokens_per_update: int | None = None,
+          title: str = 'BLiMP, zero-shot') -> None:
+    """BLiMP overall, and a panel for each of its phenomena, against pretraining updates, beside published models.
+
+    curves: {'group': None or a phenomenon, 'model': 'Transformer' | 'LSTM', 'points'} each, in percent.
+    tokens_per_update: adds a scale of tokens, and the published decoder that was measured along its training.
+    """
+    steps = _steps(curves)
+    decoder = []  # [(update, accuracy)] after as many tokens, as far as the curves reach
+    if tokens_per_update and 0 not in steps:
+        decoder = [(tokens / tokens_per_update, value) for tokens, value in published.DECODER_POINTS
+                   if tokens / tokens_per_update <= 1.05 * steps[-1]]
+    with plt.rc_context(STYLE):
+        figure = plt.figure(figsize=(11, 12.5))
+        grid = figure.add_gridspec(5, 4, height_ratios=(1, 1, 1.05, 1.05, 1.05), hspace=0.55, wspace=0.18)
+        axes = figure.add_subplot(grid[:2, :3])
+        _blimp_overall(axes, [curve for curve in curves if curve['group'] is None], steps, tokens_per_update, decoder)
+        axes.set_title(title, pad=34 if tokens_per_update else 8)
+        models = list(dict.fromkeys(curve['model'] for curve in curves))
+        figure.legend(handles=_blimp_legend(models, decoder), loc='upper center', bbox_to_anchor=(0.5, 0.085), ncols=3)
+        lowest = min([20, *(point['low'] for curve in curves if curve['group'] for point in curve['points'])])
+        first = None
+        for number, (group, name) in enumerate(PHENOMENA.items()):
+            panel = figure.add_subplot(grid[2 + number // 4, number % 4], sharey=first)
+            first = first or panel
+            for value, line in zip(published.BY_PHENOMENON[group], BLIMP_LINES.values(), strict=True):
+                panel.axhline(value, color=GREY, linewidth=0.9, linestyle=line)
+            _blimp_curves(panel, [curve for curve in curves if curve['group'] == group], steps, 3, marker_size=3)
+            panel.set_title(name, fontsize=10)
+            panel.tick_params(labelleft=number % 4 == 0)
+            panel.set_ylim(lowest, 100)
+        save(figure, path)
 
 
-def _zero_shot_limits(axes, curves):
-    """Limits of the y axis, and lines at 0 and, unless all curves are far below it, at 1."""
-    shown = []
+def _blimp_overall(axes, curves, steps, tokens_per_update, decoder):
+    raised = {'LSTM': 5, 'Transformer-XL': -5}  # labels, in points: the two lines are 0.2 apart
+    for one in published.PAPER:
+        axes.axhline(one.sets, color=GREY, linewidth=0.9, linestyle=BLIMP_LINES.get(one.name, '-.'))
+        text = f'{one.name} {one.sets:.1f}' + (f' ({one.text})' if one.text else '')
+        axes.annotate(text, (1, one.sets), (5, raised.get(one.name, 0)), xycoords=('axes fraction', 'data'),
+                      textcoords='offset points', va='center', fontsize=8, color=GREY)
+    _blimp_curves(axes, curves, steps, 12)
+    if tokens_per_update and 0 not in steps:
+        above = axes.secondary_xaxis('top', functions=(lambda updates: updates * tokens_per_update,
+                                                       lambda tokens: tokens / tokens_per_update))
+        above.set_xlabel('tokens read', fontsize=9)
+        above.xaxis.set_major_formatter(FuncFormatter(_millions))
+        above.xaxis.set_minor_formatter(NullFormatter())
+    if decoder:
+        axes.plot(*zip(*decoder), color=GREY, marker='D', markersize=5, linestyle='none')
+    axes.set(xlabel=UPDATES, ylabel='accuracy (%)')
+    axes.set_ylim(min([48, *(point['low'] for curve in curves for point in curve['points'])]) - 1, 92)
+
+
+def _blimp_curves(axes, curves, steps, most, marker_size=4):
+    """Chance, and each model's curve with its band."""
+    axes.axhline(50, color=COLOURS['chance'], linewidth=1.2)
     for curve in curves:
-        for point in curve['points']:
-            shown += [point['value'], point['low'], point['high']]
-    axes.axhline(0, color='#808080', linestyle=':', linewidth=1)
-    if max(shown) > 0.5:  # not for a small model: all its curves would lie flat at the bottom
-        axes.axhline(1, color='#808080', linestyle=':', linewidth=1)
-        shown.append(1)
-    pad = 0.04 * (max(shown) - min(shown)) + 1e-3
-    axes.set_ylim(min(shown) - pad, max(shown) + pad)
+        _curve(axes, curve['points'], band=0.18, linewidth=1.5, markersize=marker_size, **BLIMP_MODELS[curve['model']])
+    _updates(axes, steps, most, fontsize=8)
+    axes.yaxis.set_major_formatter(COUNT)
 
 
-def _zero_shot_legend(curves):
-    """A handle for each task (colour and marker) and each model (solid or dashed)."""
-    handles = []
-    for task, name in {curve['task']: curve['name'] for curve in curves}.items():
-        handles.append(Line2D([], [], color=COLOURS.get(task, OTHER[0]), marker=MARKERS.get(task, OTHER[1]),
-                              markersize=5, label=name))
-    for model in dict.fromkeys(curve['model'] for curve in curves):
-        handles.append(Line2D([], [], color='#404040', label=model, linestyle='-' if model == 'Transformer' else '--'))
-    return handles
+def _blimp_legend(models, decoder):
+    handles = [Line2D([], [], markersize=5, label=f'{model}, ours', **BLIMP_MODELS[model]) for model in models]
+    handles += [Line2D([], [], color=GREY, linestyle=line, linewidth=0.9, label=f'{name}, published')
+                for name, line in BLIMP_LINES.items()]
+    if decoder:
+        handles.append(Line2D([], [], color=GREY, marker='D', linestyle='none', markersize=5, label=published.DECODER))
+    return [*handles, Line2D([], [], color=COLOURS['chance'], label='chance')]
+
+
+def _curve(axes, points, field='step', band=0.2, **style):
+    """Draws points, sorted, with a band of their intervals (its opacity; 0: none); returns x and y."""
+    points = sorted(points, key=lambda point: point[field])
+    x, values, lows, highs = ([point[name] for point in points] for name in (field, 'value', 'low', 'high'))
+    if band:
+        axes.fill_between(x, lows, highs, color=style['color'], alpha=band, linewidth=0)
+    axes.plot(x, values, **style)
+    return x, values
+
+
+def _label(axes, text, x, y, **style):
+    axes.annotate(text, (x, y), (0, 8), textcoords='offset points', ha='center', **style)
+
+
+def _of_task(task):
+    return COLOURS.get(task, OTHER[0]), MARKERS.get(task, OTHER[1])
+
+
+def _steps(curves):
+    return sorted({point['step'] for curve in curves for point in curve['points']})
+
+
+def _updates(axes, steps, most=12, **style):
+    """A log scale of updates with labels at saved steps, `most` of them at most. Where steps begin with 0 it is linear
+    up to the first saved step."""
+    if 0 in steps:
+        axes.set_xscale('symlog', linthresh=min([step for step in steps if step > 0], default=1), linscale=0.5)
+    else:
+        axes.set_xscale('log')
+    ticks = labelled_steps(steps, most)
+    axes.set_xticks(ticks, [f'{step:,.0f}' for step in ticks], **style)
+    axes.xaxis.set_minor_locator(NullLocator())
+    if len(ticks) > 7:
+        plt.setp(axes.get_xticklabels(), rotation=45, ha='right')
+
+
+def labelled_steps(steps: Sequence[int], most: int = 12) -> list[int]:
+    """The ascending steps that have room for a label on a log scale, including the last one."""
+    positive = [step for step in steps if step > 0]
+    if not positive:
+        return list(steps)
+    ratio = (positive[-1] / positive[0]) ** (1 / most)
+    kept = [positive[-1]]
+    for step in reversed(positive[:-1]):
+        if step * ratio < kept[-1] * 1.001:
+            kept.append(step)
+    return [step for step in steps if step <= 0] + kept[::-1]
+
+
+def _millions(value, _):
+    if value >= 1e9:
+        return f'{value / 1e9:g}B'
+    return f'{value / 1e6:g}M' if value >= 1e6 else f'{value:,.0f}'

@@ -8,7 +8,7 @@ import pytest
 
 import official
 from experiments import figure_blimp
-from experiments.lib import blimp_published, figures_blimp
+from experiments.lib import blimp_published, figures
 from gpt1_jax import metrics, pretrain
 from gpt1_jax.data.tasks.blimp import PHENOMENA
 from tiny import corpus, load_config, override, pretrain_config
@@ -99,11 +99,11 @@ def test_the_lstm_stands_where_the_transformer_has_read_as_many_tokens():
 
 def test_the_published_lines_and_a_panel_for_each_phenomenon_are_drawn(tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(figures_blimp, 'save', lambda figure, path: drawn.extend(figure.axes))
+    monkeypatch.setattr(figures, 'save', lambda figure, path: drawn.extend(figure.axes))
     points = {group: [{'step': step, 'value': 55, 'low': 54, 'high': 56} for step in (1000, 50_000)]
               for group in (None, *PHENOMENA)}
     points['binding'][0] |= {'value': 12, 'low': 11}
-    figures_blimp.accuracies(tmp_path / 'x.png', [
+    figures.blimp(tmp_path / 'x.png', [
         {'group': group, 'model': 'Transformer', 'points': points[group]} for group in points], 2048)
     overall, *panels = drawn
     assert [panel.get_title() for panel in panels] == list(PHENOMENA.values())
@@ -119,9 +119,9 @@ def test_the_published_lines_and_a_panel_for_each_phenomenon_are_drawn(tmp_path,
 @pytest.mark.parametrize('last, shown', [(10_000, False), (13_000, True)])
 def test_the_published_decoder_is_in_the_legend_where_it_is_in_the_figure(tmp_path, monkeypatch, last, shown):
     saved = []
-    monkeypatch.setattr(figures_blimp, 'save', lambda figure, path: saved.append(figure))
+    monkeypatch.setattr(figures, 'save', lambda figure, path: saved.append(figure))
     points = [{'step': step, 'value': 55, 'low': 54, 'high': 56} for step in (1000, last)]
-    figures_blimp.accuracies(tmp_path / 'x.png', [{'group': None, 'model': 'Transformer', 'points': points}], 2048)
+    figures.blimp(tmp_path / 'x.png', [{'group': None, 'model': 'Transformer', 'points': points}], 2048)
     labels = [text.get_text() for text in saved[0].legends[0].get_texts()]
     assert (blimp_published.DECODER in labels) == shown
     assert any(line.get_marker() == 'D' for line in saved[0].axes[0].get_lines()) == shown
