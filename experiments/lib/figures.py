@@ -272,10 +272,11 @@ def _updates(axes, steps, most=12, **style):
         axes.set_xscale('symlog', linthresh=min([step for step in steps if step > 0], default=1), linscale=0.5)
     else:
         axes.set_xscale('log')
+    axes.autoscale_view()  # margins on the new scale
     ticks = labelled_steps(steps, most)
     axes.set_xticks(ticks, [f'{step:,.0f}' for step in ticks], **style)
     axes.xaxis.set_minor_locator(NullLocator())
-    if len(ticks) > 7:
+    if len(ticks) > 8:
         plt.setp(axes.get_xticklabels(), rotation=45, ha='right')
 
 
