@@ -1,6 +1,6 @@
 """Estimates the cost of a training step from shapes and shardings: FLOPs, memory, bytes between devices.
 
-The compiled step may differ: experiments' compile_check reads it.
+The compiled step may differ: experiments/compile/check.py reads it.
 """
 import dataclasses
 import math
