@@ -12,7 +12,7 @@ sets that FILE already has with the same settings are skipped. The other scripts
 import collections
 import functools
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,7 @@ from experiments.lib.markdown import table
 from experiments.lib.run_list import RunSpec
 from gpt1_jax import cli, metrics, storage
 from gpt1_jax.data import splits, tasks
+from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load, padding
 from gpt1_jax.models.build import backbone
@@ -51,42 +52,48 @@ def run(config: ConfigDict, out: str | pathlib.Path, names: Sequence[str] = ()) 
         if not all(run_list.has_data(task, spec.config.data.dir, split) for split in ('train', 'dev')):
             print(f'{task}: no data in {spec.config.data.dir}', flush=True)
             continue
-        settings = storage.json_digest([spec.config.data.to_dict(), models and models.origin])[:16]
-        if any((row['task'], row['settings']) == (task, settings) for row in rows):
-            continue
-        rows = [row for row in rows if row['task'] != task]
-        rows += [row | {'settings': settings} for row in of_task(spec, models)]
-        record.write(str(out), {'rows': rows})
-    out.with_suffix('.md').write_text('\n'.join(lines(rows)) + '\n', encoding='utf-8')
+        read = functools.cache(functools.partial(_read, spec))
+        for name in tables.BASELINES if models else ('constant', 'overlap', 'words'):
+            model = models.origin if name in ('probe', 'random') else ''
+            settings = storage.json_digest([spec.config.data.to_dict(), model])[:16]
+            if any((row['task'], row['baseline'], row['settings']) == (task, name, settings) for row in rows):
+                continue
+            found = [row | {'settings': settings} for row in of_task(spec, name, models, read)]
+            rows = [row for row in rows if (row['task'], row['baseline']) != (task, name)] + found
+            record.write(str(out), {'rows': rows})
+    out.with_suffix('.md').write_text('\n'.join(lines(rows)).rstrip() + '\n', encoding='utf-8')
     return rows
 
 
-def of_task(spec: RunSpec, models: 'Models | None') -> Iterator[dict]:
-    """Yields the rows of a set: its baselines on the splits that fine-tuning scores."""
+def _read(spec, split):
+    data = spec.config.data
+    return splits.choose(tasks.get(spec.task).read(data.dir, split),
+                         data.train_rows if split == 'train' else data.eval_rows)
+
+
+def of_task(spec: RunSpec, name: str, models: 'Models | None',
+            read: Callable[[str], Sequence[Example]]) -> Iterator[dict]:
+    """Yields the rows of a baseline on the splits that fine-tuning scores. read: split -> examples."""
     from experiments.lib import baselines  # scikit-learn, an extra
-    task, data = tasks.get(spec.task), spec.config.data
-    train = splits.choose(task.read(data.dir, 'train'), data.train_rows)
+    task, train = tasks.get(spec.task), read('train')
     for split in spec.splits:
         if split == 'train':
             continue
-        rows = splits.choose(task.read(data.dir, split), data.eval_rows)
-        found = {name: (getattr(baselines, name)(task, train, rows), {}) for name in ('constant', 'overlap', 'words')}
-        for name in ('probe', 'random') if models else ():
+        rows, more = read(split), {}
+        if name in ('probe', 'random'):
             states = functools.partial(models.states, pretrained=name == 'probe')
-            scores, layer = baselines.probe(task, train, rows, states)
-            found[name] = scores, {'layer': layer}
-        gold = np.array([row.label for row in rows])
-        for name, (scores, more) in found.items():
-            if scores is None:
-                continue
-            for group in (None, *task.groups):
-                chosen = np.array([group is None or row.id.startswith(f'{group}/') for row in rows])
-                values = metrics.compute(task.metrics, gold[chosen], scores[chosen], positive=task.positive)
-                for metric, value in values.items():
-                    print(f'{task.name} {split}, {tables.BASELINES[name]}: {metric} {100 * value:.1f}', flush=True)
-                    yield {'task': task.name, 'split': split, 'group': group, 'baseline': name, 'metric': metric,
-                           'value': None if value != value else round(float(value), 6), 'n': int(chosen.sum()),
-                           'train_rows': len(train), **more}
+            scores, more['layer'] = baselines.probe(task, train, rows, states)
+        else:
+            scores = getattr(baselines, name)(task, train, rows)
+        for group in (None, *task.groups) if scores is not None else ():
+            chosen = np.array([group is None or row.id.startswith(f'{group}/') for row in rows])
+            gold = np.array([row.label for row in rows])[chosen]
+            values = metrics.compute(task.metrics, gold, scores[chosen], positive=task.positive)
+            for metric, value in values.items():
+                print(f'{task.name} {split}, {tables.BASELINES[name]}: {metric} {100 * value:.1f}', flush=True)
+                yield {'task': task.name, 'split': split, 'group': group, 'baseline': name, 'metric': metric,
+                       'value': None if value != value else round(float(value), 6), 'n': int(chosen.sum()),
+                       'train_rows': len(train), **more}
 
 
 class Models:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from experiments.compile import hlo
-from experiments.compile.hlo_module import Module, operands
+from experiments.compile.hlo_text import Module, operands
 from experiments.compile.kernels import executed
 
 # The compiler for TPUs spreads an asynchronous collective over several fusions, all with its channel. The first and the

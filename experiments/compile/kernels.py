@@ -6,8 +6,8 @@ import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 
-from experiments.compile import hlo, hlo_text, memory_traffic, products
-from experiments.compile.hlo_module import Module, label
+from experiments.compile import hlo, hlo_text, memory_traffic, product_flops
+from experiments.compile.hlo_text import Module, label
 
 # What neither computes nor moves anything; what ends is counted where it starts.
 NOTHING = ('parameter', 'constant', 'tuple', 'get-tuple-element', 'bitcast', 'partition-id', 'replica-id', 'after-all',
@@ -42,7 +42,7 @@ def kernels(text: str) -> list[Kernel]:
         found.append(Kernel(
             kind=_kind(module, one), instruction=one.name, name=label(one) or one.name, inside=inside,
             result=re.sub(r'\{[^}]*\}', '', one.shape), bytes=memory_traffic.moved(module, computation, one),
-            flops=products.flops(module, computation, one), cycles=int(cycles[1]) if cycles else 0, times=times))
+            flops=product_flops.flops(module, computation, one), cycles=int(cycles[1]) if cycles else 0, times=times))
     return found
 
 
@@ -74,7 +74,7 @@ def total(found: Sequence[Kernel], *kinds: str) -> int:
 
 
 def _kind(module, one):
-    if products.is_product(module, one):
+    if product_flops.is_product(module, one):
         return 'product'
     target = re.search(r'custom_call_target="([^"]*)"', one.attributes)
     if target and ('triton' in target[1] or target[1] == 'tpu_custom_call'):

@@ -5,8 +5,7 @@ updates in place it writes the update. An estimate: cache hits between a GPU's k
 twice, do not show.
 """
 from experiments.compile import hlo_text, layouts
-from experiments.compile.hlo_module import Module, operands
-from experiments.compile.hlo_text import Instruction
+from experiments.compile.hlo_text import Instruction, Module, operands
 
 SLICES = ('dynamic-slice', 'slice', 'gather')
 

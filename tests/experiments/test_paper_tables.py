@@ -92,10 +92,10 @@ def test_a_group_is_of_its_own_rows(made, tmp_path):
 def test_a_public_test_split_is_reported_with_the_parameters_best_on_dev(made):
     snli = paper.TABLE2[2]
     made.add('snli', 'full', 0, 5)
-    assert tables_2_to_4.line(made.outcomes, snli)[8:] == ['dev', 'final', '50.0']
+    assert tables_2_to_4.line(made.outcomes, snli)[9:] == ['dev', 'final', '50.0']
     made.add('snli', 'full', 0, 8, n=20, split='test')
     line = tables_2_to_4.line(made.outcomes, snli)
-    assert line[:4] == ['SNLI', 'accuracy', '89.9', '40.0'] and line[6:] == ['1', '20', 'test', 'best', '']
+    assert line[:4] == ['SNLI', 'accuracy', '89.9', '40.0'] and line[7:] == ['1', '20', 'test', 'best', '']
 
 
 def test_scores_on_other_splits_have_no_difference(made):
@@ -112,7 +112,7 @@ def test_glue_is_on_dev_with_the_last_parameters_and_an_optimistic_column(made):
     made.add('rte', 'full', 0, 5, selections=('final',))
     made.add('rte', 'full', 0, 7, selections=('best',))
     line = tables_2_to_4.line(made.outcomes, paper.RTE)
-    assert line[:4] == ['RTE', 'accuracy', '56.0', '50.0'] and line[6:] == ['1', '10', 'dev', 'final', '70.0']
+    assert line[:4] == ['RTE', 'accuracy', '56.0', '50.0'] and line[7:] == ['1', '10', 'dev', 'final', '70.0']
     assert tables_2_to_4.line(made.outcomes, paper.QNLI)[:5] == ['QNLI', 'accuracy', '88.1', 'n/a', '']  # no data
 
 
@@ -215,3 +215,27 @@ def test_table_5_has_differences_with_intervals_and_every_score_with_seeds_items
     assert best[0].startswith('+10.0')
     found = [line for line in ablated if line.startswith('| no pretraining at peak_rate=0.001 | MNLI matched')]
     assert len(found) == 1 and '| 60.0 |' in found[0] and found[0].endswith('| 1 | 10 | dev | final | 60.0 |')
+
+
+def test_table_5_has_no_best_of_a_grid_with_one_point(made, config):
+    config.grid = {'optimizer': {'peak_rate': (1e-4,)}}
+    for condition in ('full', 'full@peak_rate=0.0001', 'no_pretraining', 'no_pretraining@peak_rate=0.0001'):
+        made.add('sst2', condition, 0, 5)
+    text = '\n'.join(table5_ablations.lines(config, made.outcomes))
+    assert 'full, ours |' in text and 'of the grid' not in text and 'The grid' not in text
+
+
+def test_the_baselines_are_beside_ours_in_every_table(made, config, tmp_path):
+    config.out = str(tmp_path)
+    rows = [{'task': task, 'split': 'dev', 'group': None, 'metric': 'accuracy', 'baseline': name, 'value': value}
+            for task, values in (('sst2', (0.5, 0.75)), ('rte', (0.53, 0.58)))
+            for name, value in zip(('constant', 'words'), values)]
+    (tmp_path / tables.BASELINES_FILE).write_text(json.dumps({'rows': rows}))
+    for task, right in (('sst2', 8), ('rte', 5)):
+        made.add(task, 'full', 0, right)
+    found = {paper.RTE: '58.0 (n-grams); ours is below', paper.SST2: '75.0 (n-grams)'}
+    for number, score in ((2, paper.RTE), (4, paper.SST2)):
+        assert row_of(tables_2_to_4.lines(config, made.outcomes, number), score.label)[3] == found[score]
+    ablations = table5_ablations.lines(config, made.outcomes)
+    assert row_of(ablations, 'baseline: n-grams') == ['66.5', '75.0', '58.0']  # Avg, SST2, RTE
+    assert row_of(ablations, 'baseline: constant answer') == ['51.5', '50.0', '53.0']

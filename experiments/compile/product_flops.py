@@ -4,8 +4,7 @@ import math
 import re
 
 from experiments.compile import hlo_text, layouts
-from experiments.compile.hlo_module import Module
-from experiments.compile.hlo_text import Instruction
+from experiments.compile.hlo_text import Instruction, Module
 
 OPCODES = ('dot', 'convolution')  # the compiler for TPUs writes every product as a convolution
 
