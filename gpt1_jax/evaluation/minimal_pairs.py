@@ -78,7 +78,7 @@ def set_means(ids: Sequence[str], values: np.ndarray) -> dict[str, Estimate]:
     found = {}
     for name, terms in sorted(by_set.items()):
         seed = zlib.crc32(name.encode())  # a set's own: its resamples do not depend on other sets
-        (draws,) = resampled([np.array(terms)], metrics.ratio, RESAMPLES, seed)
+        (draws,) = resampled([np.array(terms)], metrics.ratio, RESAMPLES, seed, grouped=True)
         found[name] = Estimate(float(np.mean(terms, axis=0)[0]), draws, len(terms))
     return found
 

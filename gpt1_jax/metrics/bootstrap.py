@@ -22,21 +22,30 @@ class Estimate(NamedTuple):
     n: int
 
 
-def resampled(terms: Sequence[np.ndarray], final: Final, n_resamples: int, seed: int) -> list[np.ndarray]:
+def resampled(terms: Sequence[np.ndarray], final: Final, n_resamples: int, seed: int,
+              grouped: bool = False) -> list[np.ndarray]:
     """The metric of every resample, float[n_resamples], for each of several term arrays float[n, k].
 
-    All arrays describe the same items and share the draws, so metrics can be compared resample by resample. nan
-    without items.
+    All arrays describe the same items and share the draws, so metrics can be compared resample by resample; so do
+    separate calls with equal n and seed, unless `grouped`: items with equal terms are drawn together, which is faster.
+    nan without items.
     """
     n = len(terms[0])
     if n == 0:
         return [np.full(n_resamples, math.nan) for _ in terms]
-    # Items with equal terms are interchangeable: one multinomial draw gives the count of each different item.
-    items, counts = np.unique(np.concatenate(terms, -1), axis=0, return_counts=True)
     rng = np.random.default_rng(seed)
+    items = np.concatenate(terms, -1)
+    if grouped:
+        items, counts = np.unique(items, axis=0, return_counts=True)
+
+    def times(rows):
+        """int[rows, items]: how often each resample has each item."""
+        if grouped:
+            return rng.multinomial(n, counts / n, rows)
+        drawn = rng.integers(n, size=(rows, n)) + n * np.arange(rows)[:, None]  # numbered apart in each resample
+        return np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n)
     size = max(1, DRAWS // len(items))
-    sums = np.concatenate([rng.multinomial(n, counts / n, min(size, n_resamples - start)) @ items
-                           for start in range(0, n_resamples, size)])
+    sums = np.concatenate([times(min(size, n_resamples - start)) @ items for start in range(0, n_resamples, size)])
     return [final(part) for part in np.split(sums, len(terms), axis=-1)]
 
 

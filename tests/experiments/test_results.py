@@ -1,0 +1,41 @@
+"""The pages of experiments/results say what the result files beside them say."""
+import json
+import math
+
+import pytest
+
+from experiments import baselines
+from experiments.lib import tables
+from gpt1_jax.runs import results
+from tiny import ROOT
+
+OVERNIGHT = ROOT / 'experiments' / 'results' / 'overnight_cpu'
+BEFORE = {'first': 0, 'second': 10_000, 'third': 30_000}  # updates of the runs before
+
+
+def cells(line):
+    return [cell.strip() for cell in line.strip('|').split('|')]
+
+
+def test_the_losses_over_updates_are_those_of_the_file():
+    lines = (OVERNIGHT / 'README.md').read_text(encoding='utf-8').splitlines()
+    rows = results.read(OVERNIGHT / 'losses.jsonl')
+    start = lines.index('| updates | tokens in all | validation loss | perplexity a token |') + 2
+    ours = [row for row in rows if row['run'] in BEFORE]
+    for line, row in zip(lines[start:], ours):
+        name, read, loss, perplexity = cells(line)
+        assert name.endswith(f'{row["step"]:,}') and loss == f'{row["valid_loss"]:.3f}'
+        assert read == f'{(BEFORE[row["run"]] + row["step"]) * 8 * 256 / 1e6:.1f}M'
+        assert float(perplexity) == pytest.approx(math.exp(row['valid_loss']), rel=1e-3)
+    assert not lines[start + len(ours)]  # the table ends with the file
+    for model, run in (('Transformer', 'first'), ('LSTM', 'lstm')):
+        (line,) = [line for line in lines if line.startswith(f'| {model} | ')]
+        assert cells(line)[1:6] == [f'{row["valid_loss"]:.3f}' for row in rows if row['run'] == run]
+
+
+def test_the_page_of_the_baselines_is_that_of_their_file():
+    rows = tables.baselines(OVERNIGHT / 'baselines.json')
+    assert (OVERNIGHT / 'baselines.md').read_text(encoding='utf-8').splitlines() == '\n'.join(
+        baselines.lines(rows)).rstrip().splitlines()
+    about = json.loads((OVERNIGHT / 'baselines.json').read_text(encoding='utf-8'))
+    assert about['command'].startswith('python -m experiments.baselines --config=configs/overnight_cpu.py')
