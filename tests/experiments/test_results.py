@@ -2,8 +2,6 @@
 import json
 import math
 
-import pytest
-
 from experiments import baselines
 from experiments.lib import tables
 from gpt1_jax.runs import results
@@ -26,7 +24,8 @@ def test_the_losses_over_updates_are_those_of_the_file():
         name, read, loss, perplexity = cells(line)
         assert name.endswith(f'{row["step"]:,}') and loss == f'{row["valid_loss"]:.3f}'
         assert read == f'{(BEFORE[row["run"]] + row["step"]) * 8 * 256 / 1e6:.1f}M'
-        assert float(perplexity) == pytest.approx(math.exp(row['valid_loss']), rel=1e-3)
+        exact = math.exp(row['valid_loss'])
+        assert abs(float(perplexity) - exact) <= 0.05 + 0.0005 * exact  # both are rounded
     assert not lines[start + len(ours)]  # the table ends with the file
     for model, run in (('Transformer', 'first'), ('LSTM', 'lstm')):
         (line,) = [line for line in lines if line.startswith(f'| {model} | ')]
