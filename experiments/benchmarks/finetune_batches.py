@@ -18,7 +18,6 @@ import numpy as np
 from absl import flags
 
 from experiments.benchmarks import record
-from experiments.lib import token_counts
 from experiments.lib.markdown import table
 from gpt1_jax import cli
 from gpt1_jax.data import batches, splits, tasks
@@ -34,9 +33,11 @@ def count(encoded: Sequence[Encoded], n_ctx: int, size: int, n_lengths: int, see
         raise UserError(f'{len(encoded)} rows are less than a batch of {size}')
     orders = {way: batches.epoch_order(encoded, seed, size, sizes, window)
               for way, window in (('ours', None), ('sorted', 50), ('batch', 1))}
-    tokens = {way: token_counts.of_epoch(encoded, orders[way](0), sizes) for way in ('ours', 'sorted')}
-    to_the_longest = token_counts.longest(encoded)[orders['batch'](0)].max(axis=1)
-    tokens['batch'] = int(to_the_longest.sum()) * size * sizes.sequences
+    longest = np.array([max(map(len, row.sequences)) for row in encoded])
+    needed = {way: longest[order(0)].max(axis=1) for way, order in orders.items()}  # of each batch
+    for way in ('ours', 'sorted'):  # padded to one of a few lengths, ascending
+        needed[way] = np.asarray(sizes.lengths)[np.searchsorted(sizes.lengths, needed[way])]
+    tokens = {way: int(lengths.sum()) * size * sizes.sequences for way, lengths in needed.items()}
     real = sum(len(sequence) for i in orders['ours'](0).ravel() for sequence in encoded[i].sequences)
     return {'rows': len(encoded), 'lengths': list(sizes.lengths), 'real': real, **tokens,
             'context': steps * size * sizes.sequences * n_ctx}

@@ -150,7 +150,7 @@ def choose(operation: str, choice: str, platform: str, device_kind: str, dtype: 
 
 def _auto_applies(kernel, device_kind, dtype, size, length):
     """'auto' uses kernels in bfloat16, for which their tiles were chosen, where they passed the self-check. A step that
-    is compiled for a device of a kind that is not here (experiments/launch) cannot be checked, and gets them."""
+    is compiled for a device of a kind that is not here (experiments/compile) cannot be checked, and gets them."""
     if jnp.dtype(dtype) != jnp.bfloat16:
         return False
     if all(device_kind != local.device_kind for local in jax.local_devices()):
