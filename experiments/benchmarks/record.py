@@ -41,4 +41,6 @@ def processor(told: pathlib.Path = pathlib.Path('/proc/cpuinfo')) -> str:
 
 def _module():
     """Of the running command: 'experiments.benchmarks.roofline'."""
-    return '.'.join(pathlib.Path(sys.argv[0]).with_suffix('').parts[-3:])
+    parts = pathlib.Path(sys.argv[0]).with_suffix('').parts
+    first = max((place for place, part in enumerate(parts) if part == 'experiments'), default=0)
+    return '.'.join(parts[first:])
