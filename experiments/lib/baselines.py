@@ -158,7 +158,10 @@ def _scores(task, train, matrix, examples, wanted, strength):
         for row, part in zip(scores, parts):
             row[:len(part)] = part
         return scores
-    model = LogisticRegression(C=strength, max_iter=1000).fit(matrix, [row.label for row in train])
     scores = np.full((len(examples), len(task.labels)), metrics.ABSENT)
-    scores[:, model.classes_] = model.predict_log_proba(wanted)
+    labels = sorted({row.label for row in train})
+    scores[:, labels] = 0.0
+    if len(labels) > 1:
+        model = LogisticRegression(C=strength, max_iter=1000).fit(matrix, [row.label for row in train])
+        scores[:, labels] = model.predict_log_proba(wanted)
     return scores

@@ -107,3 +107,8 @@ def test_a_result_below_its_best_baseline_says_so():
     assert tables.best_baseline(rows, paper.RTE, made(0.52)) == '58.0 (shared words); ours is below'
     assert tables.best_baseline(rows, paper.RTE, made(0.60)) == '58.0 (shared words)'
     assert tables.best_baseline(rows, paper.QNLI, made(0.60)) == ''
+
+
+def test_rows_of_one_label_have_one_answer():
+    train = [Example(str(i), (f'word{i}',), (), 1) for i in range(30)]
+    assert baselines.words(SST2, train, train[:3]).argmax(-1).tolist() == [1, 1, 1]
