@@ -34,6 +34,7 @@ def prepare(config: ConfigDict, specs_of: Callable[[ConfigDict], Sequence[RunSpe
     elif config.pack and (again or not pathlib.Path(config.data).exists()):
         raise UserError('give --books=DIR and --data=DIR')
     run_list.check(config, pretrained=False)
+    pathlib.Path(config.out).mkdir(parents=True, exist_ok=True)
     if books:
         tokenize(config, books)
     elif not has_text(config) and not given(config):
