@@ -62,10 +62,10 @@ def get_config(task='cola'):
                                            # default by size, labels as shuffled (gpt1_jax/data/batches.py)
     config.batch.fixed_lengths = ()        # or these lengths, the same for all tasks, whose runs then share programs
 
-    config.optimizer = pretrain.adam()     # what both share: b1, b2, eps, weight_decay, clip
+    config.optimizer = pretrain.adam()     # what both share: kind, b1, b2, eps, weight_decay, clip
     config.optimizer.peak_rate = 6.25e-5   # 4.1, per update
     config.optimizer.warmup = 0.002        # 4.1, fraction of all updates
-    config.optimizer.schedule = 'linear'   # 4.1, to zero; or 'cosine', 'constant', 'stable_decay'
+    config.optimizer.schedule = 'linear'   # 4.1, to zero; or 'cosine', 'constant', 'stable_decay', FILE:NAME
     config.optimizer.decay_steps = 0       # 'stable_decay': constant, then linear to zero over the last updates
 
     config.train = ConfigDict()

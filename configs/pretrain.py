@@ -32,6 +32,10 @@ def get_config():
     config.model.unroll = 0                # layers of the scan laid out in a row, the LSTM's time steps; 0: by device
     config.model.kernels = 'auto'          # 'auto': by device; or 'plain', 'xla', 'triton', 'mosaic': fast/table.py
 
+    config.model.ops = ConfigDict()        # operations replaced by code of yours, FILE:NAME (gpt1_jax/models/ops.py)
+    for name in ('look_up', 'dense', 'gelu', 'attention', 'add_and_norm', 'cross_entropy'):
+        config.model.ops[name] = config_dict.placeholder(str)  # a function with the same arguments and result
+
     config.data = ConfigDict()
     config.data.corpus = ''                # files, directories or globs: text, JSON lines, Parquet; comma-separated
     config.data.valid = '0.01'             # a corpus of its own, or the fraction of whole documents held out by hash
@@ -60,7 +64,7 @@ def get_config():
     config.optimizer = adam()              # what pretraining and fine-tuning share
     config.optimizer.peak_rate = 2.5e-4    # 4.1, per update
     config.optimizer.warmup_steps = 2000   # 4.1, updates, linear from zero
-    config.optimizer.schedule = 'cosine'   # 4.1, after the warm-up, to zero; or 'linear', 'constant', 'stable_decay'
+    config.optimizer.schedule = 'cosine'   # 4.1, after the warm-up; 'linear', 'constant', 'stable_decay', FILE:NAME
     config.optimizer.decay_steps = 0       # 'stable_decay': constant, then linear to zero over the last updates
 
     config.train = ConfigDict()
@@ -99,6 +103,7 @@ def get_config():
 def adam():
     """Fields of the optimizer that pretraining and fine-tuning share."""
     config = ConfigDict()
+    config.kind = 'adam'                   # as released; or optax:NAME, FILE:NAME: see optimizer.of_library
     config.b1 = 0.9                        # released code
     config.b2 = 0.999                      # released code
     config.eps = 1e-8                      # released code
@@ -111,7 +116,9 @@ def adam():
 SHARED = {
     'seed': whole(0, 2 ** 32 - 1), 'log_every': whole(1),
     'batch.size': whole(1), 'batch.microbatches': whole(1), 'batch.loss_chunks': whole(1),
-    'optimizer.schedule': one_of('cosine', 'linear', 'constant', 'stable_decay'), 'optimizer.decay_steps': whole(0),
+    'optimizer.kind': rules.or_code('adam'),
+    'optimizer.schedule': rules.or_code('cosine', 'linear', 'constant', 'stable_decay'),
+    'optimizer.decay_steps': whole(0),
     'optimizer.peak_rate': positive(), 'optimizer.b1': between(0, 1), 'optimizer.b2': between(0, 1),
     'optimizer.eps': positive(), 'optimizer.weight_decay': between(0, 1),
     'optimizer.clip': between(0, rules.LARGEST), 'train.skip_nonfinite': whole(0),

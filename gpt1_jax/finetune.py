@@ -15,7 +15,7 @@ import numpy as np
 from absl import flags
 from ml_collections import ConfigDict
 
-from gpt1_jax import cli, rules, storage
+from gpt1_jax import cli, rules, storage, user_code
 from gpt1_jax.cli import config_file, own_data
 from gpt1_jax.configs.finetune import RULES
 from gpt1_jax.data import batches, inspection
@@ -150,7 +150,8 @@ def _effective_config(setting, shapes):
     return setting.config.to_dict() | {
         'kind': 'finetune', 'model': setting.sizes, 'n_transfer': setting.n_transfer,
         'labels': list(setting.task.labels), 'lengths': list(shapes.lengths),
-        'fingerprint': {'tokenizer': setting.tokenizer.fingerprint, 'origin': origin, 'files': train | dev}}
+        'fingerprint': {'tokenizer': setting.tokenizer.fingerprint, 'origin': origin, 'files': train | dev,
+                        **user_code.digests(setting.config.to_dict())}}
 
 
 def _print_plan(setting, train, dev, shapes, total):
@@ -188,8 +189,7 @@ def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, s
         return task + hyper['lm_weight'] * lm, {'task_loss': task, 'lm_loss': lm}
 
     init = functools.partial(heads.init_params, model, sequences)
-    adam = optimizer.adam(**dict(settings))
-    return loop.make_program(init, loss, adam, optimizer.SCHEDULES[schedule], mesh, microbatches,
+    return loop.make_program(init, loss, optimizer.make(settings), optimizer.schedule(schedule), mesh, microbatches,
                              precision.of(model.backbone.config))
 
 

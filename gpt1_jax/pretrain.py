@@ -16,7 +16,7 @@ import numpy as np
 from absl import flags
 from ml_collections import ConfigDict
 
-from gpt1_jax import cli, rules, storage
+from gpt1_jax import cli, rules, storage, user_code
 from gpt1_jax.cli import config_file
 from gpt1_jax.configs.pretrain import RULES
 from gpt1_jax.data import prepare, tokens, unigram, words
@@ -158,7 +158,7 @@ def build(setting: Setting) -> Job:
     effective = config.to_dict() | {
         'kind': 'pretrain', 'model': fields,
         'fingerprint': {'tokens': manifest['fingerprint'], 'tokenizer': tokenizer.fingerprint,
-                        'origin': setting.digest}}
+                        'origin': setting.digest, **user_code.digests(config.to_dict())}}
     effective['checkpoint'] |= {'keep_steps': tuple(sorted(keep_steps)), **words_at}
     unigram_loss = unigram.unigram_loss(train)
     advice = pretraining_plan.print_plan(manifest, per_epoch, total, n_ctx, config.batch.size, unigram_loss,
@@ -203,8 +203,7 @@ def _program(model, settings, schedule, mesh, microbatches, chunks):
         ops = table.ops(model.config)
         return jnp.mean(losses.pretraining_loss(hidden, embeddings, ids[:, 1:], chunks, ops=ops)), {}
 
-    adam = optimizer.adam(**dict(settings))
-    return loop.make_program(init, loss, adam, optimizer.SCHEDULES[schedule], mesh, microbatches,
+    return loop.make_program(init, loss, optimizer.make(settings), optimizer.schedule(schedule), mesh, microbatches,
                              precision.of(model.config))
 
 

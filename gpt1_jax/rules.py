@@ -143,6 +143,12 @@ def one_of(*choices: str) -> Rule:
     return lambda x: x in choices, f'one of {", ".join(map(repr, choices))}'
 
 
+def or_code(*choices: str) -> Rule:
+    """One of the built-in choices, or code named as FILE:NAME or optax:NAME (user_code.py)."""
+    return (lambda x: x in choices or all(x.rpartition(':')[::2]),
+            f'one of {", ".join(map(repr, choices))}, or FILE:NAME')
+
+
 def several(rule: Rule) -> Rule:
     """A tuple or list of values that another rule accepts."""
     accepts, wanted = rule

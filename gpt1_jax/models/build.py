@@ -7,7 +7,9 @@ from gpt1_jax.models.lstm import LSTM, LSTMConfig
 
 KINDS = {'gpt': (GPT, GPTConfig), 'lstm': (LSTM, LSTMConfig)}
 # Fields that fine-tuning takes from its pretrained run, besides the kind: the shapes of the weights and the context.
-SIZES = {'gpt': ('n_layer', 'n_embd', 'n_head', 'n_inner', 'n_ctx'), 'lstm': ('n_units', 'n_ctx')}
+SIZES = {'gpt': ('n_layer', 'n_embd', 'n_head', 'n_inner', 'n_ctx', 'ops'), 'lstm': ('n_units', 'n_ctx')}
+# Fields that were added after runs without them had been trained, with the values that these runs have.
+ADDED = {'gpt': {'ops': {}}, 'lstm': {}}
 
 
 def backbone(fields: dict) -> GPT | LSTM:
@@ -19,6 +21,8 @@ def backbone(fields: dict) -> GPT | LSTM:
     """
     own = own_fields(fields)
     module, config = KINDS[own.pop('kind')]
+    if 'ops' in own:
+        own['ops'] = tuple(sorted(own['ops'].items()))  # hashable
     return module(config(**own))
 
 
@@ -33,4 +37,7 @@ def own_fields(fields: dict) -> dict:
     for name in fields:
         if name != 'kind' and name not in anywhere:
             raise UserError(f'model.{name} is no field of any model{did_you_mean(name, sorted(anywhere))}')
-    return {'kind': kind} | {name: value for name, value in fields.items() if name in known[kind]}
+    own = {'kind': kind} | {name: value for name, value in fields.items() if name in known[kind]}
+    if 'ops' in known[kind]:
+        own['ops'] = {name: code for name, code in dict(own.get('ops', {})).items() if code is not None}
+    return own

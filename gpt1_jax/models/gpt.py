@@ -18,6 +18,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from gpt1_jax import user_code
 from gpt1_jax.errors import UserError
 from gpt1_jax.models import config_checks, dropout, ops
 from gpt1_jax.models.dropout import Dropout
@@ -47,6 +48,7 @@ class GPTConfig:
     remat: bool = False          # recompute each block in the backward pass: less memory, a third more arithmetic
     unroll: int = 0              # layers unrolled in each iteration of the scan; 0: by device, see table.unroll
     kernels: str = 'auto'        # one of table.CHOICES
+    ops: tuple = ()              # pairs ('gelu', 'FILE:NAME'): the user's code in place of operations of ops.py
 
     def __post_init__(self):
         least = {'vocab_size': 1, 'n_special': 0, 'n_ctx': 1, 'n_embd': 1, 'n_layer': 1, 'n_head': 1, 'n_inner': 1,
@@ -62,6 +64,10 @@ class GPTConfig:
                 problems.append(f'model.n_embd = {self.n_embd} is not a multiple of model.n_head = {self.n_head}')
         problems += config_checks.compute_options(self)
         problems += config_checks.one_of(self, 'kernels', table.CHOICES)
+        for name, code in self.ops:
+            if name not in ops.Ops._fields or not user_code.names_code(code):
+                problems.append(f'model.ops.{name} is {code!r}, must be FILE:NAME in the place of one of '
+                                f'{", ".join(ops.Ops._fields)}')
         if problems:
             raise UserError('; '.join(problems))
 

@@ -124,7 +124,7 @@ def shardings(tree: Any, mesh: Mesh) -> Any:
     """NamedShardings of a tree of arrays or shapes, by PARTITIONS. UserError for a dimension that cannot be divided."""
     def sharding(path, leaf):
         name = leaf_name(path)
-        partition = spec(name)
+        partition = _spec_of_state(name, leaf)
         for dimension, axes in enumerate(partition):
             n = _parts(axes, mesh)
             if leaf.shape[dimension] % n:
@@ -132,6 +132,17 @@ def shardings(tree: Any, mesh: Mesh) -> Any:
                                 f'mesh axis {axes} of size {n}')
         return NamedSharding(mesh, partition)
     return jax.tree_util.tree_map_with_path(sharding, tree)
+
+
+def _spec_of_state(name, leaf):
+    """`spec`, or replicated for what an optimizer of the user's keeps besides moments of parameters."""
+    try:
+        partition = spec(name)
+    except KeyError:
+        if not name.startswith('opt_state/'):
+            raise
+        return P()
+    return partition if len(partition) <= leaf.ndim else P()
 
 
 def _parts(axes, mesh):

@@ -5,7 +5,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from gpt1_jax import rules, storage
+from gpt1_jax import rules, storage, user_code
 from gpt1_jax.data import inputs, splits, tasks
 from gpt1_jax.data.tasks import own_file
 from gpt1_jax.data.tokenizer import Tokenizer
@@ -67,7 +67,7 @@ def resolve(config: ConfigDict, init_from: storage.Path | None) -> Setting:
     else:
         tokenizer = origin.run.tokenizer()
         fields = given | _pretrained_sizes(origin.run, given)
-    sizes = build.own_fields(fields) | dataclasses.asdict(build.backbone(fields).config)  # with the paper's defaults
+    sizes = dataclasses.asdict(build.backbone(fields).config) | build.own_fields(fields)  # with the paper's defaults
     del sizes['n_special']
     depth = build.backbone(sizes).config.n_layer
     n_transfer = transfer.NOTHING if origin is None else depth if config.n_transfer is None else config.n_transfer
@@ -125,5 +125,6 @@ def run_key(setting: Setting, code: str | None = None) -> str:
     origin = None
     if setting.origin is not None and setting.n_transfer != transfer.NOTHING:
         origin = setting.origin.digest
+    named = user_code.digests(setting.config.to_dict())
     return provenance.digest([settings, sizes, setting.n_transfer, origin, setting.tokenizer.fingerprint,
-                              setting.hashes, code or provenance.code_digest()])
+                              setting.hashes, code or provenance.code_digest(), *named.values()])

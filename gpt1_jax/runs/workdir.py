@@ -8,7 +8,7 @@ import platform
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from gpt1_jax import storage
+from gpt1_jax import storage, user_code
 from gpt1_jax.data.tokenizer import SETTINGS_FILE, Tokenizer
 from gpt1_jax.errors import UserError, os_line, shown
 from gpt1_jax.models import build
@@ -25,7 +25,8 @@ FREE = ('log_every', 'eval.every', 'eval.splits', 'eval.selections', 'eval.batch
         'tokenizer.', 'tokenizer', 'results', 'train.skip_nonfinite', 'profile', 'tensorboard', 'tracker', 'project',
         'init_from', 'init_step')  # the digest of the weights that they name is fingerprint.origin
 # Fields that later versions added, with the values that runs without them were trained with.
-ADDED = {'pretrain': {'schedule': 'cosine', 'decay_steps': 0}, 'finetune': {'schedule': 'linear', 'decay_steps': 0}}
+ADDED = {'pretrain': {'kind': 'adam', 'schedule': 'cosine', 'decay_steps': 0},
+         'finetune': {'kind': 'adam', 'schedule': 'linear', 'decay_steps': 0}}
 # Fields that make it another run, which needs a new work directory.
 FIXED = ('kind', 'seed', 'batch.size', 'model.', 'fingerprint.', 'task')
 
@@ -115,7 +116,10 @@ def load(path: str | storage.Path) -> Run:
     if isinstance(config.get('optimizer'), dict):
         config['optimizer'] = ADDED[config['kind']] | config['optimizer']
     try:
-        missing = {'vocab_size', *build.SIZES[build.own_fields(config['model'])['kind']]} - config['model'].keys()
+        kind = build.own_fields(config['model'])['kind']
+        config['model'] = build.ADDED[kind] | config['model']
+        user_code.check(path, config['fingerprint'].get('code', {}))
+        missing = {'vocab_size', *build.SIZES[kind]} - config['model'].keys()
         if missing:
             raise UserError(f'model.{min(missing)} is missing')
         build.backbone(config['model'])

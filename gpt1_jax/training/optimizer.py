@@ -2,7 +2,7 @@
 schedules."""
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from gpt1_jax import user_code
 from gpt1_jax.errors import UserError
 from gpt1_jax.parallel.sharding import leaf_name
 
@@ -97,9 +98,48 @@ def adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, weight_decay: fl
     return optax.chain(optax.clip_by_global_norm(clip), released) if clip else released
 
 
+def of_library(factory: Callable, weight_decay: float, clip: float) -> optax.GradientTransformationExtraArgs:
+    """An optax optimizer as a transformation whose `update` takes the step's `learning_rate=`, as `adam` is.
+
+    factory: called with learning_rate=1, after which updates must be proportional to the learning rate; and with
+    weight_decay and its mask (`decays`), where it has such arguments. Its other settings are its own defaults.
+    """
+    def mask(params):
+        return jax.tree_util.tree_map_with_path(lambda path, _: decays(path), params)
+    offered = {'weight_decay': weight_decay, 'mask': mask, 'weight_decay_mask': mask}
+    known = inspect.signature(factory).parameters
+    inner = factory(learning_rate=1.0, **{name: value for name, value in offered.items() if name in known})
+
+    def update(grads, state, params, *, learning_rate, **unused):
+        updates, state = inner.update(grads, state, params)
+        return jax.tree.map(lambda u: learning_rate * u, updates), state
+    scaled = optax.GradientTransformationExtraArgs(inner.init, update)
+    return optax.chain(optax.clip_by_global_norm(clip), scaled) if clip else scaled
+
+
+def make(settings: tuple[tuple[str, Any], ...]) -> optax.GradientTransformationExtraArgs:
+    """The optimizer of `settings`. UserError where config.optimizer.kind names code that cannot be used."""
+    values = dict(settings)
+    kind = values.pop('kind')
+    if kind == 'adam':
+        return adam(**values)
+    factory = user_code.load(kind, 'config.optimizer.kind')
+    try:
+        return of_library(factory, values['weight_decay'], values['clip'])
+    except TypeError as error:
+        raise UserError(f'config.optimizer.kind = {kind}: {error}') from None
+
+
+def schedule(name: str) -> Callable[..., optax.Schedule]:
+    """(peak, warmup, total, decay) -> an optax schedule: one of SCHEDULES, or the function that FILE:NAME names."""
+    return SCHEDULES[name] if name in SCHEDULES else user_code.load(name, 'config.optimizer.schedule')
+
+
 def check(values: Mapping[str, Any]) -> None:
-    """UserError unless `schedule` and `decay_steps` of config.optimizer fit together."""
-    if (values['schedule'] == 'stable_decay') != (values['decay_steps'] > 0):
+    """UserError unless `schedule` and `decay_steps` of config.optimizer fit together, and named code can be loaded."""
+    make(settings(values))
+    schedule(values['schedule'])
+    if values['schedule'] in SCHEDULES and (values['schedule'] == 'stable_decay') != (values['decay_steps'] > 0):
         raise UserError(f"config.optimizer.schedule = {values['schedule']!r} with config.optimizer.decay_steps = "
                         f"{values['decay_steps']}: 'stable_decay' needs at least 1 and no other schedule reads it")
 
@@ -110,9 +150,10 @@ def hyperparameters(values: Mapping[str, Any], warmup: float, total: int) -> dic
             'decay': np.float32(values['decay_steps'])}
 
 
-def settings(values: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
-    """The arguments of `adam` out of a mapping that has them, hashable: equal settings share a compiled program."""
-    return tuple((name, float(values[name])) for name in inspect.signature(adam).parameters)
+def settings(values: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """What `make` takes, of config.optimizer: hashable, as equal settings share a compiled program."""
+    return (('kind', values['kind']),
+            *((name, float(values[name])) for name in inspect.signature(adam).parameters))
 
 
 def decays(path: Any) -> bool:

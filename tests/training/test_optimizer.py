@@ -141,6 +141,8 @@ def test_stable_decay_can_be_extended_from_its_constant_part():
 
 @pytest.mark.parametrize('schedule, steps', [('stable_decay', 0), ('cosine', 10)])
 def test_decay_steps_belong_to_stable_decay_alone(schedule, steps):
+    values = {'kind': 'adam', 'b1': 0.9, 'b2': 0.999, 'eps': 1e-8, 'weight_decay': 0.01, 'clip': 1,
+              'schedule': schedule}
     with pytest.raises(UserError, match='decay_steps'):
-        optimizer.check({'schedule': schedule, 'decay_steps': steps})
-    optimizer.check({'schedule': schedule, 'decay_steps': 10 - steps})
+        optimizer.check(values | {'decay_steps': steps})
+    optimizer.check(values | {'decay_steps': 10 - steps})

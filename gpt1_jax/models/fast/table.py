@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from gpt1_jax import user_code
 from gpt1_jax.errors import UserError, shown
 from gpt1_jax.models import dropout
 from gpt1_jax.models import ops as plain
@@ -19,9 +20,33 @@ CHOICES = ('auto', 'plain', 'xla', 'triton', 'mosaic')
 
 def ops(config: Any) -> plain.Ops:
     """The operations of a backbone with this config, on the device that is being traced."""
-    choice = config.kernels
-    if choice == 'plain':
-        return plain.PLAIN
+    found = plain.PLAIN if config.kernels == 'plain' else _of_device(config.kernels)
+    return found._replace(**{name: replacement(name, code) for name, code in getattr(config, 'ops', ())})
+
+
+@functools.cache
+def replacement(name: str, code: str) -> Callable:
+    """The user's function in the place of an operation. code: 'FILE:NAME'. UserError unless its results have the shape
+    and dtype of the operation's own."""
+    field = f'config.model.ops.{name}'
+    function = user_code.load(code, field)
+    x = jnp.zeros((2, 3, 4))
+    arguments = {'look_up': (x[0], jnp.zeros((2, 3), jnp.int32), x.dtype),
+                 'dense': (x, jnp.zeros((4, 5)), jnp.zeros(5)), 'gelu': (x,),
+                 'attention': (jnp.zeros((2, 3, 3, 2, 4)), dropout.NONE),
+                 'add_and_norm': (x, x, x[0, 0], x[0, 0], dropout.NONE),
+                 'cross_entropy': (x[0], jnp.zeros((5, 4)), jnp.zeros(3, jnp.int32), x.dtype)}[name]
+    try:
+        found = jax.tree.map(lambda y: (y.shape, y.dtype), function(*arguments))
+    except Exception as error:  # any: it is the user's code
+        raise UserError(f'{field} = {code}: {type(error).__name__}: {error}') from None
+    expected = getattr(plain.PLAIN, name)(*arguments)
+    if found != (expected.shape, expected.dtype):
+        raise UserError(f'{field} = {code}: returns {found}, must return {(expected.shape, expected.dtype)}')
+    return function
+
+
+def _of_device(choice):
     platform, device_kind = device()
 
     def attention(qkv, drop):

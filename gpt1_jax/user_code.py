@@ -1,0 +1,99 @@
+"""Functions and classes of the user's own, named in a config: 'FILE:NAME', or for optimizers 'optax:NAME'.
+
+    --config.model.ops.gelu=ideas/relu.py:relu --config.optimizer.kind=optax:lion
+
+A run records the SHA-256 of each file, and resumes only with the same contents.
+"""
+import functools
+import hashlib
+import importlib
+import importlib.util
+import pathlib
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from gpt1_jax import rules
+from gpt1_jax.errors import UserError, did_you_mean
+
+LIBRARIES = ('optax',)
+
+
+def names_code(value: Any) -> bool:
+    """Whether a config's value names code ('FILE:NAME') rather than something built in."""
+    return isinstance(value, str) and ':' in value
+
+
+def load(name: str, field: str) -> Any:
+    """The function or class that 'FILE:NAME' or 'optax:NAME' names; the file is run once a process.
+
+    field: of the config, for errors. UserError where the file does not exist, cannot be imported or has no such name.
+    """
+    place, _, attribute = name.rpartition(':')
+    module = _library(place) if place in LIBRARIES else _module(place, _contents(place, field), field)
+    try:
+        return functools.reduce(getattr, attribute.split('.'), module)
+    except AttributeError:
+        public = [known for known in vars(module) if not known.startswith('_')]
+        raise UserError(f'{field} = {name}: {place} has no {attribute!r}{did_you_mean(attribute, public)}') from None
+
+
+def digest(name: str, field: str) -> str:
+    """What a run records of 'FILE:NAME': the SHA-256 of the file; of a library its version."""
+    place = name.rpartition(':')[0]
+    if place in LIBRARIES:
+        return _library(place).__version__
+    return hashlib.sha256(_contents(place, field)).hexdigest()
+
+
+def digests(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """{'code': {FILE:NAME: digest}} of the code that a config names in its optimizer and model; {} where it names none.
+    """
+    fields = {f'config.{group}.{name}': value for group in ('optimizer', 'model')
+              for name, value in rules.flatten(config[group]).items()}
+    found = {value: digest(value, field) for field, value in fields.items() if names_code(value)}
+    return {'code': found} if found else {}
+
+
+def check(run: Any, recorded: Mapping[str, str]) -> None:
+    """UserError where code that a run was trained with has changed. recorded: its {FILE:NAME: digest}."""
+    for name, expected in recorded.items():
+        if digest(name, str(run)) != expected:
+            raise UserError(f'{run}: was trained with {name}, which has changed since')
+
+
+def _library(name):
+    return importlib.import_module(name)
+
+
+def _contents(file, field):
+    try:
+        return pathlib.Path(file).read_bytes()
+    except OSError as error:
+        raise UserError(f'{field}: {file}: {error.strerror}') from None
+
+
+@functools.cache
+def _module(file, contents, field):
+    """The module of a file; one a process for each of its contents."""
+    path = pathlib.Path(file).resolve()
+    spec = importlib.util.spec_from_loader(f'gpt1_jax_user_code_{path.stem}', loader=None, origin=str(path))
+    module = importlib.util.module_from_spec(spec)
+    module.__file__ = str(path)
+    sys.modules[spec.name] = module  # dataclasses and Flax look their module up there
+    try:
+        exec(compile(contents, str(path), 'exec'), vars(module))  # noqa: S102  the user named this file to be run
+    except Exception as error:
+        line = getattr(error, 'lineno', None) or _line(error, str(path))
+        raise UserError(f'{field}: {file}, line {line}: {type(error).__name__}: {error}') from None
+    return module
+
+
+def _line(error, file):
+    """The last line of the file in an exception's traceback."""
+    traceback, line = error.__traceback__, '?'
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == file:
+            line = traceback.tb_lineno
+        traceback = traceback.tb_next
+    return line
