@@ -68,7 +68,7 @@ def tokenize(config: ConfigDict, books: str) -> None:
     source = str(tokenizer_of(config)) if given(config) else wanted.source
     trained = source == 'train'
     prepare_lib.prepare(
-        tokens_of(config), train, valid, source, wanted.encoder or None, wanted.bpe or None,
+        tokens_of(config), train, valid, source, encoder=wanted.encoder or None, bpe=wanted.bpe or None,
         merges=wanted.merges if trained and wanted.vocab_size is None else None,
         vocab_size=wanted.vocab_size if trained else None, characters=wanted.characters if trained else None,
         processes=config.pretrain.data.processes or None, text_field=config.pretrain.data.text_field)
