@@ -1,4 +1,5 @@
 """Runs that commit b21a1d1 left half finished resume here with the losses that they would have had there."""
+import pathlib
 import tarfile
 
 import pytest
@@ -19,7 +20,7 @@ def runs(tmp_path, monkeypatch):
 
 def _figures(path):
     names = ('step', 'loss', 'lm_loss', 'task_loss', 'grad_norm', 'learning_rate', 'valid_loss', 'dev_accuracy')
-    return [{name: row[name] for name in names if name in row} for row in results.read(path)]
+    return [{name: row[name] for name in names if name in row} for row in results.read(pathlib.Path(path))]
 
 
 def _assert_same(found, expected):
@@ -37,7 +38,8 @@ def test_a_fine_tuning_run_resumes_and_its_results_are_the_same(runs):
     config = finetune_config('cola', 'cola', init_from='pretrain_finished', init_step=30, train__epochs=4)
     rows = finetune.run(config, 'finetune')
     _assert_same(_figures('finetune/metrics.jsonl'), _figures('finetune_metrics.jsonl'))
-    expected = {(row['metric'], row['step']): row['value'] for row in results.read('finetune_results.jsonl')}
+    expected = {(row['metric'], row['step']): row['value']
+                for row in results.read(pathlib.Path('finetune_results.jsonl'))}
     assert {(row['metric'], row['step']): row['value'] for row in rows} == expected
 
 
