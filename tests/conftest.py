@@ -22,10 +22,22 @@ for _signal, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.S
 signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGHUP, signal.SIGTERM))
 
 import jax  # noqa: E402  (after the environment is set)
+import pytest  # noqa: E402
 
 # Of this process alone: programs started by a test see the machine as it is.
 jax.config.update('jax_num_cpu_devices', 8)
 jax.config.update('jax_numpy_rank_promotion', 'raise')
+
+
+@pytest.fixture(scope='session')
+def pretrained(tmp_path_factory):
+    """The path of a run of four steps, of which 2 and 4 are saved, to be fine-tuned and scored."""
+    from gpt1_jax import pretrain
+    from tiny import corpus, pretrain_config
+    base = tmp_path_factory.mktemp('pretrained')
+    config = pretrain_config(corpus(base / 'text'), model__n_layer=3, model__n_ctx=64, tokenizer__merges=200,
+                             train__steps=4, checkpoint__every=2, checkpoint__keep_steps=(2,))
+    return pretrain.run(config, base / 'run').path
 
 
 def pytest_sessionfinish(session, exitstatus):

@@ -12,15 +12,9 @@ from gpt1_jax.evaluation import fine_tuned
 from gpt1_jax.runs import checkpoint, results, workdir
 from interruptions import power_cut
 from saved import spoil
-from short_runs import pretrained_run
 from tiny import cola, finetune_config, override
 
 pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
-
-
-@pytest.fixture(scope='module')
-def pretrained(tmp_path_factory):
-    return pretrained_run(tmp_path_factory.mktemp('finetune'), model__n_layer=3)
 
 
 @pytest.fixture(scope='module')
@@ -128,7 +122,8 @@ def test_a_sweep_over_seed_lambda_rate_and_layers_compiles_once(pretrained, data
     ({'data__n_ctx': 128}, "config.data.n_ctx = 128 is longer than the model's context, 64"),
     ({'model__n_ctx': 512}, 'config.model.n_ctx = 512, but the checkpoint of .* has 64'),
     ({'model__n_layer': 12}, 'config.model.n_layer = 12, but the checkpoint of .* has 3'),
-    ({'n_transfer': 4}, 'n_transfer = 4 must be from -1'), ({'init_step': 3}, 'no checkpoint of step 3; there are 4'),
+    ({'n_transfer': 4}, 'n_transfer = 4 must be from -1'),
+    ({'init_step': 3}, 'no checkpoint of step 3; there are 2, 4'),
     ({'init_from': 'no/such/run'}, 'no/such/run: not a run directory'),
     ({'batch__size': 64}, '40 training rows are less'),
     ({'data__dir': 'no/such/dir'}, 'no/such/dir/train.tsv: no such file'),

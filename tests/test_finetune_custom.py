@@ -9,17 +9,11 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned
 from gpt1_jax.runs import results, workdir
 from interruptions import power_cut
-from short_runs import pretrained_run
 from tiny import load_config, override
 
 pytestmark = pytest.mark.full
 
 WORDS = ('cat', 'mat', 'moon', 'hill', 'bread')
-
-
-@pytest.fixture(scope='module')
-def pretrained(tmp_path_factory):
-    return pretrained_run(tmp_path_factory.mktemp('custom'))
 
 
 def five_choice(directory, form):

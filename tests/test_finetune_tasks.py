@@ -5,15 +5,9 @@ import pytest
 import official
 from gpt1_jax import finetune, metrics
 from gpt1_jax.runs import results
-from short_runs import pretrained_run
 from tiny import finetune_config
 
 pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
-
-
-@pytest.fixture(scope='module')
-def pretrained(tmp_path_factory):
-    return pretrained_run(tmp_path_factory.mktemp('finetune_tasks'), model__n_layer=3)
 
 
 def mrpc(directory):

@@ -96,20 +96,3 @@ def test_ten_thousand_bad_inputs(kinds, tmp_path, request):
               flush=True)
     print(f'{"in all":26} {total.total():6,} inputs {total["accepted"]:6,} accepted {total["refused"]:6,} refused')
     assert total.total() >= 10_000 and set(KINDS) == set(kinds)
-
-
-@pytest.mark.parametrize('error', [KeyError('x'), UnicodeDecodeError('utf-8', b'', 0, 1, 'x')])
-def test_another_exception_is_noticed(error, tmp_path):
-    def one_input(draw, directory):
-        raise error
-    with pytest.raises(type(error)):
-        fuzz(one_input, 5, tmp_path)
-
-
-def test_a_message_of_two_lines_is_noticed(tmp_path):
-    def one_input(draw, directory):
-        error = UserError('x')
-        error.args = ('two\nlines',)
-        raise error
-    with pytest.raises(AssertionError):
-        fuzz(one_input, 5, tmp_path)

@@ -164,15 +164,3 @@ def test_what_is_not_committed_is_no_step_and_goes(three):
     writer.close()
     assert checkpoint.steps(place) == [2, 3] and not [name for name in storage.files(place) if name.startswith('1/')]
     assert saved.same(checkpoint.restore(place, 3, program.state), history[3])
-
-
-def test_a_damaged_step_there_is_named_and_fallback_passes_over_it(three, capsys):
-    place, program, history = three
-    for name, file in storage.files(place / '3' / 'params').items():
-        if '/d/' in f'/{name}':
-            storage.write(file, bytes(b ^ 255 for b in storage.read(file)))
-    with pytest.raises(checkpoint.DamagedError, match='^gs://bucket/three/.*/3: params.* is damaged'):
-        checkpoint.restore(place, 3, program.state)
-    state = resume.resume(place, program.state, fallback=True)
-    assert saved.same(state, history[2]) and 'passed over step 3, kept as 3.damaged' in capsys.readouterr().out
-    assert checkpoint.steps(place) == [1, 2]

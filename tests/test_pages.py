@@ -1,7 +1,6 @@
 """The pages (all Markdown but reports that a program wrote): links lead somewhere, Python compiles, and what they
 say of the tree is so, as is what docstrings and comments say. test_page_commands.py has the commands."""
 import ast
-import json
 import re
 import tokenize
 
@@ -126,16 +125,3 @@ def test_files_that_docstrings_and_comments_name_are_there(folder):
         missing += [(str(file.relative_to(ROOT)), name) for name in sorted(named - RELEASED)
                     if not any((base / name).exists() for base in bases)]
     assert missing == []
-
-
-def test_what_notebooks_import_is_there():
-    for notebook in sorted((ROOT / 'experiments' / 'notebooks').glob('*.ipynb')):
-        cells = json.loads(notebook.read_text(encoding='utf-8'))['cells']
-        code = '\n'.join(''.join(cell['source']) for cell in cells if cell['cell_type'] == 'code')
-        found = re.findall(r'^\s*from ((?:gpt1_jax|experiments|configs)[\w.]*) import (.*)$', code, re.M)
-        for package, names in found:
-            folder = ROOT.joinpath(*package.split('.'))
-            for name in names.split(', '):
-                folder = ROOT / 'configs' if package == 'gpt1_jax.configs' else folder
-                there = (folder / f'{name}.py').exists() or (folder / name).is_dir()
-                assert there, f'{notebook.name}: {package}.{name}'

@@ -4,27 +4,17 @@ import os
 
 import pytest
 
-from gpt1_jax import metrics, pretrain, zero_shot
+from gpt1_jax import metrics, zero_shot
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import padding
 from gpt1_jax.runs import results
 from tiny import (
     cola,
-    corpus,
     load_config,
     override,
-    pretrain_config,
 )
 
 pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
-
-
-@pytest.fixture(scope='module')
-def pretrained(tmp_path_factory):
-    base = tmp_path_factory.mktemp('zero_shot')
-    config = pretrain_config(corpus(base / 'text'), model__n_ctx=64, train__steps=4, checkpoint__every=2,
-                             checkpoint__keep_steps=(2,), tokenizer__merges=200)
-    return pretrain.run(config, base / 'run').path
 
 
 def config(task, pretrained, directory, **overrides):

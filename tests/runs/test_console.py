@@ -20,10 +20,3 @@ def test_a_step_is_shown_on_a_terminal_and_written_over(monkeypatch):
     os.close(ours)
     assert shown == ('step 1/2,000\033[K\rstep 2/2,000\033[K\r'
                      'step 2/2,000  loss 2.5000  rate 1.00e-03  1,234 tokens/s  1 d 3:46:40 left, 0% done\r\n')
-
-
-def test_elsewhere_there_are_lines_alone(capsys):
-    console.print_step(1, 2000)
-    console.print_line(2, 2000, METRICS)
-    assert capsys.readouterr().out == (
-        'step 2/2,000  loss 2.5000  rate 1.00e-03  1,234 tokens/s  1 d 3:46:40 left, 0% done\n')
