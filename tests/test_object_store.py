@@ -138,7 +138,7 @@ def test_a_corpus_is_read_there(tmp_path):
     arguments = dict(valid=0.2, merges=9, processes=1)
     assert prepare.prepare(tmp_path / 'from', corpus=f'{place}/c.parquet', **arguments) == \
         prepare.prepare(tmp_path / 'to', corpus=str(local / 'c.parquet'), **arguments)
-    with pytest.raises(UserError, match='all 60 texts of valid are in corpus, too'):
+    with pytest.raises(UserError, match='all 60 texts of valid are also in corpus'):
         prepare.prepare(tmp_path / 'both', corpus=f'{place}/c.parquet', valid=str(local / 'c.parquet'))
     for name, message in (('absent.txt', 'no such file or directory'), ('*.bin', 'no file matches this pattern'),
                           ('dataset_infos.json', 'line 1 has no field'), ('absent', 'no such file or directory')):
