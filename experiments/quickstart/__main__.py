@@ -41,7 +41,7 @@ def run(config: ConfigDict, directory: str | pathlib.Path) -> list[str]:
     pretrained = pretrain.run(config.pretrain, directory / 'pretrain')
 
     rows = {task: _fine_tune(config, task, str(pretrained.path), directory, stage) for task in sets}
-    for task, baseline in (('order', word_counts.naive_bayes), ('continuation', word_counts.overlap)):
+    for task, baseline in (('next_word', word_counts.naive_bayes), ('continuation', word_counts.overlap)):
         items = sets[task]['test']
         path = directory / f'predictions_{task}_words.jsonl'
         results.write_predictions(path, [item.id for item in items], [item.label for item in items],

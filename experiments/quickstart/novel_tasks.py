@@ -1,11 +1,11 @@
-"""Two labelled sets made from novels, in which the words alone give no answer away.
+"""Two labelled sets made from novels, for which word order counts.
 
-  order         is a sentence as it was written, or are its words in random order? (head 'classify')
+  next_word     which of four words comes next, the, to, of or and? (head 'classify')
   continuation  the second half of a sentence, or that of another sentence of the novel? (head 'choice')
 
-Both labels of `order` have the same distribution of words. The items of `continuation` come in pairs that share their
-two endings, each of which is right once and wrong once; the endings are equally long and share the same words with each
-context. Every item is a pure function of the novels and the seed.
+Each of the four words follows equally often. The items of `continuation` come in pairs that share their two endings:
+each ending is right once and wrong once. Both are equally long and share the same words with each context. Every item
+is a pure function of the novels and the seed.
 """
 import collections
 import pathlib
@@ -17,12 +17,13 @@ from typing import NamedTuple
 from gpt1_jax.data.document import Document
 from gpt1_jax.data.tasks import json_lines
 from gpt1_jax.data.tasks.example import Example
+from gpt1_jax.data.tasks.quickstart import NEXT_WORDS
 from gpt1_jax.errors import UserError
 
 # A sentence ends at . ! or ? with closing marks, before white space and a capital; Mr. and the like end none.
 END = re.compile(r'(?<!\bMr)(?<!\bDr)(?<!\bSt)(?<!\bMrs)[.!?]["”’\')]*\s+(?=["“‘\'(]*[A-Z])')
 WORD = re.compile(r'\w+')
-ORDER_WORDS = range(6, 26)          # of a sentence for `order`
+BEGINNING_WORDS = range(5, 20)      # of a sentence for `next_word`, before that word
 CONTINUATION_WORDS = range(8, 27)   # of a sentence for `continuation`: both halves together
 CONTEXT_WORDS = range(2, 25)        # of the sentence before it
 
@@ -41,26 +42,20 @@ def words(text: str) -> list[str]:
     return WORD.findall(text.lower())
 
 
-def order(novels: Sequence[Document], n: int, rng: random.Random) -> list[Example]:
-    """n sentences; label 1 where the words are in random order, in every second one. The first word and those with
-    punctuation stay in their places, so that neither capitals nor punctuation give the answer away."""
-    candidates = {}
+def next_word(novels: Sequence[Document], n: int, rng: random.Random) -> list[Example]:
+    """n beginnings of sentences, the same number for each of NEXT_WORDS (the label), before which they are cut off."""
+    beginnings = {word: set() for word in NEXT_WORDS}
     for novel in novels:
         for sentence in sum(sentences(novel.text), []):
             spoken = sentence.split()
-            places = [i for i, word in enumerate(spoken) if i and word.isalpha()]
-            if len(spoken) in ORDER_WORDS and len({spoken[i] for i in places}) > 2:
-                candidates[sentence] = places
-    items = []
-    for index, (sentence, places) in enumerate(_sample(list(candidates.items()), n, 'order', rng)):
-        spoken = sentence.split()
-        shuffled = [spoken[i] for i in places]
-        while index % 2 and shuffled == [spoken[i] for i in places]:
-            rng.shuffle(shuffled)
-        for i, word in zip(places, shuffled):
-            spoken[i] = word
-        items.append(Example(str(index), (' '.join(spoken),), (), index % 2))
-    return items
+            places = [i for i, word in enumerate(spoken) if i in BEGINNING_WORDS and word in NEXT_WORDS]
+            if places:
+                place = rng.choice(places)
+                beginnings[spoken[place]].add(' '.join(spoken[:place]))
+    items = [(text, label) for label, texts in enumerate(beginnings.values())
+             for text in _sample(sorted(texts), n // len(NEXT_WORDS), f'beginnings before {NEXT_WORDS[label]!r}', rng)]
+    rng.shuffle(items)
+    return [Example(str(i), (text,), (), label) for i, (text, label) in enumerate(items)]
 
 
 class Cut(NamedTuple):
@@ -118,7 +113,7 @@ def _sample(candidates, n, what, rng):
     return rng.sample(candidates, n)
 
 
-MAKERS = {'order': order, 'continuation': continuation}
+MAKERS = {'next_word': next_word, 'continuation': continuation}
 
 
 def write(directory: pathlib.Path, splits: dict[str, tuple[Sequence[Document], int]],

@@ -10,11 +10,11 @@ from gpt1_jax import metrics
 
 PRETRAINED, SCRATCH, WORDS = 'pretrained', 'from scratch', 'words alone'
 COLOURS = {PRETRAINED: 'pretrained', SCRATCH: 'scratch', WORDS: 'baseline'}
-CHANCE = 0.5
+CHANCE = {'next_word': 0.25, 'continuation': 0.5}
 ABOUT = """A vocabulary, pretraining, fine-tuning with and without pretraining, and zero-shot scoring on the novels of
 the package, by `python -m experiments.quickstart`. The test items are from three novels that no training reads.
 
-* **order**: is a sentence as it was written, or are its words in random order? *Words alone*: naive Bayes.
+* **next_word**: which of *the, to, of, and* comes next in a sentence? *Words alone*: naive Bayes.
 * **continuation**: the second half of a sentence, or that of another sentence of the novel, which is as long and shares
   the same words with the context? *Words alone*: the cosine of the words of context and ending, weighted by rarity.
 
@@ -57,20 +57,21 @@ def write(directory: pathlib.Path, facts: Mapping[str, object], curve: Sequence[
     for task, paths in predictions.items():
         scores = {name: accuracy(path) for name, path in paths.items()}
         gain = shown(difference(paths[PRETRAINED], paths[SCRATCH]), '+')
-        cells.append([task, shown(scores[PRETRAINED]), shown(scores[SCRATCH]), gain, shown(scores[WORDS])])
+        cells.append([task, shown(scores[PRETRAINED]), shown(scores[SCRATCH]), gain, shown(scores[WORDS]),
+                      f'{100 * CHANCE[task]:.0f}'])
         headlines.append(f'{task}: pretrained {shown(scores[PRETRAINED])}, from scratch {shown(scores[SCRATCH])}, '
                          f'difference {gain}')
-        panels.append({'title': task, 'chance': CHANCE, 'scores': [
+        panels.append({'title': task, 'chance': CHANCE[task], 'scores': [
             {'name': name, 'colour': COLOURS[name], **score} for name, score in scores.items()]})
     points = [{'step': step, **accuracy(path)} for step, path in sorted(zero_shot.items())]
-    cells.append(['continuation, zero-shot', shown(points[-1]), '', '', ''])
+    cells.append(['continuation, zero-shot', shown(points[-1]), '', '', '', '50'])
     headlines.append(f'continuation, zero-shot: {shown(points[-1])}')
     figures.losses(directory / 'loss.png', curve)
     figures.comparison(directory / 'fine_tuning.png', panels)
-    figures.zero_shot(directory / 'zero_shot.png', points, CHANCE, 'Continuation, zero-shot')
+    figures.zero_shot(directory / 'zero_shot.png', points, title='Continuation, zero-shot')
     lines = [
         '# Quickstart: GPT-1 from text to tasks', '', ABOUT, '', '## Accuracy on the test items (percent)', '',
-        *table(['', PRETRAINED, SCRATCH, 'difference', WORDS, 'chance'], [[*row, '50'] for row in cells]),
+        *table(['', PRETRAINED, SCRATCH, 'difference', WORDS, 'chance'], cells),
         '![fine-tuning with and without pretraining](fine_tuning.png)', '', '## Zero-shot during pretraining', '',
         'Continuation without fine-tuning: the ending with the higher mean token log-probability.', '',
         *table(['updates', 'accuracy (%)'], [[f'{point["step"]:,}', shown(point)] for point in points]),

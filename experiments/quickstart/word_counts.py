@@ -10,11 +10,11 @@ from gpt1_jax.data.tasks.example import Example
 
 
 def naive_bayes(train: Sequence[Example], items: Sequence[Example]) -> np.ndarray:
-    """Two labels of a text: multinomial naive Bayes with add-one smoothing."""
-    counts = (collections.Counter(), collections.Counter())
+    """The label of a text: multinomial naive Bayes with add-one smoothing, labels being equally frequent."""
+    counts = [collections.Counter() for _ in range(1 + max(item.label for item in train))]
     for item in train:
         counts[item.label].update(words(item.texts[0]))
-    rows = len(counts[0] | counts[1])
+    rows = len(set().union(*counts))
     return np.array([[sum(math.log((count[word] + 1) / (count.total() + rows)) for word in words(item.texts[0]))
                       for count in counts] for item in items])
 

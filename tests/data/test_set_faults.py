@@ -202,7 +202,7 @@ def test_parquet_files_that_are_missing_or_of_two_versions_are_named(tmp_path):
     hub.glue(tmp_path, 'cola', 'train', rows, n=2)
     assert 'delete those of another version' in complaint('cola', tmp_path, 'train')
     assert 'the Hub has no Parquet files of story_cloze' in complaint('story_cloze', f'parquet:{tmp_path}', 'test')
-    assert 'order is not read from Parquet files' in complaint('order', f'parquet:{tmp_path}', 'dev')
+    assert 'continuation is not read from Parquet files' in complaint('continuation', f'parquet:{tmp_path}', 'dev')
 
 
 @pytest.mark.parametrize('how', [dict(use_dictionary=True), dict(use_dictionary=False, compression='none')], ids=str)

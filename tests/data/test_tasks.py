@@ -109,7 +109,7 @@ def test_published_passages_are_read_with_their_questions(tmp_path):
 def test_every_set_of_the_paper_is_there_with_its_splits():
     labelled = {name: task.splits for name, task in tasks.TASKS.items()}
     both, three = ('train', 'dev'), ('train', 'dev', 'test')
-    others = ('order', 'continuation', 'blimp')
+    others = ('next_word', 'continuation', 'blimp')
     assert {name: labelled[name] for name in labelled if name not in others} == {
         'snli': three, 'mnli': (*both, 'dev_mismatched'), 'qnli': both, 'rte': both, 'scitail': three, 'wnli': both,
         'race': three, 'story_cloze': three, 'mrpc': three, 'qqp': both, 'stsb': both, 'cola': both, 'sst2': both,
@@ -139,5 +139,5 @@ def test_an_unknown_task_names_the_near_miss():
 def test_an_unknown_split_lists_the_splits_there_are(tmp_path):
     with pytest.raises(UserError, match="^mnli has no split 'dev_mismatch', did you mean 'dev_mismatched'.*train, dev"):
         tasks.get('mnli').read(tmp_path, 'dev_mismatch')
-    with pytest.raises(UserError, match="^order has no split 'dve' .there are train, dev, test."):
-        tasks.get('order').read(tmp_path, 'dve')
+    with pytest.raises(UserError, match="^continuation has no split 'dve' .there are train, dev, test."):
+        tasks.get('continuation').read(tmp_path, 'dve')

@@ -15,7 +15,7 @@ TASKS = {task.name: task for task in (
     similarity.MRPC, similarity.QQP, similarity.STSB,
     classification.COLA, classification.SST2,
     pronouns.DPR, pronouns.WSC273, blimp.BLIMP,
-    quickstart.ORDER, quickstart.CONTINUATION)}
+    quickstart.NEXT_WORD, quickstart.CONTINUATION)}
 
 
 def get(name: str) -> Task:

@@ -2,6 +2,7 @@
 from gpt1_jax.data.tasks import json_lines
 
 SPLITS = ('train', 'dev', 'test')
+NEXT_WORDS = ('the', 'to', 'of', 'and')
 
-ORDER = json_lines.task('order', 'classify', ('as written', 'shuffled'), SPLITS, segments=(1,))
+NEXT_WORD = json_lines.task('next_word', 'classify', NEXT_WORDS, SPLITS, segments=(1,))
 CONTINUATION = json_lines.task('continuation', 'choice', ('1', '2'), SPLITS, segments=(2,))
