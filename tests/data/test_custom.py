@@ -192,7 +192,7 @@ def test_a_bad_row_is_named_with_its_column_and_cause(tmp_path, fields, content,
     (RATING, 'text,scores\nA,1\n', "no column 'score' (columns: text, scores)"),
     (RATING, 'text,score,text\nA,1,B\n', "two columns are called 'text'")])
 def test_a_bad_file_is_named_with_its_cause(tmp_path, fields, content, cause):
-    assert complaint(fields, tmp_path, content) == cause
+    assert complaint(fields, tmp_path, content).startswith(cause)
 
 
 def test_bad_rows_are_left_out_and_told_where_a_list_is_given(tmp_path):
