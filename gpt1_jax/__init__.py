@@ -63,8 +63,19 @@ def _with_huge_pages():
         return
 
 
+def _stopped(number, frame):
+    """SIGTERM or SIGHUP before the training loop handles them: the exit status tells a scheduler to start again."""
+    os.write(2, f'error: stopped by {signal.Signals(number).name}: rerun the same command to resume\n'.encode())
+    flag = '--exit_code_when_stopped='
+    given = [word.removeprefix(flag) for word in sys.argv if word.startswith(flag)]
+    os._exit(int(given[-1]) if given and given[-1].isdecimal() else 75)
+
+
 if _COMMAND and any(word.removeprefix('gpt1_jax.') in ('pretrain', 'finetune') for word in sys.orig_argv[1:4]):
     _with_huge_pages()
+    for _number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(_number) is signal.SIG_DFL:
+            signal.signal(_number, _stopped)
 
 
 def _configs_of_the_clone():

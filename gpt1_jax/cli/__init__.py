@@ -119,6 +119,8 @@ def _unraisable(unraisable):
     """
     if unraisable.exc_type is KeyboardInterrupt:
         _fail('interrupted', 130)
+    if 'ignored due to race condition' in (unraisable.err_msg or ''):
+        return  # two signals at once, the first of which is handled
     sys.__unraisablehook__(unraisable)
 
 

@@ -41,7 +41,9 @@ def _handling(numbers, act):
     """The first of these signals calls act(number); after it the former handlers are back, and SIGHUP is ignored."""
     def handler(number, frame):
         for caught, former in previous.items():
-            signal.signal(caught, signal.SIG_IGN if caught == signal.SIGHUP else former)
+            # A second SIGTERM ends even a process whose step hangs, in which no handler of Python's would run.
+            after = {signal.SIGHUP: signal.SIG_IGN, signal.SIGTERM: signal.SIG_DFL}
+            signal.signal(caught, after.get(caught, former))
         act(number)
         with contextlib.suppress(OSError, RuntimeError):  # stderr is closed, or the signal came while it was written
             print(f'{signal.Signals(number).name}: saving after this step, then stopping', file=sys.stderr, flush=True)

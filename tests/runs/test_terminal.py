@@ -166,3 +166,25 @@ def test_an_interrupt_once_a_module_is_loaded_is_one_line(pretrained, module):
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert [line for line in errors.splitlines() if not line.startswith('import time:')] == ['error: interrupted']
+
+
+@pytest.mark.parametrize('number, arguments_after, status', [
+    (signal.SIGTERM, [], 75), (signal.SIGHUP, [], 75), (signal.SIGTERM, ['--exit_code_when_stopped=3'], 3)])
+def test_a_signal_while_a_program_is_still_importing_ends_it_with_the_status_that_asks_for_a_restart(
+        base, started, number, arguments_after, status):
+    process = subprocess.Popen([*arguments(base, 'early'), *arguments_after], cwd=ROOT, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True)
+    started.append(process)
+    deadline = time.monotonic() + 60
+    while not caught(process.pid, number) and time.monotonic() < deadline:
+        time.sleep(0.002)
+    process.send_signal(number)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == status
+    assert error == f'error: stopped by {signal.Signals(number).name}: rerun the same command to resume\n'
+
+
+def caught(pid, number):
+    """Whether a process has a handler for a signal."""
+    line = next(line for line in open(f'/proc/{pid}/status') if line.startswith('SigCgt'))
+    return int(line.split()[1], 16) >> (number - 1) & 1
