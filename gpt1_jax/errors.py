@@ -49,7 +49,7 @@ def one_line(text: str, max_length: int = MAX_MESSAGE) -> str:
 def os_line(error: OSError) -> str:
     """'FILE: cause' of an OSError, which carries the name of its file."""
     file = error.filename2 or error.filename  # of os.replace: the target
-    return one_line(f'{file}: {error.strerror}' if file else str(error))
+    return one_line(f'{file}: {error.strerror or type(error).__name__}' if file else str(error))
 
 
 @contextlib.contextmanager

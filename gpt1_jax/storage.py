@@ -79,7 +79,12 @@ def _reach(bucket, text):
 def _as_os_errors(where: str | os.PathLike) -> Iterator[None]:
     """Turns the exceptions of the cloud client, which has classes of its own, into OSError as a local disk raises."""
     try:
-        yield
+        with naming(where):
+            yield
+    except FileNotFoundError as error:
+        if error.errno is None:  # gcsfs gives the object's name alone
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(where)) from error
+        raise
     except (OSError, UserError):
         raise
     except Exception as error:
@@ -90,7 +95,7 @@ def _as_os_errors(where: str | os.PathLike) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def naming(file: Path) -> Iterator[None]:
+def naming(file: str | os.PathLike) -> Iterator[None]:
     """Gives an OSError the name of its file where it has none, as when a write to an open file fails."""
     try:
         yield

@@ -6,7 +6,7 @@ import pytest
 
 import emulator
 from gpt1_jax import storage
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, os_errors_in_one_line
 
 
 @pytest.fixture(params=['directory', 'object store'])
@@ -85,7 +85,7 @@ def test_an_object_that_is_damaged_is_named_and_not_kept(remote):
     with pytest.raises(UserError, match='^gs://bucket/.*/x.bin: damaged, its SHA-256 is not the one in the manifest$'):
         storage.fetch(remote / 'x.bin', hashlib.sha256(b'tokens').hexdigest())
     assert not list(storage.cache(remote).iterdir())
-    with pytest.raises(UserError, match='^[^\n]*y.bin: [^\n]*$'):
+    with pytest.raises(UserError, match='^[^\n]*y.bin: [^\n]*$'), os_errors_in_one_line():
         storage.fetch(remote / 'y.bin', '')
 
 

@@ -21,9 +21,10 @@ pytestmark = pytest.mark.full
 
 HOLDER = """
 import sys, time
+from gpt1_jax import storage
 from gpt1_jax.runs import lock
 lock.BEAT_S = float(sys.argv[2])
-with lock.hold(sys.argv[1]):
+with lock.hold(storage.path(sys.argv[1])):
     print('held', flush=True)
     time.sleep(600)
 """
