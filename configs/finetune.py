@@ -24,7 +24,7 @@ def get_config(task='cola'):
     config.data.n_ctx = config_dict.placeholder(int)  # longest sequence in tokens; default the model's context
 
     config.data.train_rows = config_dict.placeholder(int)  # at most so many, the same for all seeds; default all
-    config.data.eval_rows = config_dict.placeholder(int)  # likewise of each evaluated split
+    config.data.eval_rows = config_dict.placeholder(int)  # the same of each evaluated split
     config.data.skip_bad = False           # leave bad rows out and count them; else the first one is an error
 
     config.init_from = config_dict.placeholder(str)   # a pretrained run, or hf:USER/NAME; none: from scratch
@@ -70,7 +70,7 @@ def get_config(task='cola'):
 
     config.train = ConfigDict()
     config.train.epochs = 3                # 4.1, passes over the training rows
-    config.train.evaluate_every = 1        # epochs between evaluations on dev, each of which is a checkpoint, too
+    config.train.evaluate_every = 1        # epochs between evaluations on dev, each of which is also a checkpoint
     config.train.skip_nonfinite = 0        # batches to leave out when their loss or gradient is not finite; then stop
 
     config.eval = ConfigDict()

@@ -19,7 +19,7 @@ def get_config():
     p.eval.windows = 256
     p.checkpoint.keep_latest = 1
 
-    f = config.finetune                    # the paper's, too
+    f = config.finetune                    # also the paper's
     f.model.dtype = 'bfloat16'
     f.batch.fixed_lengths = LENGTHS
     f.batch.eval_size = 128

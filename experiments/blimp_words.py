@@ -40,7 +40,7 @@ class Comparison(NamedTuple):
 def compare(ids: Sequence[str], right: np.ndarray, selected: np.ndarray, least: int = LEAST) -> Comparison | None:
     """The Comparison of some pairs with the others of their sets; None where no set has `least` pairs of both.
 
-    ids: PHENOMENON/SET/PAIR. right: float[pairs], as of minimal_pairs.outcomes. selected: bool[pairs].
+    ids: PHENOMENON/SET/PAIR. right: float[pairs], as in minimal_pairs.outcomes. selected: bool[pairs].
     """
     sides = []
     for side, chosen in (('selected', selected), ('others', ~selected)):

@@ -4,7 +4,7 @@ python -m experiments.figure2_layers --config=configs/experiments.py --config.pr
     --config.out=runs/paper [--dry_run]
 
 Beside the paper's 0 to 12 layers stands 'none': a fresh model, embeddings included. The runs with all layers and with
-none are those of Tables 2, 3 and 5 with the training rows scored, too: run first, this script leaves them for those.
+none are those of Tables 2, 3 and 5 with the training rows also scored: run first, this script leaves them for those.
 """
 import pathlib
 from collections.abc import Mapping, Sequence

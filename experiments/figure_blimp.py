@@ -168,7 +168,7 @@ def _published():
 
 def contrasts(found: Mapping[str, Rows], tokens: Mapping[str, int | None]) -> list[str]:
     """The last step against the first of each model; and, where an update reads as many tokens in both, the models at
-    the last step that both have. Paired. found, tokens: as of `curves`."""
+    the last step that both have. Paired. found, tokens: as in `curves`."""
     text = []
     for condition, steps in found.items():
         if len(steps) > 1:

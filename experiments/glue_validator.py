@@ -3,7 +3,7 @@
 python -m experiments.glue_validator submission.zip [--data=GLUE_ROOT]
 
 Without --data the rows of a member are those of the published test set, 0..n-1. With it they are those of the test
-files in GLUE_ROOT (CoLA/test.tsv and so on), in their order; a set of another size than the published one is told.
+files in GLUE_ROOT (CoLA/test.tsv and so on), in their order; a set of another size than the published one is reported.
 Needs no model and no accelerator: it reads the zip as the leaderboard does, and nothing of what wrote it.
 """
 import argparse
@@ -111,12 +111,12 @@ def duplicates(values: Sequence[str]) -> list[str]:
 
 
 def _names(entries):
-    """Faults of the list of members: names that are none, stand twice or are missing."""
+    """Faults of the list of members: unknown, duplicate and missing names."""
     found, seen = [], set()
     for entry in entries:
         name = entry.filename
         if name in seen:
-            found.append(f'{name}: stands twice in the zip')
+            found.append(f'{name}: duplicate in the zip')
         elif name not in MEMBERS and name.rstrip('/').rsplit('/', 1)[-1] in MEMBERS:
             found.append(f'{name}: must stand at the top level, not in a directory')
         elif name not in MEMBERS:
@@ -190,7 +190,7 @@ def _prediction(value, labels):
     if value.endswith('\r'):
         return 'ends with a carriage return; lines end with a line feed alone'
     if labels:
-        return None if value in labels else f'prediction {value[:60]!r} is none of {", ".join(labels)}'
+        return None if value in labels else f'prediction {value[:60]!r} is not one of {", ".join(labels)}'
     if not SCORE.fullmatch(value) or not math.isfinite(float(value)):
         return f'prediction {value[:60]!r} is not a number'
     return None if 0 <= float(value) <= 5 else f'prediction {value[:60]} is outside 0..5'

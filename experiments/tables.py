@@ -60,7 +60,7 @@ def lines(config: ConfigDict, outcomes: Sequence[Outcome], number: int) -> list[
 
 
 def line(outcomes: Sequence[Outcome], score: Score, baselines: Sequence[dict] = ()) -> list[str]:
-    """A row of a table under HEADER. baselines: as of tables.baselines."""
+    """A row of a table under HEADER. baselines: as in tables.baselines."""
     label = [score.label, score.metric, tables.number(score.paper)]
     found, split, selection = tables.shown(outcomes, score)
     baseline = tables.best_baseline(baselines, score, found, split)

@@ -24,7 +24,7 @@ PROGRAMS = {  # command: module of gpt1_jax, in the order of a first use
 
 
 def main() -> None:
-    """Run the program that the first argument names. Exit status 2 and one line where there is none of that name."""
+    """Run the program that the first argument names. Exit status 2 and one line for an unknown name."""
     name, *arguments = sys.argv[1:] or ['--help']
     if name in ('--help', '-h', 'help', '--helpfull'):
         terminal.guard(ends=True)  # `gpt1 | head`

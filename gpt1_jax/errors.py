@@ -20,7 +20,7 @@ class UserError(Exception):
         super().__init__(*(one_line(arg) if isinstance(arg, str) else arg for arg in args))
 
     def _render_traceback_(self) -> list[str]:
-        """IPython calls this instead of printing a traceback, so notebooks show one line, too."""
+        """IPython calls this instead of printing a traceback, so notebooks also show one line."""
         return [f'error: {self}']
 
 

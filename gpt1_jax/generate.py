@@ -37,7 +37,7 @@ def main() -> None:
     tokenizer = run.tokenizer()
     mesh = sharding.make_mesh()
     prompt = tokenizer.decode(text_generation.encode(tokenizer, [f.prompt])[0])
-    text_generation.stop_forms(tokenizer, f.stop)  # a mistake in one is told before the model is read
+    text_generation.stop_forms(tokenizer, f.stop)  # fails before the model is read
     model, params = load.pretrained(run, step, mesh)
     decoded = printed = ''
 

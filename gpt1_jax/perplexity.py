@@ -38,7 +38,7 @@ NOTE = ("note: the paper's 18.4 is per token of the published vocabulary on Book
 
 
 class Text(NamedTuple):
-    """What is scored, and what its row of results.jsonl says about it.
+    """The tokens to score, and the fields of their row in results.jsonl.
 
     ids: int[n]. counts: {'documents', 'words', 'bytes'}. files: {name: hash} of the files, or the fingerprint of
     prepared tokens.

@@ -26,7 +26,7 @@ from gpt1_jax.runs import lock
 def prepare(out: str | storage.Path, corpus: Source, valid: Source | float, tokenizer: Any = 'train',
             **fields) -> dict[str, Any]:
     """Writes a prepared directory and returns its manifest. fields: of data.prepare.PrepareConfig. UserError as there,
-    and as of data.prepare.prepare."""
+    and as in data.prepare.prepare."""
     config = data_prepare.PrepareConfig(corpus, valid, tokenizer, **fields)
     return data_prepare.prepare(config, storage.path(out), lock.hold)
 

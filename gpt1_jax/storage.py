@@ -235,7 +235,7 @@ def _object(file):
     """(gcsfs file system, bucket, name in the bucket) of an object."""
     import fsspec
     bucket, _, key = os.fspath(path(file)).removeprefix(SCHEME).partition('/')
-    return fsspec.filesystem('gcs', finalize_on_close=True), bucket, key  # the instance that epath uses, too
+    return fsspec.filesystem('gcs', finalize_on_close=True), bucket, key  # the instance that epath also uses
 
 
 def sha256(file: str | os.PathLike) -> str:

@@ -52,8 +52,8 @@ def turn(name: str) -> dict:
                    f'--row={out.name}']
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
-            said = done.stderr.strip().splitlines() or ['failed without a word']
-            raise UserError(f'{name}: {said[-1]}')
+            lines = done.stderr.strip().splitlines() or ['failed silently']
+            raise UserError(f'{name}: {lines[-1]}')
         return json.loads(out.read())
 
 

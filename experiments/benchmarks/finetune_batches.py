@@ -7,8 +7,7 @@ python -m experiments.benchmarks.finetune_batches --tokenizer=runs/gpt1 \\
 
 'ours' is fine-tuning's default: rows of similar length share a batch, with the labels of a plain shuffle (see
 gpt1_jax/data/batches.py), padded to the smallest of six lengths that fits. 'sorted': config.batch.sort_window = 50,
-rows sorted by length within 50 batches, padded likewise. 'batch': a plain shuffle, padded to the longest row of each
-batch, which compiles a program for every length. 'context': padded to the whole context, as the released code does
+rows sorted by length within 50 batches, padded as before. 'batch': a plain shuffle, padded to the longest row of each batch, which compiles a program for every length. 'context': padded to the whole context, as the released code does
 (there to the longest row of the set).
 """
 from collections.abc import Sequence
@@ -48,7 +47,7 @@ def randomness(encoded: Sequence[Encoded], n_ctx: int, size: int, n_lengths: int
     """{'label_variance', 'met_again': {'ours', 'sorted', 'batch'}} of a training set's batches, over some epochs.
 
     label_variance: of the mean label of a batch, as a multiple of the plain shuffle's. met_again: of the pairs of rows
-    that share a batch, the fraction that does so in the next epoch, too.
+    that share a batch, the fraction that also does so in the next epoch.
     """
     sizes = batches.sizes_of(encoded, n_ctx, n_lengths)
     labels = np.array([row.label for row in encoded], float)
@@ -74,7 +73,7 @@ def met_again(one: np.ndarray, following: np.ndarray) -> float:
 
 def _define_flags():
     flags.DEFINE_string('tokenizer', None, 'A run, or a directory with a tokenizer.')
-    flags.DEFINE_list('sets', [], 'TASK=DIRECTORY, as of fine-tuning.')
+    flags.DEFINE_list('sets', [], 'TASK=DIRECTORY, as in fine-tuning.')
     flags.DEFINE_integer('n_ctx', 512, 'Tokens of the context.', lower_bound=16)
     flags.DEFINE_integer('batch', 32, 'Rows of a batch.', lower_bound=1)
     flags.DEFINE_integer('rows', None, 'At most so many of a set, chosen at random.', lower_bound=1)

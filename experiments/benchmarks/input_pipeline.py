@@ -4,7 +4,7 @@ python -m experiments.benchmarks.input_pipeline --tokens=runs/gpt1/tokens --batc
     --out=experiments/benchmarks/results/input_pipeline.json
 
 'read' is a batch of windows from the mapped shards in the order of training, or their numbers alone where the tokens
-are resident, and 'place' puts it on the device: a thread does both a step ahead. 'wait' is what is left of them to the
+are resident, and 'place' puts it on the device: a thread does both a step ahead. 'wait' is the rest of them for the
 loop, with a pause of --step_ms in the place of a device at work.
 """
 import contextlib

@@ -1,4 +1,4 @@
-"""The matrix products of a training step alone, beside the whole step: what is left to gain in everything else.
+"""The matrix products of a training step alone, beside the whole step: an upper bound on what is to gain elsewhere.
 
 python -m experiments.benchmarks.products --config=configs/pretrain.py \\
     --config.batch.size=2 --warmup=2 --windows=3 --steps=3

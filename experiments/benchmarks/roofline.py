@@ -72,8 +72,8 @@ def measure(config: ConfigDict, topology: str, rows: int, vocab_size: int = 4047
 
     options: XLA's flags for this compilation. Returns {'topology', 'rows', 'seconds': {'ideal', 'roofline', 'compiler'
     or None}, 'mfu': {'roofline', 'compiler' or None}, 'bytes': {kind: of a step}, 'memory': bytes a chip holds,
-    'parts': {part: {'bytes', 'flops', 'roofline', 'compiler'}}, 'kernels': rows, dearest first, 'exchange': as of
-    `exchange`, of several chips alone, ...}. UserError as of check.check.
+    'parts': {part: {'bytes', 'flops', 'roofline', 'compiler'}}, 'kernels': rows, dearest first, 'exchange': as in
+    `exchange`, of several chips alone, ...}. UserError as in check.check.
     """
     config = config.copy_and_resolve_references()
     chip, _ = chips.parse(topology)
@@ -115,7 +115,7 @@ def summary(text: str, chip: chips.Chip, ideal: float) -> dict:
 
 
 def exchange(text: str, devices: int, topology: str, rows: Sequence[dict]) -> dict:
-    """{'least' and 'most': as of exposure.exposed}: all of a chip's links in use at once, or those of one axis.
+    """{'least' and 'most': as in exposure.exposed}: all of a chip's links in use at once, or those of one axis.
 
     rows: the kernels of `summary`, whose estimated times are what transfers hide behind.
     """

@@ -94,7 +94,7 @@ def compare(model: Any, params: Any, sequences: Sequence[tuple[list[int], int]],
 def _define_flags():
     flags.DEFINE_string('run', None, 'A pretrained run.')
     flags.DEFINE_integer('step', None, 'Of the run, by default the last one.')
-    flags.DEFINE_list('sets', [], 'TASK=DIRECTORY, as of zero_shot.')
+    flags.DEFINE_list('sets', [], 'TASK=DIRECTORY, as in zero_shot.')
     flags.DEFINE_integer('rows', 400, 'At most so many of a set, chosen at random.', lower_bound=1)
     flags.DEFINE_integer('turns', 3, 'Times that each way is run and timed.', lower_bound=1)
     record.define_flag()

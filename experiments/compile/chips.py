@@ -135,7 +135,7 @@ def compiler(chip: Chip) -> str:
 
 @contextlib.contextmanager
 def _one_line(name):
-    """What a compiler's plugin says of a slice that cannot be, as a UserError."""
+    """The error of a compiler's plugin for an impossible slice, as a UserError."""
     try:
         yield
     except (RuntimeError, NotImplementedError) as error:

@@ -1,7 +1,7 @@
 """The time that a compiled step waits for other chips: collectives, less what is computed between their start and end.
 
 An estimate: a transfer takes as long as its bytes at the links' rate, and of transfers under way at the same time one
-goes on after the other.
+runs after the other.
 """
 import re
 from collections.abc import Callable, Mapping
@@ -48,7 +48,7 @@ def exposed(text: str, devices: int, seconds: Mapping[str, float], transfer: Cal
 
 
 def _compute(under_way, seconds):
-    """Let the transfers go on for so long, those that began first before the others."""
+    """Let the transfers run for so long, those that began first before the others."""
     for name, left in under_way.items():
         done = min(left, seconds)
         under_way[name] = left - done

@@ -5,7 +5,7 @@
 
 Runs on the cluster of RAY_ADDRESS, as inside `ray job submit`, else on the cores of this machine. All nodes have
 gpt1_jax[ray] installed and see the same files, or gs://BUCKET/... A part takes one core; Ray runs it again when its
-process or its node dies, and it goes on where it was. Several parts a core keep all of them busy.
+process or its node dies, and it resumes where it was. Several parts a core keep all of them busy.
 """
 import os
 

@@ -47,7 +47,7 @@ def after_its_twin(spec: RunSpec, state: State, rows: Sequence[dict], dry_run: b
 
 
 def _run_key(spec, **code):
-    """The `key` of the rows of the run; of several zero-shot steps their keys, joined. code: as of finetune.run_key."""
+    """The `key` of the rows of the run; of several zero-shot steps their keys, joined. code: as in finetune.run_key."""
     if spec.kind == 'finetune':
         return finetune.run_key(spec.config, **code)
     if not spec.steps:

@@ -158,7 +158,7 @@ def zero_shot_specs(config: ConfigDict, task: str, condition: str = 'full', step
 
 def find_models(config: ConfigDict) -> None:
     """Replaces a name in config.pretrained or config.lstm, 'novels' or 'hf:USER/NAME', by the directory of a run, in
-    place. Directories stay. UserError as of `from_hub.local_run`."""
+    place. Directories stay. UserError as in `from_hub.local_run`."""
     for field in ('pretrained', 'lstm'):
         found = from_hub.local_run(config[field])
         config[field] = None if found is None else str(found)

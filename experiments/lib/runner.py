@@ -198,7 +198,7 @@ def _do(spec, path, directory, keep_checkpoints, found):
     except Interrupted:
         raise
     except Exception as error:
-        if not isinstance(error, UserError):  # a bug: keep the traceback, too
+        if not isinstance(error, UserError):  # a bug: also keep the traceback
             directory.with_name(f'{directory.name}.error.txt').write_text(traceback.format_exc(), encoding='utf-8')
         return Outcome(spec, 'failed', error=finished.one_line(error))
 

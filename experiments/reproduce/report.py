@@ -141,7 +141,7 @@ def differences(config: ConfigDict, plan: dict) -> list[str]:
             rows.append(f'{task} {changes.data.train_rows:,}')
     evaluated = f'Evaluated every {config.finetune.train.evaluate_every} epoch(s).'
     if config.finetune.train.evaluate_every >= config.finetune.train.epochs:
-        evaluated = 'Parameters "best" are those of the last update, too: there is one evaluation a run.'
+        evaluated = 'Parameters "best" are also those of the last update: there is one evaluation a run.'
     warmup = plan_lib.pretraining(config, plan).optimizer.warmup_steps
     if plan['steps']:
         found.append(f'Tokens seen: {plan["tokens"]:,}, {100 * plan["tokens"] / PAPER_TOKENS:.2g}% of the paper\'s 100 '

@@ -27,7 +27,7 @@ def run(main: Callable[[], None], define_flags: Callable[[], None], ends_with_ou
 
     define_flags: called first, as defining a config's flag already reads its file and overrides.
     ends_with_output: once standard output has no reader (`| head`), the program ends with status 141; by default it
-    goes on silently, for what it writes to files.
+    continues silently, for what it writes to files.
     """
     terminal.guard(ends_with_output)
     logging.set_verbosity(logging.FATAL)  # Orbax logs every file at INFO, and at ERROR the exceptions that it raises
@@ -115,7 +115,7 @@ def _with_flag(text):
 
 
 def _unraisable(unraisable):
-    """An interrupt in a callback, such as jax's for the garbage collector, ends the program, too; Python would drop it.
+    """An interrupt in a callback, such as jax's for the garbage collector, also ends the program; Python would drop it.
     """
     if unraisable.exc_type is KeyboardInterrupt:
         _fail('interrupted', 130)

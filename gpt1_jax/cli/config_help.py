@@ -1,4 +1,4 @@
-"""What --help says of a config's fields: name, type, default, and the comment beside it in the config's file."""
+"""The fields of a config for --help: name, type, default, and the comment beside it in the config's file."""
 import ast
 import io
 import pathlib
@@ -107,7 +107,7 @@ class _Source:
         return found
 
     def _assignment(self, node, places, found):
-        """Add what `config.field = value  # comment` says, and what the function says that a value comes from."""
+        """Add the field of `config.field = value  # comment`, or those of the function that a value comes from."""
         fields = [self._field(target, places) for target in node.targets]
         field = next((one for one in fields if one is not None), None)
         for target in node.targets:  # p = config.pretrain: p is another name for these fields
@@ -145,7 +145,7 @@ class _Source:
         return {}
 
     def _comment(self, node):
-        """The comment after a statement, and the lines of comment right below that go on with it."""
+        """The comment after a statement, and the lines of comment right below that continue it."""
         line = node.end_lineno
         parts = [self._beside[one] for one in range(node.lineno, line + 1) if one in self._beside]
         while parts and line + 1 in self._alone:

@@ -89,7 +89,7 @@ def _below(directory):
     """(files, links to directories) below a directory, by name. Hidden ones are left out, as is what is in hidden
     directories (.git), and links are not followed.
 
-    OSError where a directory cannot be listed: pathlib and glob leave its files out without a word."""
+    OSError where a directory cannot be listed: pathlib and glob leave its files out silently."""
     def refuse(error):
         raise error
     found, links = [], []
@@ -102,7 +102,7 @@ def _below(directory):
 
 
 def _not_followed(links):
-    return f'directories behind links are not read ({len(links):,}, such as {links[0].name}): name them, too'
+    return f'directories behind links are not read ({len(links):,}, such as {links[0].name}): also name them'
 
 
 def _expand(spec):

@@ -21,7 +21,7 @@ class PrepareConfig:
     """What text is prepared, and how. UserError for values that exclude each other.
 
     corpus:     training text: specs (data/corpus.py), or Documents.
-    valid:      validation text, likewise; or a fraction of the corpus' documents to hold out (`is_validation`).
+    valid:      validation text in the same form, or a fraction of the corpus' documents to hold out (`is_validation`).
     tokenizer:  'train' (on the training documents alone), 'published' (with `encoder` and `bpe`, the released files),
                 the directory of a saved tokenizer, or a Tokenizer.
     merges, vocab_size: for 'train', see `bpe_training.train`. characters: for 'train', learn from documents chosen by

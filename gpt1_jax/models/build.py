@@ -36,7 +36,7 @@ def own_fields(fields: dict) -> dict:
     anywhere = set.union(*known.values())
     for name in fields:
         if name != 'kind' and name not in anywhere:
-            raise UserError(f'model.{name} is no field of any model{did_you_mean(name, sorted(anywhere))}')
+            raise UserError(f'unknown field model.{name}{did_you_mean(name, sorted(anywhere))}')
     own = {'kind': kind} | {name: value for name, value in fields.items() if name in known[kind]}
     if 'ops' in known[kind]:
         own['ops'] = {name: code for name, code in dict(own.get('ops', {})).items() if code is not None}

@@ -97,7 +97,7 @@ def digest(value: Any) -> str:
 
 @functools.cache
 def code_digest() -> str:
-    """16 hex digits of this package's sources, which differ in a clone with changes that are not committed, too.
+    """16 hex digits of this package's sources, which also differ in a clone with uncommitted changes.
 
     The wheel's copy of configs/ is no code: the wheel and the clone that it was built from have one digest.
     """

@@ -1,7 +1,7 @@
 """A run's metrics as TensorBoard's event files, without TensorFlow: by tensorboardX (extra `tensorboard`).
 
 Not in the paper. metrics.jsonl stays the source. Each start of a run writes a file of its own. Its first event marks
-the step at which the run goes on: TensorBoard drops later points of earlier files, as results.Log drops those rows.
+the step from which the run resumes: TensorBoard drops later points of earlier files, as results.Log drops those rows.
 """
 import platform
 import time
@@ -10,7 +10,7 @@ from gpt1_jax import storage
 
 
 class Events:
-    """The event file of a run that goes on from `step`.
+    """The event file of a run that resumes from `step`.
 
     directory: of the run's event files; a file for an object store is kept on this host until `upload`. rows: those of
     metrics.jsonl up to the step, written first where there is no event file yet.

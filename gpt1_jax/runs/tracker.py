@@ -16,7 +16,7 @@ class Tracker:
     """A run on a tracking service, begun or continued.
 
     service: 'wandb' or 'trackio'. project: its group of runs there. directory: the run's. config: its fields.
-    rows: those of metrics.jsonl that it goes on from, logged first where the service does not have the run yet. known:
+    rows: those of metrics.jsonl from which it resumes, logged first where the service does not have the run yet. known:
     later rows that an earlier start logged; made again, they have the same values and are not logged twice.
     UserError where the service refuses the run, as without a login.
     """
@@ -49,7 +49,7 @@ class Tracker:
             self._run.log(numbers, step=int(row.get('step', 0)))
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send the rest."""
         self._run.finish()
 
 

@@ -153,7 +153,7 @@ def hold(path: storage.Path) -> Iterator[Callable[[], None]]:
     """Hold a run directory's lock (lock.hold); of several processes only process 0 does. Yields a function that raises
     UserError once another process has taken the lock over.
 
-    UserError, in every process, where another run has the lock, and as of `check`.
+    UserError, in every process, where another run has the lock, and as in `check`.
     """
     check(path)
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""What a row of metrics.jsonl says of the steps since the row before: mean metrics and tokens per second."""
+"""A row of metrics.jsonl over the steps since the row before: mean metrics and tokens per second."""
 import math
 import time
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class Window:
         self.metrics.append(metrics)
 
     def row(self, tokens_per_step: float, steps_left: int, partial: bool) -> dict:
-        """What Session.log takes; a new window begins. partial: with the metrics of each step, too."""
+        """What Session.log takes; a new window begins. partial: also with the metrics of each step."""
         metrics = jax.device_get(self.metrics)
         now = time.perf_counter()
         pace = (now - self._since) / self._timed if self._timed else now - self._created  # seconds a step

@@ -201,11 +201,11 @@ def fit(program: Program, state: TrainState, hyper: dict, batches: Batches, sche
                 session.save(state, step, quality)
             if signal:
                 break
-        # Also one that came while the last state was evaluated or saved: what follows training may be long, too.
+        # Also one that came while the last state was evaluated or saved: what follows training may also be long.
         signal = signal or stopped_by(total + 1)
     if signal:
         raise Interrupted(f'stopped by {signal} at step {step:,} of {total:,}; the state is saved: '
-                          'run the same command again to go on')
+                          'rerun the same command to resume')
     return state
 
 

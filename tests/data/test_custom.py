@@ -145,10 +145,10 @@ def test_the_right_choice_is_given_as_declared(tmp_path, answer, cell, label):
 
 
 @pytest.mark.parametrize('answer, cell, cause', [
-    ('index0', '4', "'4' is none of the row's 4 choices, 0 to 3"),
-    ('index1', '0', "'0' is none of the row's 4 choices, 1 to 4"),
-    ('letter', 'E', "'E' is none of the row's 4 choices, A to D"),
-    ('text', 'Birds', "'Birds' is none of the row's choices"),
+    ('index0', '4', "'4' is not one of the row's 4 choices, 0 to 3"),
+    ('index1', '0', "'0' is not one of the row's 4 choices, 1 to 4"),
+    ('letter', 'E', "'E' is not one of the row's 4 choices, A to D"),
+    ('text', 'Birds', "'Birds' is not one of the row's choices"),
     ('text', 'dogs', "'dogs' is more than one of the row's choices")])
 def test_an_answer_that_is_no_choice_is_named(tmp_path, answer, cell, cause):
     rows = f'id,passage,question,a,b,c,d,e,answer\nq,P,Q,dogs,dogs,birds,fish,,{cell}\n'
@@ -165,7 +165,7 @@ RECORD = {'id': 'q', 'passage': 'P', 'question': 'Q', 'a': ['x', 'y'], 'answer':
     (RATING, 'text,score\nA,\n', 'row 2: score is empty'),
     (RATING, 'text,score\nA,good\n', "row 2: score 'good' is not a number"),
     (RATING, 'text,score\nA,nan\n', 'row 2: score nan is out of range 1 to 7'),
-    (PREMISES, 'p1\tp2\th\tlabel\nA\tB\tC\tNo\n', "row 2: label 'No' is none of no, maybe, yes"),
+    (PREMISES, 'p1\tp2\th\tlabel\nA\tB\tC\tNo\n', "row 2: label 'No' is not one of no, maybe, yes"),
     (FIVE, HEADER + 'q,P,Q,x,,y,,,A\n', 'row 2: b is empty, and a choice after it is not'),
     (FIVE, HEADER + 'q,P,Q,x,,,,,A\n', 'row 2: b is empty, so the row has 1 choices, must be 2 or more'),
     (FIVE, HEADER + 'q,P,Q,x,y,,,,A\nq,P,Q,x,y,,,,A\n', "row 3: duplicate id 'q'"),

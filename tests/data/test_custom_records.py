@@ -106,7 +106,7 @@ def test_questions_about_a_story_are_a_row_each(tmp_path):
     ([STORY['questions'][0], {'question': 'Why?', 'answer': 'A'}],
      'row 1: question 2: choices: not a JSON list of texts'),
     ([STORY['questions'][0] | {'answer': 'E'}],
-     "row 1: question 1: answer: 'E' is none of the row's 4 choices, A to D")])
+     "row 1: question 1: answer: 'E' is not one of the row's 4 choices, A to D")])
 def test_a_bad_question_is_named(tmp_path, questions, cause):
     assert complaint(MCTEST, tmp_path, lines([STORY | {'questions': questions}])) == cause
 
@@ -179,7 +179,7 @@ def test_a_template_may_join_columns_of_a_table_and_a_column_may_stand_twice(tmp
     assert [e.texts for e in task.read(tmp_path, 'train')] == [('A or C?', 'C', 'C'), ('A or C?', 'C', 'A!')]
     assert (task.segments, task.cut) == ((2, 1), 0)
     (tmp_path / 't.csv').write_text('a.b,c d,kind,kind2\nA,C,z,no\n')
-    with pytest.raises(UserError, match="t.csv: row 2: kind: 'z' is none of x, y$"):
+    with pytest.raises(UserError, match="t.csv: row 2: kind: 'z' is not one of x, y$"):
         task.read(tmp_path, 'train')
     (tmp_path / 't.csv').write_text('a.b,kind,kind2\nA,x,no\n')
     with pytest.raises(UserError, match="t.csv: no column 'c d'"):

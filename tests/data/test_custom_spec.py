@@ -22,7 +22,7 @@ SCORE = {'name': 'score', 'files': {'train': 't.csv', 'dev': 'd.csv'}, 'segments
 
 
 @pytest.mark.parametrize('base, changes, cause', [
-    (PAIR, {'segmets': []}, "segmets is no field, did you mean 'segments'?"),
+    (PAIR, {'segmets': []}, "unknown field segmets, did you mean 'segments'?"),
     (PAIR, {'name': ''}, 'name is missing'),
     (PAIR, {'files': {'dev': 'd.csv'}}, 'files.train is missing'),
     (PAIR, {'files': {'train': 't', 'dve': 'd'}, 'dev_fraction': 0.1}, "files.dve is no split"),

@@ -37,14 +37,14 @@ ROWS = [
      'row 2: 3 columns, expected 4 (source, label, star, sentence)', 1),
     ('sst2', 'dev', 'dev.tsv', b'sentence\tlabel\nA cat.\t1\nA\tdog.\t0\n',
      'row 3: 3 columns, expected 2 (sentence, label)', 1),
-    ('cola', 'dev', 'dev.tsv', b'gj04\t1\t\tA cat.\ngj04\t2\t\tA dog.\n', "row 2: label '2' is none of 0, 1", 1),
+    ('cola', 'dev', 'dev.tsv', b'gj04\t1\t\tA cat.\ngj04\t2\t\tA dog.\n', "row 2: label '2' is not one of 0, 1", 1),
     ('cola', 'dev', 'dev.tsv', b'gj04\t1\t\tA cat.\ngj04\t1\t\t \n', 'row 2: sentence is empty', 1),
     ('cola', 'glue_test', 'test.tsv', b'index\tsentence\n0\tA.\n0\tB.\n', "row 3: duplicate id '0'", 1),
     ('rte', 'dev', 'dev.tsv', RTE + b'0\tA.\tB.\tentailment\n1\tA.\t\tentailment\n', 'row 3: sentence2 is empty', 1),
     ('rte', 'dev', 'dev.tsv', RTE + b'0\tA.\tB.\tentailment\n1\tA.\tB.\n', 'row 3: 3 columns, expected 4', 1),
     ('qqp', 'glue_test', 'test.tsv', b'id\tquestion1\tquestion2\n0\tHow?\tWhy?\n1\tHow?\n',
      'row 3: 2 columns, expected 3', 1),
-    ('mnli', 'dev', 'dev_matched.tsv', MNLI + b'A.\tB.\t-\n', "row 3: label '-' is none of entailment, neutral,", 1),
+    ('mnli', 'dev', 'dev_matched.tsv', MNLI + b'A.\tB.\t-\n', "row 3: label '-' is not one of entailment, neutral,", 1),
     ('stsb', 'dev', 'dev.tsv', STSB + b'A.\tB.\t5.1\n', 'row 3: score 5.1 is out of range 0 to 5', 1),
     ('stsb', 'dev', 'dev.tsv', STSB + b'A.\tB.\tnan\n', 'row 3: score nan is out of range 0 to 5', 1),
     ('stsb', 'dev', 'dev.tsv', STSB + b'A.\tB.\thigh\n', "row 3: score 'high' is not a number", 1),
@@ -55,7 +55,7 @@ ROWS = [
     ('snli', 'dev', 'snli_1.0_dev.jsonl', f'{SNLI}\n{{"gold_label": "neutral", "sentence1": "A."}}\n',
      'row 2: no sentence2', 1),
     ('story_cloze', 'test', 'cloze_test_test__spring2016.csv', STORY_HEADER + 'a,A,B,C,D,E,F,1\nb,A,B,C,D,E,F,3\n',
-     "row 3: label '3' is none of 1, 2", 1),
+     "row 3: label '3' is not one of 1, 2", 1),
     ('story_cloze', 'test', 'cloze_test_test__spring2016.csv', STORY_HEADER + 'a,A,B,C,D,E,F,1\nb,A, ,C,D,E,F,1\n',
      'row 3: InputSentence2 is empty', 1),
     ('race', 'dev', 'dev/high/5.txt', passage()[:-1], 'not JSON (', 9),
@@ -63,7 +63,7 @@ ROWS = [
     ('race', 'dev', 'dev/high/5.txt', passage(article=' '), 'article is missing or empty', 9),
     ('race', 'dev', 'dev/high/5.txt', passage(answers=['A']), 'questions, options and answers must be lists of one', 9),
     ('race', 'dev', 'dev/high/5.txt', passage(answers=['D', 'E', 'C', 'D']),
-     "question 2: label 'E' is none of A, B, C, D", 12),
+     "question 2: label 'E' is not one of A, B, C, D", 12),
     ('race', 'dev', 'dev/high/5.txt', race_options(['a', 'b', 'c']), 'question 4: 3 options, expected 4', 12),
     ('race', 'dev', 'dev/high/5.txt', race_options(['a', ' ', 'c', 'd']), 'question 4: option B is empty', 12),
     ('race', 'dev', 'dev/high/5.txt', passage(questions=['', *HIGH['questions'][1:]]),
@@ -74,12 +74,12 @@ ROWS = [
     ('dpr', 'test', 'test.c.txt', BLOCK + 'The kit fit.\nit\nA,B\nA\n', "row 6: the pronoun 'it' is no word of", 1),
     ('dpr', 'test', 'test.c.txt', BLOCK + 'A saw it\nit\nA,B\nA\n', 'row 6: nothing follows the pronoun', 1),
     ('dpr', 'test', 'test.c.txt', BLOCK + 'A saw it.\nit\nA,B,C\nA\n', "row 6: 3 candidates in 'A,B,C', expected", 1),
-    ('dpr', 'test', 'test.c.txt', BLOCK + 'A saw it.\nit\nA,B\nC\n', "row 6: the right candidate 'C' is none of", 1),
+    ('dpr', 'test', 'test.c.txt', BLOCK + 'A saw it.\nit\nA,B\nC\n', "row 6: the right candidate 'C' is not one of", 1),
     ('dpr', 'test', 'test.c.txt', BLOCK + 'A saw it.\nit\nA,B\n', 'row 6: a block of 3 lines, expected 4', 1),
     *[('wsc273', 'test', 'WSCollection.xml', WSC.format(SCHEMA.format(*parts)), f'schema 2: {cause}', 1)
       for parts, cause in ((('', 'B', 'b', 'A'), 'no text/pron'), (('it', '', 'b', 'A'), 'nothing follows the pronoun'),
                            (('it', 'B', '', 'A'), '1 answers, expected 2'), (('it', 'B', 'b', ''), 'correctAnswer is'),
-                           (('it', 'B', 'b', 'C'), "label 'C' is none of A, B"))]]
+                           (('it', 'B', 'b', 'C'), "label 'C' is not one of A, B"))]]
 
 
 def write(directory, name, file, content):
@@ -161,7 +161,7 @@ def test_bad_rows_of_parquet_are_named_or_left_out(tmp_path):
     skipped = []
     (found,) = tasks.get('rte').read(tmp_path, 'dev', skipped.append)
     assert (found.id, found.label) == ('0', 0) and skipped == [f'{path}: row {i}: {cause}' for i, cause in enumerate(
-        ('no sentence2', 'sentence1 is empty', "label '-1' is none of entailment, not_entailment", 'no label'), 1)]
+        ('no sentence2', 'sentence1 is empty', "label '-1' is not one of entailment, not_entailment", 'no label'), 1)]
     assert complaint('rte', tmp_path, 'dev') == skipped[0]
 
 

@@ -117,7 +117,7 @@ def test_bad_records_are_named_or_left_out(rte, monkeypatch):
     good = {'idx': 4, 'sentence1': 'A.', 'sentence2': 'B\u00e9.'.encode(), 'label': 1}
     with_records(monkeypatch, [good, good | {'idx': 2, 'label': -1}, good | {'idx': 3, 'sentence1': b' '}])
     where = f'{rte}/glue/rte/2.0.0: validation record'
-    assert complaint(f'tfds:{rte}') == f"{where} 1: label '-1' is none of entailment, not_entailment"
+    assert complaint(f'tfds:{rte}') == f"{where} 1: label '-1' is not one of entailment, not_entailment"
     skipped = []
     (found,) = tasks.get('rte').read(f'tfds:{rte}', 'dev', skipped.append)
     assert (found.id, found.texts, found.label) == ('4', ('A.', 'Bé.'), 1)  # text may come as bytes or not

@@ -101,10 +101,10 @@ def test_small_sets_are_told_from_the_published_ones(validate):
     (with_row('QNLI.tsv', 4, '02\tentailment'), "QNLI.tsv: row 4: index '02' is not in the test set"),
     ({'QNLI.tsv': 'index\tprediction\n' + ''.join(f'{i}\tentailment\n' for i in (0, 2, 1, 3, 4, 5))},
      'QNLI.tsv: row 3: index 2, but the test set has 1 there (2 rows out of order)'),
-    (with_row('QNLI.tsv', 5, '3\tneutral'), "QNLI.tsv: row 5: prediction 'neutral' is none of entailment, not_ent"),
-    (with_row('MNLI-mm.tsv', 5, '3\tnot_entailment'), "MNLI-mm.tsv: row 5: prediction 'not_entailment' is none of"),
-    (with_row('AX.tsv', 5, '3\t0'), "AX.tsv: row 5: prediction '0' is none of entailment, neutral, contradiction"),
-    (with_row('WNLI.tsv', 5, '3\t1.0'), "WNLI.tsv: row 5: prediction '1.0' is none of 0, 1"),
+    (with_row('QNLI.tsv', 5, '3\tneutral'), "QNLI.tsv: row 5: prediction 'neutral' is not one of entailment, not_ent"),
+    (with_row('MNLI-mm.tsv', 5, '3\tnot_entailment'), "MNLI-mm.tsv: row 5: prediction 'not_entailment' is not one of"),
+    (with_row('AX.tsv', 5, '3\t0'), "AX.tsv: row 5: prediction '0' is not one of entailment, neutral, contradiction"),
+    (with_row('WNLI.tsv', 5, '3\t1.0'), "WNLI.tsv: row 5: prediction '1.0' is not one of 0, 1"),
     (with_row('STS-B.tsv', 5, '3\t5.001'), 'STS-B.tsv: row 5: prediction 5.001 is outside 0..5'),
     (with_row('STS-B.tsv', 5, '3\t-0.1'), 'STS-B.tsv: row 5: prediction -0.1 is outside 0..5'),
     (with_row('STS-B.tsv', 5, '3\tnan'), "STS-B.tsv: row 5: prediction 'nan' is not a number"),
@@ -128,7 +128,7 @@ def test_a_member_full_of_faults_is_cut_short(validate):
 @pytest.mark.filterwarnings('ignore:Duplicate name')
 def test_a_member_twice_fails(validate):
     status, lines = validate(extra=[('RTE.tsv', good('RTE.tsv'))])
-    assert status == 1 and lines == ['RTE.tsv: stands twice in the zip']
+    assert status == 1 and lines == ['RTE.tsv: duplicate in the zip']
 
 
 def test_a_damaged_member_fails(tmp_path):

@@ -217,6 +217,6 @@ def _label(spec, value, choices):
     if spec.answer == 'letter':
         value = value.upper()
     if value not in names:
-        raise RowFault(f"{spec.label}: {value!r} is none of the row's {len(choices)} choices, "
+        raise RowFault(f"{spec.label}: {value!r} is not one of the row's {len(choices)} choices, "
                        f'{names[0]} to {names[-1]}')
     return names.index(value)

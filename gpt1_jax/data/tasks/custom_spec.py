@@ -119,7 +119,7 @@ def check(fields: dict) -> Spec:
     values = {}
     for name, value in fields.items():
         if name not in known:
-            problems.append(f'{name} is no field' + did_you_mean(name, known))
+            problems.append(f'unknown field {name}' + did_you_mean(name, known))
         elif value is not None:
             wanted, convert = known[name]
             try:

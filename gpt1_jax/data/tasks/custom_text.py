@@ -70,7 +70,7 @@ def fill(part: Part, cell: Callable[[str], str]) -> str:
         value = cell(part.column)
         texts = dict(part.texts)
         if value not in texts:
-            raise RowFault(f'{part.column}: {value!r} is none of {", ".join(texts)}')
+            raise RowFault(f'{part.column}: {value!r} is not one of {", ".join(texts)}')
         return fill(texts[value], cell)
     if not is_template(part):
         return cell(part)

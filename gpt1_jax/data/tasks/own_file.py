@@ -12,7 +12,7 @@ MANY_LABELS = 30  # of more, which are mostly different, a score or free text is
 
 
 def describe(path: pathlib.Path, needed: tuple[str, ...]) -> str:
-    """The config.custom.format of a file. UserError where it is none of SUFFIXES, or lacks a column."""
+    """The config.custom.format of a file. UserError for another suffix than SUFFIXES, or a missing column."""
     if path.suffix not in SUFFIXES:
         raise UserError(f'{path}: must end in one of {", ".join(SUFFIXES)}')
     if json_records.is_json(path):

@@ -44,7 +44,7 @@ def right_one(candidates: tuple[str, str], right: str) -> int:
         equal = [form(candidate) == form(right) for candidate in candidates]
         if sum(equal) == 1:
             return equal.index(True)
-    raise RowFault(f'the right candidate {right!r} is none of {" and ".join(map(repr, candidates))}')
+    raise RowFault(f'the right candidate {right!r} is not one of {" and ".join(map(repr, candidates))}')
 
 
 def example(row_id: str, before: str, after: str, candidates: tuple[str, str], label: int) -> Example:

@@ -241,7 +241,7 @@ def row_id(fields: dict, column: str | None, default: str) -> str:
 def label(value: str, labels: tuple[str, ...], column: str = 'label') -> int:
     """The index of a label's name. RowFault, naming the column, for any other name."""
     if value not in labels:
-        raise RowFault(f'{column} {value!r} is none of {", ".join(labels)}')
+        raise RowFault(f'{column} {value!r} is not one of {", ".join(labels)}')
     return labels.index(value)
 
 

@@ -54,7 +54,7 @@ def read(path: str | pathlib.Path, needed: Sequence[str] = (), columns: Sequence
 
 
 def header(path: str | pathlib.Path, delimiter: str) -> list[str]:
-    """The column names in the first row of a table with CSV quoting. UserError as of `read`."""
+    """The column names in the first row of a table with CSV quoting. UserError as in `read`."""
     return [name.strip() for name in next(_rows(path, True, delimiter), (0, ()))[1]]
 
 

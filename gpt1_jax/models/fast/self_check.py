@@ -128,7 +128,7 @@ def _wrong(kernel, size, length, device, interpret):
 
 def _attention(name, E, L, training, interpret):
     """Which result is wrong, or None. Where q and k are zero and v is the unit matrix, so that an output is one
-    probability, outputs are zero only where dropped; likewise the gradients of v where that of the output is."""
+    probability, outputs are zero only where dropped, as are the gradients of v where that of the output is."""
     drop = _drop(dropout.ATTENTION, training)
 
     def run(function, q, k, v, d_out):

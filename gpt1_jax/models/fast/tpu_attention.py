@@ -135,7 +135,7 @@ def _columns(L, n, first=0):
 
 
 def _cost(qkv, E, products, arrays):
-    """What XLA is told to plan with. products: of scores' size. arrays: of q's size, read and written."""
+    """The cost that XLA plans with. products: of scores' size. arrays: of q's size, read and written."""
     B, L, width = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
     seen = L * (L + BLOCK) // 2  # scores of a head that are computed: those before a block and on its diagonal
     return pl.CostEstimate(flops=2 * products * B * seen * width, transcendentals=B * seen * width // E,
