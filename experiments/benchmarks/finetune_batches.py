@@ -7,7 +7,8 @@ python -m experiments.benchmarks.finetune_batches --tokenizer=runs/gpt1 \\
 
 'ours' is fine-tuning's default: rows of similar length share a batch, with the labels of a plain shuffle (see
 gpt1_jax/data/batches.py), padded to the smallest of six lengths that fits. 'sorted': config.batch.sort_window = 50,
-rows sorted by length within 50 batches, padded as before. 'batch': a plain shuffle, padded to the longest row of each batch, which compiles a program for every length. 'context': padded to the whole context, as the released code does
+rows sorted by length within 50 batches, padded as before. 'batch': a plain shuffle, padded to the longest row of each
+batch, which compiles a program for every length. 'context': padded to the whole context, as the released code does
 (there to the longest row of the set).
 """
 from collections.abc import Sequence

@@ -66,7 +66,7 @@ def test_json_beside_a_corpus_is_not_read_unless_it_is_named(here):
     assert corpus.left_out('.')[0].startswith('.: 1 of 3 files left out (dataset_infos.json)')
     os.symlink('deep', 'linked')
     assert corpus.left_out('.')[0] == (
-        '.: directories behind links are not read (1, such as linked): name them, too')
+        '.: directories behind links are not read (1, such as linked): also name them')
     with pytest.raises(UserError, match="dataset_infos.json: line 1 has no field 'text', only 'splits'"):
         read('*.json')
 

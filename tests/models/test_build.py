@@ -83,7 +83,7 @@ def test_an_unknown_kind_is_refused_with_the_nearest_one(kind, near):
 
 
 def test_a_field_of_no_kind_is_refused_with_the_nearest_one():
-    with pytest.raises(UserError, match="^model.n_unit is no field of any model, did you mean 'n_units'[?]$"):
+    with pytest.raises(UserError, match="^unknown field model.n_unit, did you mean 'n_units'[?]$"):
         backbone({'kind': 'lstm', 'n_unit': 8})
 
 
