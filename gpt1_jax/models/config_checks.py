@@ -1,25 +1,34 @@
-"""Checks that the configs of both backbones share, by the rules of config fields (rules.py). Each returns problems."""
+"""Checks that the configs of both backbones share."""
 from typing import Any
 
-from gpt1_jax import rules
-from gpt1_jax.models import precision
+from gpt1_jax.errors import shown
+from gpt1_jax.models import dropout, precision
+from gpt1_jax.models.fast import table
 
 
-def whole_numbers(config: Any, least: dict[str, int]) -> list[str]:
-    """least: field -> its least value."""
-    return rules.fields(config, {name: rules.whole(low) for name, low in least.items()})
+def problems(config: Any, positive: tuple[str, ...], rates: tuple[str, ...]) -> list[str]:
+    """Invalid fields, a line each, so that all are reported at once. positive: names of fields that are at least 1;
+    rates: of dropout rates."""
+    found = []
+    for name, least in (dict.fromkeys(positive, 1) | {'n_special': 0, 'unroll': 0}).items():
+        value = getattr(config, name)
+        if type(value) is not int or value < least:
+            found.append(f'model.{name} is {shown(value)}, must be a whole number of at least {least}')
+    for name in rates:
+        value = getattr(config, name)
+        if not isinstance(value, (int, float)) or not 0 <= value < 1:
+            found.append(f'model.{name} is {shown(value)}, must be a number of at least 0 and below 1')
+    choices = {'dtype': ('float32', 'bfloat16'), 'precision': precision.CHOICES, 'kernels': table.CHOICES}
+    for name, allowed in choices.items():
+        value = getattr(config, name)
+        if value not in allowed:
+            found.append(f'model.{name} is {shown(value)}, must be one of {", ".join(map(repr, allowed))}')
+    if type(config.remat) is not bool:
+        found.append(f'model.remat is {shown(config.remat)}, must be True or False')
+    return found
 
 
-def rates(config: Any, names: tuple[str, ...]) -> list[str]:
-    """names: fields with dropout rates."""
-    return rules.fields(config, {name: rules.between(0, 1) for name in names})
-
-
-def compute_options(config: Any) -> list[str]:
-    """The fields dtype, precision and remat."""
-    return rules.fields(config, {'dtype': rules.one_of('float32', 'bfloat16'),
-                                 'precision': rules.one_of(*precision.CHOICES), 'remat': rules.flag()})
-
-
-def one_of(config: Any, name: str, choices: tuple[str, ...]) -> list[str]:
-    return rules.fields(config, {name: rules.one_of(*choices)})
+def too_large(sizes: dict[str, int]) -> list[str]:
+    """sizes: rows and columns of dropout masks, by the fields that they come from."""
+    return [f'{name} = {size:,} must be at most {dropout.LARGEST:,} (dropout indexes rows and columns with 16 bits)'
+            for name, size in sizes.items() if size > dropout.LARGEST]

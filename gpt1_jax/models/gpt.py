@@ -1,12 +1,10 @@
-"""Sections 3.1 and 4.1: the decoder-only transformer, post-LayerNorm, with a tied output layer.
-
-Eq. 2, and where it is:
+"""Sections 3.1 and 4.1: the decoder-only transformer, post-LayerNorm, with a tied output layer. Eq. 2:
 
     h_0 = U W_e + W_p               Embedding
     h_l = transformer_block(h_l-1)  Block: Attention, AddAndNorm, MLP, AddAndNorm
-    P(u) = softmax(h_n W_e^T)       training/losses.py, which takes the states and the Embeddings that GPT returns
+    P(u) = softmax(h_n W_e^T)       training/losses.py, from the states and the Embeddings that GPT returns
 
-The modules hold the parameters; they compute with the operations of ops.py.
+The modules hold the parameters; they compute with the operations of ops.py, or faster ones (table.ops).
 
 Dimension letters, here and everywhere: B batch, K sequences of an example, L length, D width, H heads, E size of a
 head, F hidden width of the MLP, V vocabulary, S specials, C context (positions), N layers.
@@ -51,19 +49,15 @@ class GPTConfig:
     ops: tuple = ()              # pairs ('gelu', 'FILE:NAME'): the user's code in place of operations of ops.py
 
     def __post_init__(self):
-        least = {'vocab_size': 1, 'n_special': 0, 'n_ctx': 1, 'n_embd': 1, 'n_layer': 1, 'n_head': 1, 'n_inner': 1,
-                 'unroll': 0}
-        problems = config_checks.whole_numbers(self, least)
-        problems += config_checks.rates(self, ('embd_dropout', 'attn_dropout', 'resid_dropout'))
+        problems = config_checks.problems(
+            self, positive=('vocab_size', 'n_ctx', 'n_embd', 'n_layer', 'n_head', 'n_inner'),
+            rates=('embd_dropout', 'attn_dropout', 'resid_dropout'))
         if not problems:
             rows = self.vocab_size + self.n_special + self.n_ctx
-            if max(rows, self.n_embd) > dropout.LARGEST:
-                problems.append('model.vocab_size + specials + model.n_ctx, and model.n_embd, must be at most 65,536 '
-                                '(dropout indexes rows and columns with 16 bits)')
+            problems = config_checks.too_large({'model.n_embd': self.n_embd,
+                                                'model.vocab_size + specials + model.n_ctx': rows})
             if self.n_embd % self.n_head:
                 problems.append(f'model.n_embd = {self.n_embd} is not a multiple of model.n_head = {self.n_head}')
-        problems += config_checks.compute_options(self)
-        problems += config_checks.one_of(self, 'kernels', table.CHOICES)
         for name, code in self.ops:
             if name not in ops.Ops._fields or not user_code.names_code(code):
                 problems.append(f'model.ops.{name} is {code!r}, must be FILE:NAME in the place of one of '
@@ -80,14 +74,11 @@ class GPTConfig:
 # Embedding
 
 class Embeddings(NamedTuple):
-    """The embedding matrix of one step, dropout applied: tokens [V, D], specials [S, D], positions [C, D].
-
-    Released code (train.py 165-175): the dropped and rescaled matrix serves token look-up, position look-up and the
-    output layer of that step alike. The three parts are stored apart, and come in the released order here.
-    """
-    tokens: jax.Array
-    specials: jax.Array
-    positions: jax.Array
+    """The embedding matrix of one step, dropout applied. Released code (train.py 165-175): the dropped and rescaled
+    matrix serves token look-up, position look-up and the output layer of that step alike."""
+    tokens: jax.Array     # [V, D]
+    specials: jax.Array   # [S, D]
+    positions: jax.Array  # [C, D]
 
 
 class Embedding(nn.Module):
@@ -101,8 +92,7 @@ class Embedding(nn.Module):
         c = self.config
         look_up = table.ops(c).look_up
 
-        # Dropout acts on the whole matrix, whose rows are those of the three parts one after the other: the mask of
-        # a part begins where the last one's ended.
+        # Dropout acts on one matrix of three parts: the mask of a part begins where the last one's ended.
         drop = Dropout(key).at(dropout.EMBEDDING, c.embd_dropout)
         parts = []  # float32
         first_row = 0
@@ -144,18 +134,14 @@ class Dense(nn.Module):
 
 
 class Attention(nn.Module):
-    """Multi-head causal self-attention: one projection to q, k and v, heads in contiguous blocks, one projection back.
-    """
+    """Multi-head causal self-attention."""
     config: GPTConfig
 
     @nn.compact
     def __call__(self, x: jax.Array, drop: Dropout, memory: Any = None,
                  positions: jax.Array | None = None) -> tuple[jax.Array, Any]:
-        """x: [B, L, D] -> ([B, L, D], memory).
-
-        memory: None, or the memory of all layers as in Cache, into whose slice `drop.layer` the keys and values of x
-        are written. positions: int[B, L], of x; only with memory.
-        """
+        """x: [B, L, D] -> ([B, L, D], memory). memory: None, or that of all layers (see Cache): the keys and values of
+        x are written into its slice `drop.layer`. positions: int[B, L], of x; only with memory."""
         c = self.config
         qkv = Dense(c, (3, c.n_head, c.n_embd // c.n_head), name='qkv')(x)  # [B, L, 3, H, E]
         if memory is None:
@@ -198,7 +184,7 @@ class Block(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array, stream: jax.Array, drop: Dropout, memory: Any = None,
                  positions: jax.Array | None = None) -> tuple[jax.Array, Any]:
-        """(x [B, L, D], memory) after the layer `drop.layer`. stream: x again. memory, positions: as in Attention."""
+        """(x [B, L, D], memory) after layer `drop.layer`. stream: x again. memory, positions: see Attention."""
         c = self.config
         a, memory = Attention(c, name='attn')(x, drop, memory, positions)
         x = AddAndNorm(c, name='ln_1')(stream, a, drop.at(dropout.ATTENTION_OUT, c.resid_dropout))
@@ -210,13 +196,9 @@ class Block(nn.Module):
 # Model
 
 class Cache(NamedTuple):
-    """Decoding state. For GPT the KV cache: (k, v), each [N, B, H, C, E], one slice a layer; for the LSTM (h, c).
-
-    memory: these two arrays; the second dimension is B for both backbones. length: int32[B], how many tokens each row
-    holds, which is the position of its next token.
-    """
-    memory: Any
-    length: jax.Array
+    """Decoding state."""
+    memory: Any        # of GPT the keys and values, [N, B, H, C, E] each; of the LSTM its two states, [1, B, U] each
+    length: jax.Array  # int32[B], how many tokens each row holds: the position of its next token
 
 
 class GPT(nn.Module):
@@ -227,14 +209,12 @@ class GPT(nn.Module):
     @nn.compact
     def __call__(self, tokens: jax.Array, key: dropout.Key | None = None, cache: Cache | None = None,
                  real: jax.Array | None = None):
-        """The hidden states after the last block, and the Embeddings for the tied output layer.
+        """(hidden [B, L, D], Embeddings for the tied output layer): logits are `hidden @ embeddings.tokens.T`.
 
-        tokens: int[B, L], L at most n_ctx; ids from vocab_size on are specials. key: decides dropout; None: no dropout.
-        Returns (hidden [B, L, D], Embeddings). Logits are `hidden @ embeddings.tokens.T`: see training/losses.py.
-
-        cache: for decoding, the Cache of the tokens before these, at first `empty_cache`. length + real is at most
-        n_ctx in each row. real: int[B], how many of a row's L tokens are not padding on the right, by default all.
-        With a cache it returns (hidden, Embeddings, the Cache with these tokens).
+        tokens: int[B, L], L at most n_ctx; ids from vocab_size on are specials. key: of dropout; None: evaluation.
+        cache: for decoding, the Cache of the tokens before these, at first `empty_cache`; then the Cache with these
+        tokens is the third result. length + real is at most n_ctx in each row. real: int[B], how many of a row's L
+        tokens are not padding on the right, by default all.
         """
         c = self.config
         L = tokens.shape[1]
@@ -248,8 +228,7 @@ class GPT(nn.Module):
         x, embeddings = Embedding(c, name='embed')(tokens, key, positions)
         x = constrain(x, 'activations')
 
-        # One Block with stacked parameters [N, ...]. The layer numbers are scanned over with them: dropout masks depend
-        # on them, and not on how the scan is unrolled. The memory of all layers is carried, so that it is updated in
+        # One Block with stacked parameters [N, ...]. The memory of all layers is carried, so that it is updated in
         # place; scanned over, it would be copied for each token. x is carried twice, so that the gradients of its two
         # uses in a block are added where the norm before it reads them; once with remat, which keeps what is carried.
         copies = 1 if c.remat else 2
@@ -260,8 +239,7 @@ class GPT(nn.Module):
             return ((x,) * copies, memory), None
         unroll = table.unroll(c, training=key is not None)
         if c.remat:
-            # Where layers are unrolled, forward and backward are one program, in which common subexpression elimination
-            # would undo the recomputation.
+            # In one program, as unrolled layers are, common subexpression elimination would undo the recomputation.
             layer = nn.remat(layer, prevent_cse=unroll > 1)
         layers = nn.scan(layer, variable_axes={'params': 0, 'intermediates': 0}, split_rngs={'params': True},
                          length=c.n_layer, unroll=unroll)

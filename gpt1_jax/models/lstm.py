@@ -23,7 +23,6 @@ import jax.numpy as jnp
 
 from gpt1_jax.errors import UserError
 from gpt1_jax.models import config_checks, dropout, ops
-from gpt1_jax.models.fast import table
 from gpt1_jax.models.gpt import WEIGHTS, Cache, Embedding
 from gpt1_jax.parallel.sharding import constrain
 
@@ -47,14 +46,11 @@ class LSTMConfig:
     kernels: str = 'auto'        # one of table.CHOICES
 
     def __post_init__(self):
-        least = {'vocab_size': 1, 'n_special': 0, 'n_ctx': 1, 'n_units': 1, 'unroll': 0}
-        problems = config_checks.whole_numbers(self, least)
-        problems += config_checks.rates(self, ('embd_dropout', 'resid_dropout'))
-        if not problems and max(self.vocab_size + self.n_special, self.n_ctx, self.n_units) > dropout.LARGEST:
-            problems.append('model.vocab_size + specials, model.n_ctx and model.n_units must each be at most 65,536 '
-                            '(dropout indexes rows and columns with 16 bits)')
-        problems += config_checks.compute_options(self)
-        problems += config_checks.one_of(self, 'kernels', table.CHOICES)
+        problems = config_checks.problems(self, positive=('vocab_size', 'n_ctx', 'n_units'),
+                                          rates=('embd_dropout', 'resid_dropout'))
+        problems = problems or config_checks.too_large({
+            'model.vocab_size + specials': self.vocab_size + self.n_special, 'model.n_ctx': self.n_ctx,
+            'model.n_units': self.n_units})
         if problems:
             raise UserError('; '.join(problems))
 
