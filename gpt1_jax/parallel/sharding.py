@@ -29,7 +29,7 @@ PARTITIONS = (
     (r'mlp/fc/bias$', P(None, 'tensor')),                           # [N, F]
     (r'mlp/proj/kernel$', P(None, 'tensor', 'fsdp')),               # [N, F, D]
     (r'(attn/out|mlp/proj)/bias$', P()),
-    (r'ln_[12]/(scale|bias)$', P()),
+    (r'(^|/)ln_\w+/(scale|bias)$', P()),
     (r'blocks/(input|recurrent)_kernel$', P(None, 'fsdp', None, 'tensor')),  # [N, D, 4, U]
     (r'blocks/bias$', P(None, None, 'tensor')),                     # [N, 4, U]
     (r'classifier/(kernel|bias)$', P()),

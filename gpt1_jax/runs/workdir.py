@@ -99,7 +99,8 @@ class Run:
         meta = checkpoint.read_meta(self.checkpoints, step)
         if 'config' not in meta:
             return
-        saved = meta['config'] | {'model': {'kind': 'gpt'} | meta['config']['model']}  # `kind` as in `load`
+        added = {'kind': 'gpt'} | build.ADDED[self.config['model']['kind']]
+        saved = meta['config'] | {'model': added | meta['config']['model']}  # as in `load`
         fixed = [line for name, line in _changed(saved, self.config).items() if listed(name, FIXED)]
         if fixed:
             raise checkpoint.CheckpointError(f"{self.checkpoints / str(step)}: is not this run's "

@@ -16,7 +16,8 @@ def transfer(fresh: Any, pretrained: Any, n_layers: int) -> Any:
 
     fresh, pretrained: trees {'embed': {...}, 'blocks': {... [N, ...]}}; the fresh one may have specials that the
     pretrained one lacks (they stay as drawn, as in the released code). n_layers: -1 nothing, 0 only the embeddings, n
-    the embeddings and the first n blocks (released code, train.py 413-417).
+    the embeddings and the first n blocks (released code, train.py 413-417). What else a backbone has, such as a last
+    LayerNorm, belongs to the output of its last block: it is replaced if all blocks are.
     UserError naming the array whose shapes differ, or where the model has fewer layers.
     """
     check_depth(n_layers, jax.tree.leaves(fresh['blocks'])[0].shape[0])
@@ -49,4 +50,8 @@ def _transfer(fresh, pretrained, n_layers):
     embed = {
         name: jnp.where(n_layers >= EMBEDDINGS, pretrained['embed'][name], new) if name in pretrained['embed'] else new
         for name, new in fresh['embed'].items()}
-    return {'embed': embed, 'blocks': jax.tree.map(block, fresh['blocks'], pretrained['blocks'])}
+    blocks = jax.tree.map(block, fresh['blocks'], pretrained['blocks'])
+    depth = jax.tree.leaves(blocks)[0].shape[0]
+    others = {name: jax.tree.map(lambda new, old: jnp.where(n_layers == depth, old, new), fresh[name], pretrained[name])
+              for name in fresh.keys() - {'embed', 'blocks'}}
+    return {'embed': embed, 'blocks': blocks, **others}
