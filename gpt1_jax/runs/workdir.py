@@ -99,7 +99,7 @@ class Run:
         meta = checkpoint.read_meta(self.checkpoints, step)
         if 'config' not in meta:
             return
-        added = {'kind': 'gpt'} | build.ADDED[self.config['model']['kind']]
+        added = {'kind': 'gpt'} | build.ADDED[self.config['model'].get('kind', 'gpt')]
         saved = meta['config'] | {'model': added | meta['config']['model']}  # as in `load`
         fixed = [line for name, line in _changed(saved, self.config).items() if listed(name, FIXED)]
         if fixed:

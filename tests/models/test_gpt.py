@@ -42,7 +42,7 @@ def test_every_default_is_the_paper_s():
     assert dataclasses.asdict(GPTConfig()) == {
         'vocab_size': 40478, 'n_special': 0, 'n_ctx': 512, 'n_embd': 768, 'n_layer': 12, 'n_head': 12, 'n_inner': 3072,
         'embd_dropout': 0.1, 'attn_dropout': 0.1, 'resid_dropout': 0.1, 'dtype': 'float32', 'remat': False, 'unroll': 0,
-        'kernels': 'auto', 'precision': 'highest'}
+        'kernels': 'auto', 'precision': 'highest', 'ops': ()}
 
 
 @pytest.mark.parametrize('n_special, expected', [(0, 116_534_784), (3, 116_534_784 + 3 * 768)])
