@@ -18,3 +18,9 @@ def test_there_are_sixty_and_every_folder_has_some():
     assert len({mutation.name for mutation in MUTATIONS}) == len(MUTATIONS) >= 60
     folders = {mutation.file.partition('/')[0] for mutation in MUTATIONS}
     assert folders >= {'models', 'training', 'data', 'evaluation', 'metrics', 'runs', 'parallel', 'weights'}
+
+
+def test_no_two_test_files_have_one_name():
+    """pytest would stop at the second."""
+    names = [file.name for file in (ROOT / 'tests').rglob('test_*.py')]
+    assert len(set(names)) == len(names)
