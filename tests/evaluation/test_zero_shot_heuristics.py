@@ -72,12 +72,9 @@ def test_sst2_appends_very_and_compares_the_two_words():
     scores, details = answer('sst2', prefers('very positive'), [Example('1', ('a b',), label=1)])
     np.testing.assert_allclose(scores, [[UNLIKELY, LIKELY]], rtol=1e-5)  # negative is label 0, positive is label 1
     assert details == {}
-
-
-def test_a_word_of_several_tokens_counts_with_the_sum_over_them():
     spelt = types.SimpleNamespace(encode=lambda text: TOKENIZER.encode(text.replace('positive', 'x y')))
     scores, _ = answer('sst2', prefers('very x y'), [Example('1', ('a',), label=1)], tokenizer=spelt)
-    np.testing.assert_allclose(scores, [[UNLIKELY, 2 * LIKELY]], rtol=1e-4)
+    np.testing.assert_allclose(scores, [[UNLIKELY, 2 * LIKELY]], rtol=1e-4)  # a word of two tokens: their sum
 
 
 def test_race_takes_the_highest_mean_over_the_answers_tokens():

@@ -20,17 +20,6 @@ PARAGRAPH = ('The old man closed the door behind him and walked slowly down to t
              'without a word.')
 CONTINUATION = ', and the old man , who had been a little boy'
 PERPLEXITY = 16.61
-PAIRS = (  # a sentence, and the same with a mistake
-    ('The men were standing at the door.', 'The men was standing at the door.'),
-    ('She looked at herself in the glass.', 'She looked at himself in the glass.'),
-    ('He has never seen such a thing.', 'He has never saw such a thing.'),
-    ('These letters are for my father.', 'These letter are for my father.'),
-    ('There is no one in the house.', 'There is no one the house in.'),
-    ('He told me that he was ill.', 'He told I that he was ill.'),
-    ('The girls saw themselves in the water.', 'The girls saw itself in the water.'),
-    ('I had not spoken to him for years.', 'I had not spoke to he for years.'),
-    ('The children were very tired.', 'The children was very tired.'),
-    ('She went to the window and opened it.', 'She went to the window and open it.'))
 
 
 @pytest.fixture(scope='module')
@@ -83,12 +72,6 @@ def test_its_greedy_continuation_is_what_it_was(novels):
 def test_its_perplexity_on_a_paragraph_is_what_it_was(novels):
     scored = novels.score(PARAGRAPH)
     assert np.exp(-scored.log_probabilities.mean()) == pytest.approx(PERPLEXITY, rel=0.01)
-
-
-def test_it_prefers_sentences_without_a_mistake(novels):
-    right = [novels.score(good).log_probabilities.sum() > novels.score(bad).log_probabilities.sum()
-             for good, bad in PAIRS]
-    assert sum(right) >= 9
 
 
 def test_transformers_goes_on_alike(novels):

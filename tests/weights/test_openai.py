@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 import released
-from gpt1_jax import finetune, zero_shot
 from gpt1_jax.errors import UserError, os_errors_in_one_line
 from gpt1_jax.evaluation import load
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import checkpoint, workdir
 from gpt1_jax.weights import names, openai
 from shared import VOCABULARY, needs_vocabulary
-from tiny import cola, command, finetune_config, load_config, override
+from tiny import command
 
 pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
 
@@ -35,11 +34,6 @@ def run(source, tmp_path_factory):
 def restored(run):
     model, params = load.pretrained(run, run.step(), sharding.make_mesh())
     return model, jax.device_get(params)
-
-
-def test_the_boundaries_of_the_test_s_pieces_fall_inside_arrays():
-    ends = np.cumsum([array.size for array in released.arrays()])
-    assert not set(released.cuts(ends[-1])) & set(ends.tolist())
 
 
 @pytest.mark.quick
@@ -78,19 +72,6 @@ def test_the_run_says_where_it_is_from(run):
     assert len(run.config['imported']['files']) == 13
     assert run.tokenizer().decode(run.tokenizer().encode('The cat\nsat')) == 'the cat\nsat'
     assert checkpoint.read_meta(run.checkpoints, 0)['config'] == run.config
-
-
-@pytest.mark.slow
-def test_fine_tuning_and_zero_shot_take_the_run_as_init_from(run, tmp_path):
-    data = cola(tmp_path / 'cola')
-    config = finetune_config('cola', data, init_from=str(run.path), train__epochs=1, batch__lengths=1)
-    rows = finetune.run(config, tmp_path / 'tuned')
-    assert rows and np.isfinite([row['value'] for row in rows]).all()
-    tuned = workdir.load(tmp_path / 'tuned')
-    digest = checkpoint.params_digest(checkpoint.read_meta(run.checkpoints, 0))
-    assert tuned.config['fingerprint']['origin'] == digest and tuned.config['model']['n_layer'] == 3
-    config = override(load_config('zero_shot', 'cola'), {'init_from': str(run.path), 'data__dir': str(data)})
-    assert {row['digest'] for row in zero_shot.run(config)} == {digest}
 
 
 def test_the_same_command_again_does_no_harm_and_other_weights_want_another_directory(source, run, tmp_path):
