@@ -1,6 +1,6 @@
-"""Several processes, usually one a host: starting them, checking that they agree, and which of them writes.
+"""Several processes, usually one per host: joins them, checks that they agree, and chooses the one that writes.
 
-Not in the paper. Every process runs the same program; jax makes one mesh of the devices of all.
+Not in the paper. Every process runs the same program on one mesh of all devices.
 """
 import faulthandler
 import glob
@@ -20,20 +20,16 @@ from jax.experimental import multihost_utils
 from gpt1_jax import storage
 from gpt1_jax.errors import UserError, shown
 
-# A process without a heartbeat for so long counts as dead, and all others end. Compiling does not delay heartbeats.
-HEARTBEAT_S = 60
+HEARTBEAT_S = 60  # a process without a heartbeat for this long counts as dead, and all others end
 WAIT_S = 120  # how long a process waits for the others to start
 VARIABLES = ('JAX_COORDINATOR_ADDRESS', 'JAX_NUM_PROCESSES', 'JAX_PROCESS_ID')  # set by Kubeflow's Trainer
-# Autotuning is off because it may choose other algorithms after a restart.
+# Without autotuning, which may choose other algorithms after a restart.
 DETERMINISTIC = '--xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0'
 
 
 def start(coordinator: str | None = None, processes: int | None = None, process: int | None = None,
           deterministic: bool = False) -> None:
-    """`initialize`, with flags for determinism if asked for; call it before anything touches a device.
-
-    deterministic: flags for GPUs, with which results are the same to the bit in every run.
-    """
+    """`initialize`, before anything touches a device. deterministic: make results on GPUs bitwise repeatable."""
     if deterministic:
         os.environ['XLA_FLAGS'] = f'{os.environ.get("XLA_FLAGS", "")} {DETERMINISTIC}'.strip()
     initialize(coordinator, processes, process)
@@ -42,11 +38,10 @@ def start(coordinator: str | None = None, processes: int | None = None, process:
 def initialize(coordinator: str | None = None, processes: int | None = None, process: int | None = None) -> None:
     """Join the other processes, if there are any; call it before anything touches a device.
 
-    coordinator: 'HOST:PORT' of process 0, with the number of processes and this one's number; by default the
-    environment's VARIABLES. Without these, jax finds all three on TPU pods, under SLURM and under Open MPI. A single
-    process needs no coordinator and no number. All but process 0 print nothing.
-    UserError where they do not fit, where the coordinator does not answer, or where the environment is that of one of
-    several processes without its number.
+    coordinator: 'HOST:PORT' of process 0, with the number of processes and this process's number; default: the
+    environment's VARIABLES. Without these, jax detects TPU pods, SLURM and Open MPI; otherwise this process runs alone.
+    All but process 0 print nothing. UserError if the three do not fit, if the coordinator does not answer, and in an
+    indexed Kubernetes Job without VARIABLES.
     """
     if (coordinator, processes) != (None, 1):
         coordinator, processes, process = _with_environment(coordinator, processes, process)
@@ -86,7 +81,6 @@ def initialize(coordinator: str | None = None, processes: int | None = None, pro
 
 
 def _give_up(others):
-    """Ends the process."""
     print(f'error: waited {WAIT_S} s for {others}: check that each of them runs and reaches this address',
           file=sys.stderr, flush=True)
     os._exit(1)
@@ -96,26 +90,19 @@ def _with_environment(coordinator, processes, process):
     """The three of `initialize`, from VARIABLES where they are not given."""
     address, count, index = (os.environ.get(name, '').strip() for name in VARIABLES)
     if not count and not index and _environment_has_several():
-        return coordinator, processes, process  # jax finds the other two, and reads the address itself
+        return coordinator, processes, process  # jax detects the other two, and reads the address itself
     for name, value in zip(VARIABLES[1:], (count, index)):
         if value and not value.isdecimal():
             raise UserError(f'{name} is {shown(value)}, must be a whole number')
-    if coordinator is None and address:
-        coordinator = address
-    if processes is None and count:
-        processes = int(count)
-    if process is None and index:
-        process = int(index)
-    return coordinator, processes, process
+    return (coordinator or address or None, int(count) if processes is None and count else processes,
+            int(index) if process is None and index else process)
 
 
 def _check(coordinator, processes, process):
-    """UserError where the three of `initialize` are not all given, or do not fit."""
+    """UserError unless the three of `initialize` are given and fit."""
     names = ('--coordinator=HOST:PORT', '--processes=N', '--process=I')
-    missing = []
-    for name, variable, value in zip(names, VARIABLES, (coordinator, processes, process)):
-        if value is None:
-            missing.append(f'{name} ({variable})')
+    missing = [f'{name} ({variable})' for name, variable, value in
+               zip(names, VARIABLES, (coordinator, processes, process)) if value is None]
     if missing:
         raise UserError(f'give {names[0]}, {names[1]} and {names[2]} together, or {", ".join(VARIABLES)}: '
                         f'{" and ".join(missing)} is missing')
@@ -132,8 +119,8 @@ def joined() -> bool:
 
 
 def lost(error: Exception) -> bool:
-    """Whether an exception means that another process died. If so, first wait for jax to say which one (`tasks are
-    unhealthy`, or that the leader, process 0, is gone) and to end this process with that line."""
+    """Whether an exception means that another process died. If so, first wait for jax to print which one and to end
+    this process."""
     if not joined() or not isinstance(error, jax.errors.JaxRuntimeError) or 'RESOURCE_EXHAUSTED' in str(error):
         return False
     print(f'error: process {jax.process_index()}: a step failed in several processes '
@@ -160,47 +147,44 @@ def barrier(name: str) -> None:
 
 
 def from_primary(text: str) -> str:
-    """Process 0's text, cut at 8,192 bytes, in every process; the others wait for it."""
+    """Process 0's text, truncated to 8,192 bytes, in every process."""
     if jax.process_count() == 1:
         return text
     return _gathered(text, 8192)[0]
 
 
 def _gathered(text, n):
-    """The text of each process, cut at n bytes, in the order of their numbers."""
-    encoded = text.encode()[:n]
-    array = np.zeros(n, np.uint8)  # processes exchange arrays, of one shape
-    array[:len(encoded)] = np.frombuffer(encoded, np.uint8)
-    return [bytes(one).rstrip(b'\0').decode(errors='replace') for one in multihost_utils.process_allgather(array)]
+    """The text of each process, truncated to n bytes, in the order of their numbers."""
+    array = np.frombuffer(text.encode()[:n].ljust(n, b'\0'), np.uint8)  # processes exchange arrays of one shape
+    gathered = multihost_utils.process_allgather(array)
+    return [bytes(row).rstrip(b'\0').decode(errors='replace') for row in gathered]
 
 
 def everywhere(fact: bool) -> bool:
-    """Whether it is true in every process."""
+    """Whether a fact is true in every process."""
     if jax.process_count() == 1:
         return fact
     return bool(np.all(multihost_utils.process_allgather(np.array(fact))))
 
 
 def agree(facts: dict) -> None:
-    """UserError, in every process, that names the facts that differ between processes, and in which they do.
+    """UserError, in every process, naming facts that differ and the processes in which they do.
 
-    facts: {'the code': value that JSON can hold, 'config.seed': ...}.
+    facts: {'the code': JSON value, 'config.seed': ...}.
     """
     if jax.process_count() == 1:
         return
     digests = {name: storage.json_digest(value)[:16] for name, value in facts.items()}
     found = [json.loads(text) for text in _gathered(json.dumps(digests), 1 << 16)]
-    others = [process for process, of_process in enumerate(found) if of_process != found[0]]
-    if not others:
-        return
-    names = [name for name in sorted(set().union(*found)) if len({one.get(name) for one in found}) > 1]
-    raise UserError(f'{", ".join(names)}: not the same in process {", ".join(map(str, others))} of '
-                    f'{jax.process_count()} as in process 0')
+    others = [str(process) for process, digests in enumerate(found) if digests != found[0]]
+    names = [name for name in sorted(set().union(*found)) if len({digests.get(name) for digests in found}) > 1]
+    if others:
+        raise UserError(f'{", ".join(names)}: not the same in process {", ".join(others)} of {jax.process_count()} as '
+                        'in process 0')
 
 
 def _environment_has_several():
-    """Whether jax finds in the environment that this is one of several processes: of SLURM, Open MPI, or TPUs under
-    Kubernetes (one slice or several)."""
+    """Whether jax detects several processes from the environment: SLURM, Open MPI, or TPUs under Kubernetes."""
     counts = (os.environ.get(name, '') for name in ('SLURM_STEP_NUM_TASKS', 'OMPI_COMM_WORLD_SIZE'))
     if any(count.isdigit() and int(count) > 1 for count in counts):
         return True
@@ -208,9 +192,8 @@ def _environment_has_several():
 
 
 def _tpu_vm():
-    """Whether this is a Cloud TPU VM, whose metadata server tells jax whether it is one of several."""
-    if not importlib.util.find_spec('libtpu'):
-        return False
-    if not glob.glob('/dev/accel*') and not glob.glob('/dev/vfio/[0-9]*'):
+    """Whether this is a Cloud TPU VM, whose metadata server knows about other processes."""
+    devices = glob.glob('/dev/accel*') or glob.glob('/dev/vfio/[0-9]*')
+    if not importlib.util.find_spec('libtpu') or not devices:
         return False
     return 'tpu' in os.environ.get('JAX_PLATFORMS', 'tpu') and 'TPU_SKIP_MDS_QUERY' not in os.environ

@@ -5,14 +5,13 @@
 The new run can be read, fine-tuned and exported like any other. At a constant learning rate the mean of the last
 checkpoints has a lower loss than any of them, much as after a decay of the rate.
 """
-import pathlib
 from collections.abc import Sequence
 
 import jax
 import numpy as np
 from absl import flags
 
-from gpt1_jax import cli
+from gpt1_jax import cli, storage
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load
 from gpt1_jax.parallel import sharding
@@ -20,7 +19,7 @@ from gpt1_jax.runs import checkpoint, workdir
 from gpt1_jax.weights import import_run
 
 
-def average(source: str | pathlib.Path, steps: Sequence[int], out: str | pathlib.Path) -> workdir.Run:
+def average(source: storage.Path, steps: Sequence[int], out: storage.Path) -> workdir.Run:
     """Make the run directory `out` with the mean of the parameters of these steps; returns its workdir.Run.
 
     The mean is computed in float64 and rounded once. UserError if `source` is not a pretraining run, lacks one of the
@@ -58,7 +57,8 @@ def main() -> None:
         raise UserError('give --source=RUN --steps=A,B,... --out=DIR')
     if not all(step.isdecimal() for step in f.steps):
         raise UserError(f'--steps={",".join(f.steps)}: must be whole numbers')
-    print(import_run.report(average(f.source, [int(step) for step in f.steps], f.out)))
+    steps = [int(step) for step in f.steps]
+    print(import_run.report(average(storage.path(f.source), steps, storage.path(f.out))))
 
 
 if __name__ == '__main__':

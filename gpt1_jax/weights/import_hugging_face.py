@@ -147,50 +147,44 @@ def _check(file, where, stated, n_head):
         stored[names.TOKENS] = stored.pop(TIED)
     headers = {name: file.get_slice(full) for name, full in stored.items()}
     shapes = {name: tuple(header.get_shape()) for name, header in headers.items()}
-    model = _model(shapes, where, stated, n_head)
-    wanted = names.shapes(model)
-    for name in wanted:
-        if name not in stored:
-            raise UserError(f'{where}: {name} is missing')
-    left_out = [name for name in stored if re.fullmatch(HEADS, name)]
-    for name, full in stored.items():
-        if name not in wanted and name != TIED and name not in left_out:
-            raise UserError(f'{where}: {full} is not an array of a GPT-1 language model')
-    for name, shape in (wanted | {TIED: wanted[names.TOKENS]}).items():
-        if name not in stored:
-            continue
-        if shapes[name] != shape:
-            raise UserError(f'{where}: {stored[name]} has shape {shapes[name]}, must be {shape}')
-        dtype = headers[name].get_dtype()
-        if dtype not in DTYPES:
-            raise UserError(f'{where}: {stored[name]} is {dtype}, must be one of {", ".join(DTYPES)}')
-    if TIED in stored:
-        output, tokens = (file.get_tensor(stored[name]) for name in (TIED, names.TOKENS))
-        if not np.array_equal(output, tokens):
-            raise UserError(f"{where}: {TIED} differs from {names.TOKENS}, but GPT-1's output layer is tied")
+    try:
+        model = _model(shapes, stated, n_head)
+        wanted = names.shapes(model)
+        left_out = [name for name in stored if re.fullmatch(HEADS, name)]
+        for name in wanted:
+            if name not in stored:
+                raise UserError(f'{name} is missing')
+        for name, full in stored.items():
+            shape, dtype = shapes[name], headers[name].get_dtype()
+            expected = wanted[names.TOKENS] if name == TIED else wanted.get(name, shape)
+            if name not in (*wanted, *left_out, TIED):
+                raise UserError(f'{full} is not an array of a GPT-1 language model')
+            if shape != expected:
+                raise UserError(f'{full} has shape {shape}, must be {expected}')
+            if dtype not in DTYPES and name not in left_out:
+                raise UserError(f'{full} is {dtype}, must be one of {", ".join(DTYPES)}')
+        if TIED in stored and not np.array_equal(*(file.get_tensor(stored[name]) for name in (TIED, names.TOKENS))):
+            raise UserError(f"{TIED} differs from {names.TOKENS}, but GPT-1's output layer is tied")
+    except UserError as error:
+        raise UserError(f'{where}: {error}') from None
     return {name: stored[name] for name in wanted}, model, left_out
 
 
-def _model(shapes, where, stated, n_head):
+def _model(shapes, stated, n_head):
     """A run's 'model', by the shapes of the arrays. UserError if config.json has other sizes."""
     for name, rank in {names.TOKENS: 2, names.POSITIONS: 2, 'h.0.mlp.c_fc.bias': 1}.items():
         if name not in shapes:
-            raise UserError(f'{where}: {name} is missing')
+            raise UserError(f'{name} is missing')
         if len(shapes[name]) != rank:
-            raise UserError(f'{where}: {name} has shape {shapes[name]}, must have {rank} dimensions')
+            raise UserError(f'{name} has shape {shapes[name]}, must have {rank} dimensions')
     n_layer = 1 + max(int(name.split('.')[1]) for name in shapes if re.fullmatch(r'h\.\d{1,9}\..*', name))
     if n_layer > len(shapes):
-        raise UserError(f'{where}: has arrays of block {n_layer - 1:,}, but not of all blocks before it')
+        raise UserError(f'has arrays of block {n_layer - 1:,}, but not of all blocks before it')
     vocab_size, n_embd = shapes[names.TOKENS]
-    if n_head is None:
-        n_head = stated.get('n_head', import_run.HEADS)
     sizes = {'vocab_size': vocab_size, 'n_ctx': shapes[names.POSITIONS][0], 'n_embd': n_embd, 'n_layer': n_layer,
-             'n_head': n_head}
+             'n_head': stated.get('n_head', import_run.HEADS) if n_head is None else n_head}
     for ours, name in names.SIZES.items():
         if stated.get(name, sizes[ours]) != sizes[ours]:
-            raise UserError(f'{where}: {name} is {sizes[ours]}, {names.CONFIG} says {shown(stated[name])}')
+            raise UserError(f'{name} is {sizes[ours]}, {names.CONFIG} has {shown(stated[name])}')
     dropouts = {ours: stated[name] for ours, name in names.DROPOUTS.items() if name in stated}
-    try:
-        return import_run.fields(sizes | dropouts | {'n_inner': shapes['h.0.mlp.c_fc.bias'][0]})
-    except UserError as error:
-        raise UserError(f'{where}: {error}') from None
+    return import_run.fields(sizes | dropouts | {'n_inner': shapes['h.0.mlp.c_fc.bias'][0]})

@@ -169,7 +169,7 @@ WEIGHTS = {
     'float64': (changed(LN, lambda x: x.astype(np.float64)), rf'{LN} is F64, must be one of F32, F16, BF16'),
     'not finite': (changed(LN, lambda x: x * np.inf), f'{LN} holds values that are not finite'),
     'untied': (rewritten(untied), "lm_head.weight differs from tokens_embed.weight, but GPT-1's output layer is tied"),
-    'vocabulary': (changed('tokens_embed.weight', lambda x: x[:-1]), 'vocab_size is 71, config.json says 72'),
+    'vocabulary': (changed('tokens_embed.weight', lambda x: x[:-1]), 'vocab_size is 71, config.json has 72'),
 }
 
 
@@ -195,8 +195,8 @@ CONFIGS = [
     ({'tie_word_embeddings': False}, 'tie_word_embeddings is False, must be True'),
     ({'n_head': '4'}, "n_head is '4', must be a whole number"),
     ({'n_head': 5}, 'model.n_embd = 24 is not a multiple of model.n_head = 5'),
-    ({'n_layer': 2}, 'n_layer is 3, config.json says 2'),
-    ({'n_positions': 512}, 'n_positions is 64, config.json says 512'),
+    ({'n_layer': 2}, 'n_layer is 3, config.json has 2'),
+    ({'n_positions': 512}, 'n_positions is 64, config.json has 512'),
     ({'attn_pdrop': 'much'}, "model.attn_dropout is 'much'"), ({'attn_pdrop': 1.0}, 'model.attn_dropout is 1.0')]
 DAMAGES = {**{name: (spoil, f'(model.safetensors|pytorch_model.bin).*{message}')
               for name, (spoil, message) in WEIGHTS.items()},
