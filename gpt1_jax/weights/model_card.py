@@ -56,7 +56,7 @@ def card(run: workdir.Run, step: int, tokenizer: Tokenizer, parameters: int, lic
                            f'{"trained by gpt1_jax" if tokenizer.has_bytes else "as published"}, '
                            f'fingerprint `{tokenizer.fingerprint}`',
              'exported by': f'gpt1_jax {__version__}, code `{provenance.code_digest()}`'}
-    if 'environment' in meta:
+    if 'environment' in meta and 'imported' not in run.config:
         facts['trained with'] = 'jax {jax} on {devices} x {device}'.format(**meta['environment'])
     parts = ['---', *(f'{name}: {json.dumps(value)}' for name, value in head.items()), '---', '', f'# {title}', '',
              'The decoder-only transformer of "Improving Language Understanding by Generative Pre-Training" (Radford '

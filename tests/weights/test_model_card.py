@@ -88,3 +88,4 @@ def test_the_card_of_imported_weights_carries_the_notice_of_their_vocabulary(the
     card = (theirs / 'README.md').read_text()
     assert 'Copyright (c) 2018 OpenAI' in card and 'openai/finetune-transformer-lm' in card
     assert 'corpus and tokens seen: not recorded with the weights' in card and 'BooksCorpus, which' not in card
+    assert 'trained with' not in card
