@@ -63,7 +63,7 @@ def fields():
     config.answer = config_dict.placeholder(str)      # what label contains: 'index0', 'index1', 'letter' or 'text'
 
     config.id = config_dict.placeholder(str)          # column of the ids; default: the row number
-    config.metrics = ()                    # accuracy f1 matthews, pearson spearman; the first selects the best epoch
+    config.metrics = ()                    # names in gpt1_jax/metrics; the first selects the best epoch
     config.positive = config_dict.placeholder(str)    # the positive label of f1; default: the second of two labels
     return config
 
