@@ -46,40 +46,39 @@ def convert(source: storage.Path, out: storage.Path, tokenizer: storage.Path | N
         stored, model, left_out = _check(file, weights, stated, n_head)
         directory = tokenizer or weights.parent
         vocabulary, vocabulary_files = find_tokenizer.find(directory)
-        rows = model['vocab_size']
-        added = find_tokenizer.added(directory, vocabulary.vocab_size)
-        if added and vocabulary.vocab_size + added == rows:
+        added = model['vocab_size'] - vocabulary.vocab_size  # rows of tokens added to the vocabulary
+        if 0 < added == find_tokenizer.added(directory, vocabulary.vocab_size):
             model['vocab_size'] = vocabulary.vocab_size
         import_run.check_tokenizer(vocabulary, model['vocab_size'], vocabulary_files[0])
 
+        run_config, original = {'kind': 'pretrain', 'model': model}, {}
+        tuned = names.SHIFTED in stated or names.SHIFTED in (file.metadata() or {})
+        if tuned:
+            sources.append(weights.parent / names.CLASSIFIER)
+            if config is None or not sources[-1].is_file():
+                raise UserError(f'{source}: a classifier that gpt1_jax exported, with its bias in the last LayerNorm: '
+                                f'importing it needs its whole directory, with {names.CLASSIFIER}')
+            run_config, original = _classifier(sources[-1], model, file.get_slice(SCORE).get_shape())
+            left_out.remove(SCORE)
+        elif added:
+            left_out.append(f'{names.TOKENS}: its last {added} rows, of tokens added to the vocabulary')
+
         def read(name):
+            if tuned and name == f'h.{model["n_layer"] - 1}.ln_2.bias':
+                return original['ln_2.bias']
             array = file.get_tensor(stored[name])
             if not np.isfinite(array).all():
                 raise UserError(f'{weights}: {stored[name]} holds values that are not finite')
+            if name == names.TOKENS and not tuned:
+                array = array[:model['vocab_size']]
             return array.astype(np.float32, copy=False)
 
-        if names.SHIFTED in stated or names.SHIFTED in (file.metadata() or {}):
-            if config is None or not (weights.parent / names.CLASSIFIER).is_file():
-                raise UserError(f'{source}: a classifier that gpt1_jax exported, with its bias in the last LayerNorm: '
-                                f'importing it needs its whole directory, with {names.CLASSIFIER}')
-            sources.append(weights.parent / names.CLASSIFIER)
-            run_config, original = _classifier(sources[-1], model, file.get_slice(SCORE).get_shape())
-            replaced = {f'h.{model["n_layer"] - 1}.ln_2.bias': original['ln_2.bias']}
-
-            def make():
-                backbone = names.to_tree(model | {'n_special': rows - model['vocab_size']},
-                                         lambda name: replaced[name] if name in replaced else read(name))
-                kernel = file.get_tensor(SCORE).astype(np.float32).T
-                return {'backbone': backbone, 'classifier': {'kernel': kernel, 'bias': original['bias']}}
-            left_out.remove(SCORE)
-        else:
-            run_config = {'kind': 'pretrain', 'model': model}
-            if added:
-                left_out.append(f'{names.TOKENS}: its last {added} rows, of tokens added to the vocabulary')
-
-            def make():
-                return names.to_tree(model, lambda name: read(name)[:model['vocab_size']] if name == names.TOKENS
-                                     else read(name))
+        def make():
+            backbone = names.to_tree(model | {'n_special': added if tuned else 0}, read)
+            if not tuned:
+                return backbone
+            kernel = file.get_tensor(SCORE).astype(np.float32).T
+            return {'backbone': backbone, 'classifier': {'kernel': kernel, 'bias': original['bias']}}
         hashes = import_run.hashes([*sources, *vocabulary_files])
         return import_run.save(out, origin, run_config, make, vocabulary, hashes, left_out)
 
