@@ -51,7 +51,8 @@ def convert(source: storage.Path, out: storage.Path, tokenizer: storage.Path | N
             model['vocab_size'] = vocabulary.vocab_size
         import_run.check_tokenizer(vocabulary, model['vocab_size'], vocabulary_files[0])
 
-        run_config, original = {'kind': 'pretrain', 'model': model}, {}
+        run_config = {'kind': 'pretrain', 'model': model}
+        original: dict[str, np.ndarray] = {}
         tuned = names.SHIFTED in stated or names.SHIFTED in (file.metadata() or {})
         if tuned:
             sources.append(weights.parent / names.CLASSIFIER)
