@@ -21,11 +21,11 @@ FILES = (names.WEIGHTS, names.CONFIG, 'tokenizer.json', 'vocab.json', 'merges.tx
 
 
 def local_run(name: str | storage.Path | None) -> storage.Path | None:
-    """The directory of the run that a name stands for; None of None. What is not a run yet is imported, into the cache.
+    """The run directory of a name, imported into the cache at its first use if it is not a run; None for None.
 
-    name: the directory of a run, or of a Hugging Face model (config.json, model.safetensors); 'novels';
-    'hf:USER/NAME' or 'hf:USER/NAME@REVISION', or USER/NAME alone if no directory USER is here.
-    UserError as in `files`, where the files are no GPT-1, and for a name that is like a packaged one.
+    name: a run directory; a Hugging Face directory (config.json, model.safetensors); 'novels'; 'hf:USER/NAME' or
+    'hf:USER/NAME@REVISION', or USER/NAME alone if no directory USER exists. UserError as in `files`, for another model
+    than a GPT-1, and for a misspelt packaged name.
     """
     if name is None:
         return None
@@ -35,18 +35,16 @@ def local_run(name: str | storage.Path | None) -> storage.Path | None:
         return _imported(name, directory, storage.cache('hub') / hub.split(name)[0].replace('/', '--') / directory.name,
                          origin)
     if storage.remote(directory) or not (directory / names.WEIGHTS).is_file():
-        if not storage.remote(directory) and not directory.exists():
-            near = did_you_mean(name, PACKAGED)
-            if near:
-                raise UserError(f'{name}: no such directory{near}')
+        near = did_you_mean(name, PACKAGED)
+        if near and not storage.remote(directory) and not directory.exists():
+            raise UserError(f'{name}: no such directory{near}')
         return directory
     digest = storage.sha256(directory / names.WEIGHTS)[:12]
     return _imported(name, directory, storage.cache('imported') / f'{directory.name}-{digest}', origin)
 
 
 def source(name: str | storage.Path) -> tuple[storage.Path, str]:
-    """The directory of the files of 'novels', 'hf:USER/NAME' or 'hf:USER/NAME@REVISION', else that of `name` itself;
-    and where the weights are from, for the record of a run: repository and commit. UserError as in `files`."""
+    """(directory of a name's files, their origin: repository and commit, for the record). UserError as in `files`."""
     if name in PACKAGED and not pathlib.Path(name, names.CONFIG).exists():
         return pathlib.Path(__file__).with_name(name), f'gpt1_jax: {name}'
     if not hub.is_name(name):
