@@ -139,7 +139,7 @@ def _classifier(run, step):
     kept = {name: run.config[name] for name in CLASSIFIER_FIELDS if name in run.config}
     kept |= {'data': run.config['data'] | {'dir': ''}, 'batch': {'eval_size': run.config['batch']['eval_size']},
              'results': None}
-    file = safetensors.numpy.save(original, {'config': json.dumps(kept)})
+    file = safetensors.numpy.save(original, {'config': json.dumps(kept, sort_keys=True)})
     return Model(arrays, config, {names.SHIFTED: place}, notes, {names.CLASSIFIER: file})
 
 
