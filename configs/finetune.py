@@ -47,7 +47,7 @@ def get_config(task='cola'):
     config.model.precision = 'highest'     # of float32 products, or 'high' or 'default': see configs/pretrain.py
     config.model.remat = False             # recompute blocks in the backward pass: less memory, more work; not an LSTM
     config.model.unroll = 0                # layers of the scan laid out in a row; 0: by device
-    config.model.kernels = 'auto'          # 'auto': by device; or 'plain', 'xla', 'triton', 'mosaic': fast/table.py
+    config.model.kernels = 'auto'          # or 'plain', 'xla', 'triton', 'mosaic': models/fast/table.py
     config.classifier_dropout = 0.1        # 4.1, on the state that the linear layer reads
 
     config.lm_weight = 0.5                 # 4.1, lambda of Eq. 5; 0 = no auxiliary language modelling

@@ -30,11 +30,15 @@ def get_config():
     # less exact: on an H200 'high' and 'default' are TF32, up to 7 times faster; on TPUs 3 or 1 bfloat16 passes, not 6
     config.model.remat = False             # recompute blocks in the backward pass: less memory, more work; not an LSTM
     config.model.unroll = 0                # layers of the scan laid out in a row, the LSTM's time steps; 0: by device
-    config.model.kernels = 'auto'          # 'auto': by device; or 'plain', 'xla', 'triton', 'mosaic': fast/table.py
+    config.model.kernels = 'auto'          # or 'plain', 'xla', 'triton', 'mosaic': models/fast/table.py
 
     config.model.ops = ConfigDict()        # operations replaced by code of yours, FILE:NAME (gpt1_jax/models/ops.py)
-    for name in ('look_up', 'dense', 'gelu', 'attention', 'add_and_norm', 'cross_entropy'):
-        config.model.ops[name] = config_dict.placeholder(str)  # a function with the same arguments and result
+    config.model.ops.look_up = config_dict.placeholder(str)        # (table, ids, dtype)
+    config.model.ops.dense = config_dict.placeholder(str)          # (x, kernel, bias)
+    config.model.ops.gelu = config_dict.placeholder(str)           # (x)
+    config.model.ops.attention = config_dict.placeholder(str)      # (qkv, dropout)
+    config.model.ops.add_and_norm = config_dict.placeholder(str)   # (x, a, scale, bias, dropout)
+    config.model.ops.cross_entropy = config_dict.placeholder(str)  # (hidden, rows, targets, dtype of the logits)
 
     config.data = ConfigDict()
     config.data.corpus = ''                # files, directories or globs: text, JSON lines, Parquet; comma-separated

@@ -8,7 +8,7 @@ SAVED = (25, 50, 100, 200, 400, 800, 1500)  # updates whose zero-shot score is p
 def get_config():
     config = ConfigDict()
     config.examples = ConfigDict()            # examples of a task
-    config.examples.train = 2500
+    config.examples.train = 2500           # of each task
     config.examples.dev = 160              # select the best epoch
     config.examples.test = 1000               # reported; from novels never trained on
     config.vocab_size = 2048               # rows of the SentencePiece vocabulary

@@ -14,7 +14,7 @@ def token_losses(hidden: jax.Array, rows: jax.Array, targets: jax.Array, chunks:
     hidden: [B, L, D]. rows: [R, D], the output layer. targets: int[B, L] below R. chunks: parts of L whose logits exist
     one after the other; more than one saves their memory, and recomputes them in the backward pass. logits: their
     type, by default hidden's, which is what training computes: in bfloat16 each logit is rounded to 8 bits, and a
-    token's loss is off by about 0.005 nats, their mean by 1e-4. ops: the model's, see fast/table.py. Returns
+    token's loss is off by about 0.005 nats, their mean by 1e-4. ops: the model's, see models/fast/table.py. Returns
     float32[B, L], in nats.
     """
     logits = jnp.dtype(logits or hidden.dtype)

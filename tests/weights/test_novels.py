@@ -18,7 +18,7 @@ NOVELS = ROOT / 'gpt1_jax' / 'weights' / 'novels'
 PARAGRAPH = ('The old man closed the door behind him and walked slowly down to the river. It was raining, and '
              'there was nobody in the street. He thought of his daughter, who had left the house that morning '
              'without a word.')
-CONTINUATION = ', and the old man , who had been a little boy'
+CONTINUATION = ', and the old man, who had been a little boy'
 PERPLEXITY = 16.61
 
 

@@ -210,7 +210,7 @@ def _label(spec, value, choices):
         return reading.score(value, spec.score, spec.label)
     if spec.answer == 'text':
         if choices.count(value) != 1:
-            many = 'more than one' if value in choices else 'none'
+            many = 'more than one' if value in choices else 'not one'
             raise RowFault(f"{spec.label}: {value!r} is {many} of the row's choices")
         return choices.index(value)
     names = _positions(spec)[:len(choices)]

@@ -3,8 +3,8 @@
 Compilers change, and no kernel was run on every device. So 'auto' (config.model.kernels) uses a kernel only where it
 passed these checks in bfloat16, with the model's own head size, width and context:
 
-* its dropout masks are those of ops.py to the bit, forward and backward;
-* each of its results is no further from ops.py in float32 than SLACK times ops.py in bfloat16 is;
+* its dropout masks are those of models/ops.py to the bit, forward and backward;
+* each of its results is no further from the definition in float32 than SLACK times the definition in bfloat16;
 * nothing was raised: no compiler for the device, too little shared memory, a missing module.
 
 A kernel that fails is not used in any process, and one line says so. A pass is remembered on disk.
@@ -205,7 +205,7 @@ def _with_gradients(function, values, d_out, training):
 
 
 def _too_far(ours, plain, values):
-    """Which of the results of ours(*values) is too far from those of ops.py in float32, in words, or None."""
+    """Which of the results of ours(*values) is too far from the definition's in float32, in words, or None."""
     found = _float64(ours(*values))
     rounded = _float64(plain(*values))
     with jax.default_matmul_precision('highest'):
