@@ -33,6 +33,6 @@ def get_config():
     f.eval.splits = ('test',)
     f.log_every = 50
 
-    config.zero_shot = zero_shot.get_config('continuation')
+    config.zero_shot = zero_shot.get_config('continuation')  # scored at each saved update
     config.zero_shot.data.split = 'test'   # the items that the fine-tuned model gets
     return config

@@ -119,7 +119,7 @@ def first_update(config, head, n_labels, params, batch, lm_weight=0.5, microbatc
     """(metrics, gradients) of the first update of fine-tuning; gradients from Adam's first moments, a tenth."""
     K = batch['tokens'].shape[1]
     mesh = sharding.make_mesh(1, 1, 1, devices=jax.devices()[:1])
-    settings = optimizer.settings(dict(b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.01, clip=0))
+    settings = optimizer.settings(dict(kind='adam', b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.01, clip=0))
     model = TaskModel(GPT(config), head, n_labels, classifier_dropout)
     program = finetune._program(model, settings, 'linear', mesh, microbatches, 1, K)
     hyper = {'seed': jnp.uint32(SEED), 'peak': jnp.float32(1e-3), 'warmup': jnp.float32(1), 'total': jnp.float32(9),
