@@ -16,7 +16,7 @@ def from_published(encoder_json: str | os.PathLike, merges_bpe: str | os.PathLik
     Any text gets the ids of the released code (given the same spaCy and ftfy). UserError if a file is missing or the
     two do not have the released layout.
     """
-    return _model(*_read_published(storage.path(encoder_json), storage.path(merges_bpe)))
+    return _model(*_read_published(storage.path(encoder_json), storage.path(merges_bpe)), encoder_json)
 
 
 def from_tokenizer_json(file: str | os.PathLike) -> Tokenizer:
@@ -32,7 +32,7 @@ def from_tokenizer_json(file: str | os.PathLike) -> Tokenizer:
         raise UserError(f'{file}: not a BPE tokenizer ({type(error).__name__}: {error})') from None
     if suffix != '</w>':
         raise UserError(f'{file}: the end of a word is {shown(suffix)}, in the published vocabulary </w>')
-    return _model(*_checked(encoder, merges, file, file))
+    return _model(*_checked(encoder, merges, file, file), file)
 
 
 def _pair(merge: Any) -> list[str]:
@@ -42,11 +42,13 @@ def _pair(merge: Any) -> list[str]:
     return [str(part) for part in merge]
 
 
-def _model(pieces, characters):
-    """The Tokenizer of tokens ('pieces') in id order, given the number of characters among them."""
+def _model(pieces, characters, file):
+    """The Tokenizer of tokens ('pieces') in id order, given the number of characters among them; file: for errors."""
     model = proto.ModelProto()
     kind = proto.ModelProto.SentencePiece
     for row, piece in enumerate(pieces):
+        if any('\ud800' <= character <= '\udfff' for character in piece):
+            raise UserError(f'{file}: token {row:,} is not valid Unicode: {shown(piece)}')
         piece = piece.removesuffix('</w>') + END if piece.endswith('</w>') else piece
         if row == 0:
             model.pieces.add(piece=piece, score=0, type=kind.UNKNOWN)

@@ -131,6 +131,12 @@ class Tokenizer:
         loaded = cls(model, *(settings.get(name) for name in ('vocab_size', 'newline_id', 'unk_id')))
         if settings.get('fingerprint') != loaded.fingerprint:
             raise UserError(f'{directory / MODEL_FILE}: damaged, or not the model that {file} was written for')
+        try:
+            rows = loaded._engine.get_piece_size() if model else 0
+        except RuntimeError:  # no serialized model
+            rows = 0
+        if rows < loaded.vocab_size:
+            raise UserError(f'{directory / MODEL_FILE}: not a SentencePiece model of {loaded.vocab_size:,} tokens')
         return loaded
 
     @classmethod

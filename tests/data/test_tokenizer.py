@@ -215,6 +215,16 @@ def flip_model(directory):
     (directory / 'tokenizer.model').write_bytes(bytes(data))
 
 
+def forge(model):
+    """A directory with another model and the fingerprint that belongs to it."""
+    def damage(directory):
+        settings = json.loads((directory / 'tokenizer.json').read_text())
+        forged = Tokenizer(model, *(settings[name] for name in ('vocab_size', 'newline_id', 'unk_id')))
+        (directory / 'tokenizer.model').write_bytes(model)
+        (directory / 'tokenizer.json').write_text(json.dumps(settings | {'fingerprint': forged.fingerprint}))
+    return damage
+
+
 def set_format(directory):
     file = directory / 'tokenizer.json'
     file.write_text(file.read_text().replace('"format": 1', '"format": 9'))
@@ -228,6 +238,8 @@ def set_format(directory):
     (lambda d: (d / 'tokenizer.json').write_text('{"format": 1}'), 'tokenizer.model: damaged, or not the model'),
     (flip_model, 'tokenizer.model: damaged, or not the model'),
     (set_format, 'tokenizer.json: format 9, this version reads 1'),
+    (forge(b''), 'tokenizer.model: not a SentencePiece model of'),
+    (forge(b'no model'), 'tokenizer.model: not a SentencePiece model of'),
 ])
 def test_a_damaged_directory_is_named(own, tmp_path, damage, message):
     own.save(tmp_path)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import released
 from gpt1_jax.data import bpe_training, text
 from gpt1_jax.data.published import from_published, from_tokenizer_json
+from gpt1_jax.errors import UserError
 from gpt1_jax.weights import tokenizer_json
 from shared import ENCODER, MERGES, VOCABULARY, needs_vocabulary
 
@@ -120,3 +121,14 @@ def test_the_published_files_come_back_and_nearly_all_golden_texts_are_exact(tmp
     found = loaded(files)
     assert sum(found.encode(words(row['text'])).ids == row['ids'] for row in rows) >= len(rows) - 1
     assert sum(found.encode(row['text']).ids == row['ids'] for row in rows) >= 0.99 * len(rows)
+
+
+def test_a_token_that_is_no_text_is_named(released_run, tmp_path):
+    files = tokenizer_json.files(released_run.tokenizer(), 512, specials=False)
+    content = json.loads(files['tokenizer.json'])['model']
+    content['vocab'] = {piece.replace('e', '\ud800'): row for piece, row in content['vocab'].items()}
+    merges = [merge if isinstance(merge, str) else ' '.join(merge) for merge in content['merges']]
+    content['merges'] = [merge.replace('e', '\ud800') for merge in merges]
+    (tmp_path / 'tokenizer.json').write_text(json.dumps({'model': content}))
+    with pytest.raises(UserError, match=r"tokenizer.json: token \d+ is not valid Unicode"):
+        from_tokenizer_json(tmp_path / 'tokenizer.json')
