@@ -57,7 +57,9 @@ def summary(module: str) -> str:
     """The first line of a program's docstring, read from its file: nothing is imported."""
     place = pathlib.Path(gpt1_jax.__file__).parent.joinpath(*module.split('.'))
     file = place / '__main__.py' if place.is_dir() else place.with_suffix('.py')
-    return ast.get_docstring(ast.parse(file.read_text(encoding='utf-8'))).splitlines()[0]
+    docstring = ast.get_docstring(ast.parse(file.read_text(encoding='utf-8')))
+    assert docstring, file
+    return docstring.splitlines()[0]
 
 
 if __name__ == '__main__':

@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import time
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -46,8 +47,8 @@ def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = 
         job = build(setting)
         started = time.perf_counter()
         this, scored = train(setting, job, directory, check_lock, allow_change, fallback)
-        details = {'key': fine_tuning.run_key(setting),
-                   'tokens': int(job.batches.tokens_per_step * job.schedule.total)}
+        details: dict[str, Any] = {'key': fine_tuning.run_key(setting),
+                                   'tokens': int(job.batches.tokens_per_step * job.schedule.total)}
         rows = []
         for split in config.eval.splits:
             for selection in config.eval.selections:
@@ -78,7 +79,8 @@ def count_tokens(config: ConfigDict) -> dict[str, int]:
 def inspect(config: ConfigDict) -> None:
     """Print how rows of the training split are laid out (gpt1_jax.data.inspection)."""
     setting = resolve(config)
-    examples, encoded = (read('train', config.data.train_rows) for read in (setting.examples, setting.rows))
+    limit = config.data.train_rows
+    examples, encoded = setting.examples('train', limit), setting.rows('train', limit)
     print('\n'.join(inspection.lines(setting.task, examples, encoded, setting.tokenizer, setting.n_ctx)))
 
 
@@ -126,9 +128,10 @@ def build(setting: fine_tuning.Setting) -> Job:
 
     def read(step, rows):
         return {name: array[rows] for name, array in of_step(step).items()}
-    hyper = {'seed': np.uint32(config.seed), 'skips': np.int32(config.train.skip_nonfinite),
-             'lm_weight': np.float32(config.lm_weight),
-             **optimizer.hyperparameters(config.optimizer, config.optimizer.warmup * total, total)}
+    hyper: dict[str, np.generic] = {
+        'seed': np.uint32(config.seed), 'skips': np.int32(config.train.skip_nonfinite),
+        'lm_weight': np.float32(config.lm_weight),
+        **optimizer.hyperparameters(config.optimizer, config.optimizer.warmup * total, total)}
     _print_plan(setting, train, dev, shapes, total)
     return Job(_effective_config(setting, shapes), model, make_program(config, setting, model, mesh, shapes), dev,
                shapes, loop.Batches(read, config.batch.size, config.batch.size * _mean_tokens(train)), hyper,
@@ -201,7 +204,7 @@ def train(setting: fine_tuning.Setting, job: Job, directory: storage.Path, check
     this = session.open_run(directory, job.config, setting.tokenizer, allow_change)
     pretrained = functools.partial(_transferred, setting, job.program)
     state = session.initial_state(this, job.program, setting.config.seed, fallback, pretrained)
-    scored = {}
+    scored: dict[tuple[str, int], np.ndarray] = {}
     with session.Session(this, job.program, state, job.schedule.total, check_lock) as current:
         def predict(params):
             return fine_tuned.scores(setting.task, job.model, job.program.mesh, params, job.dev,

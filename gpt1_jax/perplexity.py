@@ -81,10 +81,10 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
         raise UserError(f'stride = {stride}, must be from 1 to the context, {n_ctx}')
     if sentence is not None:
         found = _sentence(tokenizer, sentence)
-    elif text:
-        found = _files(tokenizer, text, text_field, join)
-    else:
+    elif tokens:
         found = _prepared(tokenizer, storage.path(tokens), split)
+    else:
+        found = _files(tokenizer, text, text_field, join)
     mesh = sharding.make_mesh()
     model, params = load.pretrained(run, step, mesh)
     logs = log_probs.by_token(model, params, mesh, found.ids, stride, tokens_per_batch)
@@ -136,7 +136,7 @@ def _files(tokenizer, spec, text_field, join) -> Text:
     for line in corpus.left_out(spec):
         print(line, file=sys.stderr, flush=True)
     found = []
-    counts = collections.Counter()
+    counts: collections.Counter[str] = collections.Counter()
     for document in corpus.documents(spec, text_field, join):
         ids = tokenizer.encode(document.text)
         counts.update(_counts(document.text))

@@ -30,7 +30,8 @@ def run(init_from: str | storage.Path, source: str, target: str | storage.Path, 
     if not storage.remote(target) and target.resolve() == pathlib.Path(source).resolve():
         raise UserError(f'{target}: is both the input and the output')
     tuned = load.fine_tuned(workdir.load(from_hub.local_run(init_from)), step)
-    unreadable, too_long = [], []
+    unreadable: list[str] = []
+    too_long: list[str] = []
     examples = unlabelled.read(tuned.task, source, unreadable.append if skip_bad else fail)
     try:
         answers = fine_tuned.predict(tuned, examples, too_long.append if skip_bad else fail)

@@ -46,7 +46,8 @@ def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = 
     with contextlib.nullcontext(lambda: None) if dry_run else workdir.hold(setting.directory) as check_lock:
         job = build(setting)
         if dry_run:
-            return pretraining_plan.estimate(job.program, job.hyper, job.batches, job.schedule.total, job.advice)
+            pretraining_plan.estimate(job.program, job.hyper, job.batches, job.schedule.total, job.advice)
+            return None
         return train(setting, job, check_lock, allow_change, fallback)
 
 

@@ -100,7 +100,7 @@ def choose(what: str, name: str, known: Mapping[str, Any]) -> Any:
 
 def flatten(config: Any, prefix: str = '') -> dict[str, Any]:
     """{'model.n_layer': 12, ...} of a ConfigDict or nested dict."""
-    flat = {}
+    flat: dict[str, Any] = {}
     for key, value in config.items():
         flat |= flatten(value, f'{prefix}{key}.') if _is_group(value) else {f'{prefix}{key}': value}
     return flat

@@ -24,7 +24,7 @@ SCHEME = 'gs://'
 CACHE = 'GPT1_JAX_CACHE'  # environment variable: the directory for local copies, default ~/.cache/gpt1_jax
 ABSENT = '0'  # the generation number of an object that does not exist
 BLOCK = 1 << 22  # bytes read at a time
-_reached = set()  # buckets that this process has listed successfully
+_reached: set[str] = set()  # buckets that this process has listed successfully
 
 Path = Any  # pathlib.Path or etils.epath.Path, which have the same methods
 

@@ -162,7 +162,7 @@ def _key(setting, step, code=None):
 def count_tokens(config: ConfigDict) -> int:
     """How many tokens scoring one checkpoint reads, padding included: an estimate from up to 200 rows of each split."""
     setting = resolve(config)
-    total = 0
+    total = 0.0
     for split in setting.splits:
         on_bad = [].append if config.data.skip_bad else fail
         examples = _read(setting, split, on_bad)
@@ -194,7 +194,7 @@ def resolve(config: ConfigDict) -> Setting:
     names = tuple(dict.fromkeys(names))
     files = {path for split in names for path in task.files(config.data.dir, split)}
     hashes = provenance.file_hashes(sorted(files))
-    chosen = frozenset()
+    chosen: frozenset[str] = frozenset()
     if config.data.filter:
         if config.task != blimp.BLIMP.name:
             raise UserError(f'config.data.filter is for blimp, not for {config.task}')

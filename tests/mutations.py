@@ -275,7 +275,7 @@ MUTATIONS = [Mutation(*fields) for fields in (
      'items = jax.tree.map(jnp.copy, items)', 'pass',
      'runs/test_checkpoint.py::test_what_is_saved_is_a_copy_that_no_update_touches'),
     ('the worst step is kept as the best', 'runs/retention.py',
-     '(-qualities[step], step)', '(qualities[step], step)',
+     '(-finite[step], step)', '(finite[step], step)',
      'runs/test_checkpoint.py::test_retention_keeps_the_latest_two_and_the_best_finite_one'),
     ('a run goes on from its oldest step', 'runs/resume.py',
      'reversed(checkpoint.steps(directory))', 'checkpoint.steps(directory)',

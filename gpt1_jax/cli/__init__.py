@@ -33,6 +33,7 @@ def run(main: Callable[[], None], define_flags: Callable[[], None], ends_with_ou
     logging.set_verbosity(logging.FATAL)  # Orbax logs every file at INFO, and at ERROR the exceptions that it raises
     sys.unraisablehook = _unraisable
     warnings.showwarning = _show_warning
+    assert isinstance(sys.stdout, terminal.Stream)
     sys.stdout.reconfigure(errors='backslashreplace')  # for file names that the terminal's encoding lacks
     if '--version' in sys.argv[1:]:  # before flags that must be given are missed
         print(f'gpt1_jax {gpt1_jax.__version__}')
@@ -124,12 +125,12 @@ def _unraisable(unraisable):
     sys.__unraisablehook__(unraisable)
 
 
-def _show_warning(message, category, filename, line, file=None, text=None):
+def _show_warning(message, category, filename, lineno, file=None, line=None):
     """A warning about what the user gave is one line, as an error is."""
     if issubclass(category, UserWarning):
         print(f'warning: {one_line(str(message))}', file=sys.stderr, flush=True)
     else:
-        print(warnings.formatwarning(message, category, filename, line, text), end='', file=sys.stderr, flush=True)
+        print(warnings.formatwarning(message, category, filename, lineno, line), end='', file=sys.stderr, flush=True)
 
 
 def _folded(error):

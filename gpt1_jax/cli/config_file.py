@@ -14,7 +14,7 @@ from gpt1_jax import configs, rules
 from gpt1_jax.errors import UserError, did_you_mean
 
 flags.disclaim_key_flags()  # --help counts what is defined here among the caller's
-_unset = []  # fields given as --config.FIELD=None
+_unset: list[str] = []  # fields given as --config.FIELD=None
 
 
 def define(default: str, help_string: str) -> None:
@@ -75,6 +75,7 @@ def load(given: str) -> ConfigDict:
     """The ConfigDict of a path or a packaged name, its argument after a colon. UserError with file and line."""
     path, colon, argument = path_of(given).partition(':')
     spec = importlib.util.spec_from_file_location('gpt1_jax_config_to_show', path)
+    assert spec is not None and spec.loader is not None, path
     module = importlib.util.module_from_spec(spec)
     with _in_one_line(path):
         spec.loader.exec_module(module)

@@ -82,8 +82,8 @@ class _Source:
         text = file.read_text(encoding='utf-8')
         self._file = file
         self._functions = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
-        self._beside = {}   # comments after code, by line
-        self._alone = {}    # comments on a line of their own
+        self._beside: dict[int, str] = {}  # comments after code, by line
+        self._alone: dict[int, str] = {}   # comments on a line of their own
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.COMMENT:
                 kind = self._beside if token.line[:token.start[1]].strip() else self._alone

@@ -4,6 +4,7 @@ import io
 import itertools
 import sys
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from gpt1_jax.data import text as text_lib
 from gpt1_jax.data.tokenizer import LARGEST_VOCABULARY, LINE_BREAK, RESERVED, Tokenizer
@@ -14,7 +15,7 @@ _COVERAGE = 0.9999  # characters that make up this share of the text have a toke
 _LONGEST_WORD = 256  # characters; longer words (dumps, URLs) are encoded, but the vocabulary is not trained on them
 _BYTES = 256
 # The paper's BPE joins whatever is frequent: no limit on a token's length, and none at scripts or digits.
-_TRAINER = {
+_TRAINER: dict[str, Any] = {
     'input_format': 'tsv', 'model_type': 'bpe', 'hard_vocab_limit': False, 'character_coverage': 1.0,
     'byte_fallback': True, 'normalization_rule_name': 'identity', 'add_dummy_prefix': True,
     'remove_extra_whitespaces': False, 'treat_whitespace_as_suffix': True, 'max_sentencepiece_length': _LONGEST_WORD,
@@ -82,7 +83,7 @@ def _vocab_size(merges, vocab_size, fixed, characters):
 
 def count_words(texts: Iterable[str]) -> collections.Counter[str]:
     """How often each word occurs in the texts; line breaks are not counted."""
-    counts = collections.Counter()
+    counts: collections.Counter[str] = collections.Counter()
     for text in texts:
         for line in text_lib.lines(text):
             counts.update(line)

@@ -21,6 +21,7 @@ import threading
 import time
 import types
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -52,7 +53,7 @@ class Unit:
 
 def units(documents: Iterable[Document], size: int = UNIT_CHARACTERS) -> Iterator[Unit]:
     """Groups documents into units of about `size` characters. Where a long document is cut does not change its ids."""
-    texts = []
+    texts: list[text_lib.Part] = []
     starts = characters = 0
     for document in documents:
         for number, part in enumerate(text_lib.parts(document.text, size)):
@@ -69,7 +70,7 @@ def units(documents: Iterable[Document], size: int = UNIT_CHARACTERS) -> Iterato
 
 def count_words(documents: Iterable[Document], processes: int = 1, characters: int | None = None) -> dict[str, int]:
     """How often each word occurs in the documents, for `bpe_training.train`. characters: as in `encode`."""
-    counts = collections.Counter()
+    counts: collections.Counter[str] = collections.Counter()
     report = reporter('counting words', 'words', characters)
     documents_read = 0
     for unit, unit_counts in ordered_map(_count, units(documents), processes):
@@ -103,7 +104,8 @@ def encode(documents: Iterable[Document], directory: str | os.PathLike, tokenize
 
     done, rest = shards.keep(directory, units(documents), key, shard_tokens, tokenizer.unk_id, report, make_again)
     documents_read = sum(shard['documents'] for shard in done)
-    arrays, made_from = [], []
+    arrays: list[np.ndarray] = []
+    made_from: list[tuple[int, int, bytes]] = []  # (documents, unknown tokens, digest) of each unit
 
     def close():
         data = np.concatenate(arrays).astype(DTYPE).tobytes()
@@ -171,7 +173,7 @@ def ordered_map(work: Callable, items: Iterable, processes: int) -> Iterator[tup
         return
     pool = concurrent.futures.ProcessPoolExecutor(
         processes, multiprocessing.get_context('spawn'), initializer=_start_worker, initargs=(work,))
-    waiting = collections.deque()
+    waiting: collections.deque[tuple[Any, concurrent.futures.Future]] = collections.deque()
     items = iter(items)
     try:
         while True:

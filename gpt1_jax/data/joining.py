@@ -41,8 +41,8 @@ def documents(rows: Iterable[Row], how: Join) -> Iterator[Document]:
             yield Document(row.name, row.text)
             del row  # frees its text before the next row is read
         return
-    texts, length = [], 0
-    name = key = None
+    texts: list[str] = []
+    length, name, key = 0, '', None
     for row in rows:
         longer = length + len(how.between) + len(row.text)
         full = how.characters is not None and longer > how.characters

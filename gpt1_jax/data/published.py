@@ -16,7 +16,8 @@ def from_published(encoder_json: str | os.PathLike, merges_bpe: str | os.PathLik
     Any text gets the ids of the released code (given the same spaCy and ftfy). UserError if a file is missing or the
     two do not have the released layout.
     """
-    return _model(*_read_published(storage.path(encoder_json), storage.path(merges_bpe)), encoder_json)
+    pieces, characters = _read_published(storage.path(encoder_json), storage.path(merges_bpe))
+    return _model(pieces, characters, encoder_json)
 
 
 def from_tokenizer_json(file: str | os.PathLike) -> Tokenizer:
@@ -32,7 +33,8 @@ def from_tokenizer_json(file: str | os.PathLike) -> Tokenizer:
         raise UserError(f'{file}: not a BPE tokenizer ({type(error).__name__}: {error})') from None
     if suffix != '</w>':
         raise UserError(f'{file}: the end of a word is {shown(suffix)}, in the published vocabulary </w>')
-    return _model(*_checked(encoder, merges, file, file), file)
+    pieces, characters = _checked(encoder, merges, file, file)
+    return _model(pieces, characters, file)
 
 
 def _pair(merge: Any) -> list[str]:

@@ -42,9 +42,10 @@ def json_lines(path: str, field: str, key: str | None = None) -> Iterator[Row]:
                 raise UserError(f'{where} is longer than {_mib(LONGEST)}, too long for one record')
             length = len(line)
             if not line.isspace():
-                line = decoded(line, path, start)  # frees the bytes before it is parsed
-                record = _record(line, where, field)
-                del line  # frees it before the text is used
+                text = decoded(line, path, start)
+                del line  # frees the bytes before the text is parsed
+                record = _record(text, where, field)
+                del text  # frees it before the field is used
                 yield Row(f'{path}:{number}', *_texts(record, field, key, where))
                 del record
             start += length

@@ -32,7 +32,8 @@ def keep(directory: pathlib.Path, stream: Iterator, key: str, shard_tokens: int,
     make_again: units -> tokens. Repairs a missing or damaged .bin whose text is unchanged, if that gives the same
     tokens. Without it such a shard does not match, and nothing is written.
     """
-    shards, documents = [], 0
+    shards: list[dict] = []
+    documents = 0
     while True:
         record = _record(directory / name(len(shards)), key)
         taken = list(itertools.islice(stream, record['units'])) if record else []

@@ -5,6 +5,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from gpt1_jax import storage
 from gpt1_jax.data import corpus as corpus_lib
@@ -35,27 +36,28 @@ def splits(corpus: Source, valid: Source | float, field: str = 'text', join: Joi
     if valid is None or isinstance(valid, str) and not valid.strip():
         raise UserError('valid: name validation text, or a fraction of the documents to hold out, such as 0.01')
     fraction = fraction_of(valid)
-    corpus, corpus_is = _resolved(corpus, field)
-    if part is not None and (isinstance(corpus, tuple) or not all(map(corpus_lib.is_file, corpus))):
+    sources, corpus_is = _resolved(corpus, field)
+    if part is not None and (isinstance(sources, tuple) or not all(map(corpus_lib.is_file, sources))):
         raise UserError(f'--part={part}: only files can be divided, not TFDS data')
     read = functools.partial(_documents, field=field, join=join)
     extra = {'join': str(join)} if join else {}
     if part is not None:
         extra['part'] = str(part)
     if fraction is not None:
-        whole = functools.partial(read, corpus, part=part)
+        whole = functools.partial(read, sources, part=part)
         held = _held if part is not None or _divides(whole(), fraction) else _end_held
-        found = {split: functools.partial(held, whole, fraction, split == 'valid') for split in ('train', 'valid')}
+        found: Splits = {split: functools.partial(held, whole, fraction, split == 'valid')
+                         for split in ('train', 'valid')}
         return found, {'corpus': corpus_is, 'valid': f'{fraction} of the documents', **extra}, None
-    valid, valid_is = _resolved(valid, field)
-    held_out.refuse_same_sources(corpus, valid)
-    named = functools.partial(read, valid)
-    found = {'train': functools.partial(read, corpus, part=part),
+    valid_sources, valid_is = _resolved(valid, field)
+    held_out.refuse_same_sources(sources, valid_sources)
+    named = functools.partial(read, valid_sources)
+    found = {'train': functools.partial(read, sources, part=part),
              'valid': named if part is None or part.index == 0 else lambda: iter(())}
     return found, {'corpus': corpus_is, 'valid': valid_is, **extra}, named
 
 
-def fraction_of(valid: object) -> float | None:
+def fraction_of(valid: Any) -> float | None:
     """0.1 or '0.1' -> 0.1; None for anything that is not a number. UserError unless it is between 0 and 1."""
     try:
         fraction = float(valid)
@@ -185,7 +187,7 @@ def survey(splits: Splits, named: Stream | None) -> dict[str, Survey]:
     if named is None:
         found = {split: _survey(documents()) for split, documents in splits.items()}
     else:
-        texts = {}
+        texts: dict[bytes, str] = {}
         valid = _survey(held_out.remember(named(), texts))
         train = _survey(held_out.refuse(splits['train'](), texts))
         found = {'train': train, 'valid': valid if splits['valid'] is named else Survey(0, 0, 0, 0)}

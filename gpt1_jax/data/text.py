@@ -68,7 +68,8 @@ def parts(text: str, size: int) -> Iterator[Part]:
     takes the line and the rest for HTML and leaves entities alone, so that decision is passed on. A cut changes words
     only where ftfy mends a wrong encoding across it, and where a word is longer than half a part.
     """
-    start, unescape = 0, 'auto'
+    start = 0
+    unescape: str | bool = 'auto'
     while start < len(text):
         end = len(text)
         if end - start > size:

@@ -16,6 +16,7 @@ import json
 import os
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from gpt1_jax import storage
 from gpt1_jax.data import text as text_lib
@@ -70,7 +71,7 @@ class Tokenizer:
         Published vocabulary: 'Hello, world!' -> [3570, 240, 1276, 267]. unescape_html: for parts of a longer text, see
         `text.parts`.
         """
-        ids = []
+        ids: list[int] = []
         for words in text_lib.lines(text, unescape_html):
             if ids:
                 ids.append(self.newline_id)
@@ -106,37 +107,37 @@ class Tokenizer:
 
     def save(self, directory: str | os.PathLike) -> None:
         """Writes tokenizer.model and, last, tokenizer.json, each atomically."""
-        directory = storage.path(directory)
+        root = storage.path(directory)
         settings = {'format': FORMAT, 'vocab_size': self.vocab_size, 'newline_id': self.newline_id,
                     'unk_id': self.unk_id, 'fingerprint': self.fingerprint}
-        settings = json.dumps(settings, indent=2).encode() + b'\n'
-        storage.mkdir(directory)
-        storage.write(directory / MODEL_FILE, self.model)
-        storage.write(directory / SETTINGS_FILE, settings)
+        storage.mkdir(root)
+        storage.write(root / MODEL_FILE, self.model)
+        storage.write(root / SETTINGS_FILE, json.dumps(settings, indent=2).encode() + b'\n')
 
     @classmethod
     def load(cls, directory: str | os.PathLike) -> 'Tokenizer':
         """Reads what `save` wrote. UserError if a file is missing or damaged, or the two do not belong together."""
-        directory = storage.path(directory)
-        file = directory / SETTINGS_FILE
+        root = storage.path(directory)
+        file = root / SETTINGS_FILE
         try:
-            model = storage.read(directory / MODEL_FILE)
+            model = storage.read(root / MODEL_FILE)
         except OSError as error:
-            raise UserError(f'{directory}: no tokenizer ({error.strerror}: {error.filename})') from None
-        settings = storage.read_json(file, f'{directory}: no tokenizer (No such file or directory: {file})')
+            raise UserError(f'{root}: no tokenizer ({error.strerror}: {error.filename})') from None
+        settings = storage.read_json(file, f'{root}: no tokenizer (No such file or directory: {file})')
         if not isinstance(settings, dict):
             raise UserError(f'{file}: not a tokenizer\'s settings ({shown(settings)})')
         if settings.get('format') != FORMAT:
             raise UserError(f'{file}: format {shown(settings.get("format"))}, this version reads {FORMAT}')
-        loaded = cls(model, *(settings.get(name) for name in ('vocab_size', 'newline_id', 'unk_id')))
+        values: list[Any] = [settings.get(name) for name in ('vocab_size', 'newline_id', 'unk_id')]
+        loaded = cls(model, *values)
         if settings.get('fingerprint') != loaded.fingerprint:
-            raise UserError(f'{directory / MODEL_FILE}: damaged, or not the model that {file} was written for')
+            raise UserError(f'{root / MODEL_FILE}: damaged, or not the model that {file} was written for')
         try:
             rows = loaded._engine.get_piece_size() if model else 0
         except RuntimeError:  # no serialized model
             rows = 0
         if rows < loaded.vocab_size:
-            raise UserError(f'{directory / MODEL_FILE}: not a SentencePiece model of {loaded.vocab_size:,} tokens')
+            raise UserError(f'{root / MODEL_FILE}: not a SentencePiece model of {loaded.vocab_size:,} tokens')
         return loaded
 
     @classmethod

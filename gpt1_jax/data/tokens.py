@@ -53,13 +53,13 @@ def open_split(directory: str | os.PathLike, split: str, verify: bool = False) -
     an object store are copied to the local disk first, unless such copies exist, and always verified.
     UserError naming a shard that is missing or differs from the manifest.
     """
-    directory = storage.path(directory)
-    manifest = read_manifest(directory)
+    root = storage.path(directory)
+    manifest = read_manifest(root)
     if split not in manifest['splits']:
-        raise UserError(f'{directory}: no split {split!r}, only {", ".join(manifest["splits"])}')
+        raise UserError(f'{root}: no split {split!r}, only {", ".join(manifest["splits"])}')
     shards = []
     for entry in manifest['splits'][split]['shards']:
-        file = directory / split / entry['file']
+        file = root / split / entry['file']
         if storage.remote(file):
             file = storage.fetch(file, entry['sha256'])
         if not file.exists():
@@ -71,7 +71,7 @@ def open_split(directory: str | os.PathLike, split: str, verify: bool = False) -
         if verify and storage.sha256(file) != entry['sha256']:
             raise UserError(f'{file}: damaged, its SHA-256 is not the one in the manifest')
         shards.append(np.memmap(file, DTYPE, mode='r'))
-    return TokenStream(tuple(shards), f'{directory} ({split})', manifest['fingerprint'])
+    return TokenStream(tuple(shards), f'{root} ({split})', manifest['fingerprint'])
 
 
 def batch(stream: 'TokenStream', step: int, seed: int, batch_size: int, n_ctx: int,

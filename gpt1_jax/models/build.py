@@ -9,7 +9,7 @@ KINDS = {'gpt': (GPT, GPTConfig), 'lstm': (LSTM, LSTMConfig)}
 # Fields that fine-tuning takes from its pretrained run, besides the kind: the shapes of the weights and the context.
 SIZES = {'gpt': ('n_layer', 'n_embd', 'n_head', 'n_inner', 'n_ctx', 'ops'), 'lstm': ('n_units', 'n_ctx')}
 # Fields that were added after runs without them had been trained, with the values that these runs have.
-ADDED = {'gpt': {'ops': {}}, 'lstm': {}}
+ADDED: dict[str, dict[str, dict]] = {'gpt': {'ops': {}}, 'lstm': {}}
 
 
 def backbone(fields: dict) -> GPT | LSTM:

@@ -52,6 +52,7 @@ class Dropout:
         return jnp.where(mask, x / (1 - self.rate), 0).astype(x.dtype)
 
     def mask(self, shape: tuple[int, ...], offsets: Sequence[Any]) -> jax.Array:
+        assert self.key is not None
         return keep((self.key.seed, self.key.step, self.layer, self.site), shape, self.rate, offsets)
 
     def words(self) -> jax.Array:

@@ -147,6 +147,7 @@ class Attention(nn.Module):
         if memory is None:
             a = table.ops(c).attention(qkv, drop.at(dropout.ATTENTION, c.attn_dropout))
         else:
+            assert positions is not None
             q, k, v = jnp.moveaxis(qkv, 2, 0)
             keys, values = memory
             at = drop.layer, jnp.arange(len(x))[:, None], slice(None), positions

@@ -93,6 +93,7 @@ class Layer(nn.Module):
             steps = projected, recurrent, c.unroll or 1
             h = _forward(*steps)[0] if c.kernels == 'plain' else recurrence(*steps)
         else:
+            assert real is not None
             h, memory = continued(projected, recurrent, memory, real)
         h = jnp.moveaxis(h, 0, 1)
         return dropout.Dropout(key).at(OUTPUT, c.resid_dropout)(h), memory
@@ -214,6 +215,7 @@ class LSTM(nn.Module):
         h = constrain(h, 'activations')
         if cache is None:
             return h, embeddings
+        assert real is not None
         return h, embeddings, Cache(memory, cache.length + real)
 
     def empty_cache(self, B: int, capacity: int | None = None) -> Cache:

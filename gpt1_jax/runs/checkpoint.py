@@ -38,7 +38,7 @@ class Writer:
         self._keep = (keep_latest, keep_best, keep_steps)
         self._primary = processes.primary()  # only process 0 deletes steps
         self._pool = concurrent.futures.ThreadPoolExecutor(1, 'checkpoint')
-        self._pending = None  # (step, future) of the write in progress
+        self._pending: tuple[int, concurrent.futures.Future] | None = None  # the write in progress
         self._qualities = {}  # of the steps that retention may delete; a step with a damaged meta is left alone
         for step in steps(self.directory):
             with contextlib.suppress(CheckpointError):

@@ -59,6 +59,7 @@ def explained(directory: storage.Path, step: int | None, item: str = '', writes:
             raise CheckpointError(f'{where}: no such checkpoint') from error
         if isinstance(error, _MACHINE):
             raise CheckpointError(f'{where}: {_cause(error)}') from error
+        assert step is not None  # a directory is only written
         cause = str(error) if isinstance(error, Mismatch) else f'{item} is damaged ({_cause(error)})'
         raise DamagedError(directory, step, cause) from error
 

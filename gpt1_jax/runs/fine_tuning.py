@@ -54,8 +54,11 @@ def resolve(config: ConfigDict, init_from: storage.Path | None) -> Setting:
     """
     if config.task == 'custom' and 'custom' in config:
         _read_labels(config.custom, config.data.dir)
-    rules.all_of(lambda: optimizer.check(config.optimizer),
-                 lambda: [splits.check_split(tasks.of(config.to_dict()), split) for split in config.eval.splits],
+
+    def check_splits():
+        for split in config.eval.splits:
+            splits.check_split(tasks.of(config.to_dict()), split)
+    rules.all_of(lambda: optimizer.check(config.optimizer), check_splits,
                  lambda: _check_origin(config.init_from, config.tokenizer, config.n_transfer),
                  lambda: _check_directory(config.data.dir, config.task))
     task = tasks.of(config.to_dict())

@@ -31,7 +31,7 @@ def print_plan(manifest: dict, per_epoch: float, total: int, n_ctx: int, size: i
 def print_start(program: loop.Program, state: loop.TrainState, total: int, batches: loop.Batches, dtype: str,
                 microbatches: int, advice: str) -> None:
     """What the program computes and needs, and where it runs."""
-    tokens_per_row = batches.tokens_per_step // batches.size
+    tokens_per_row = int(batches.tokens_per_step) // batches.size
     print('\n'.join(step_cost.lines(program.state, dtype, batches.size, tokens_per_row, microbatches)))
     if advice:
         print(advice, flush=True)
@@ -48,7 +48,7 @@ def estimate(program: loop.Program, hyper: dict, batches: loop.Batches, total: i
     print('\n'.join(console.parameters(program.state.params)), flush=True)
     if advice:
         print(advice, flush=True)
-    flops = step_cost.flops_per_token(program.state.params, batches.tokens_per_step // batches.size)
+    flops = step_cost.flops_per_token(program.state.params, int(batches.tokens_per_step) // batches.size)
     compiled = profiling.compile_step(program, hyper, batches)
     free, seconds = profiling.free_memory(program.mesh), None
     if free is None or compiled.memory <= free:

@@ -109,7 +109,7 @@ def code_digest() -> str:
 def versions() -> dict:
     """{'commit': of the clone, with +dirty where it has changes, or None; 'code': code_digest(); 'versions': of Python
     and the libraries}."""
-    found = {'python': platform.python_version()}
+    found: dict[str, str | None] = {'python': platform.python_version()}
     for name in ('gpt1_jax', 'jax', 'jaxlib', 'flax', 'optax', 'orbax-checkpoint', 'sentencepiece', 'spacy', 'ftfy',
                  'numpy'):
         try:

@@ -28,9 +28,9 @@ def resume(directory: storage.Path, abstract: TrainState, fallback: bool = False
                 raise checkpoint.CheckpointError(f'{error}{hint}') from error
             passed.append(error)
             continue
-        for error in passed:
-            name = _set_aside(directory, error.step)
-            print(f'passed over step {error.step:,}, kept as {name}: {error.cause}', flush=True)
+        for damaged in passed:
+            name = _set_aside(directory, damaged.step)
+            print(f'passed over step {damaged.step:,}, kept as {name}: {damaged.cause}', flush=True)
         before = checkpoint.read_meta(directory, step).get('environment')
         differing = provenance.departures(before, provenance.environment(abstract.params)) if before else []
         if differing:

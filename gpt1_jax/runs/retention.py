@@ -27,8 +27,8 @@ def kept(qualities: dict[int, float | None], keep_latest: int, keep_best: int, k
 
 def ranked(qualities: dict[int, float | None]) -> list[int]:
     """The steps with a finite quality, the best first."""
-    finite = [step for step, quality in qualities.items() if quality is not None and math.isfinite(quality)]
-    return sorted(finite, key=lambda step: (-qualities[step], step))
+    finite = {step: quality for step, quality in qualities.items() if quality is not None and math.isfinite(quality)}
+    return sorted(finite, key=lambda step: (-finite[step], step))
 
 
 def _numbered(directory):
@@ -40,7 +40,7 @@ def _complete(path):
     return not storage.remote(path) or (path / COMMITTED).exists()
 
 
-def delete(path: pathlib.Path) -> None:
+def delete(path: storage.Path) -> None:
     """Delete a step; if that is interrupted, `clear` finishes it at the next start."""
     if storage.remote(path):
         (path / COMMITTED).unlink(missing_ok=True)  # a deletion whose reply was lost is repeated

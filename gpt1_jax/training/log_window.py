@@ -17,7 +17,7 @@ class Window:
     def __init__(self, unlogged: Sequence[dict]) -> None:
         self.metrics = list(unlogged)
         self._created = time.perf_counter()
-        self._since = None  # when the first timed step of the window began
+        self._since: float | None = None  # when the first timed step of the window began
         self._timed = 0
         self._compiling = True
 
@@ -42,7 +42,9 @@ class Window:
         """What Session.log takes; a new window begins. partial: also with the metrics of each step."""
         metrics = jax.device_get(self.metrics)
         now = time.perf_counter()
-        pace = (now - self._since) / self._timed if self._timed else now - self._created  # seconds a step
+        pace = now - self._created  # seconds a step
+        if self._timed and self._since is not None:
+            pace = (now - self._since) / self._timed
         row = {}
         for name in metrics[0]:
             if name not in COUNTS:

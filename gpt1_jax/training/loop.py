@@ -93,7 +93,7 @@ def make_program(init_params: Callable, loss: Callable, optimizer: Any, schedule
                    sharding.abstract(shapes, mesh))
 
 
-def on_mesh(function: Callable, mesh: jax.sharding.Mesh, precision: str | None) -> Callable:
+def on_mesh(function: jax.stages.Wrapped, mesh: jax.sharding.Mesh, precision: str | None) -> Callable:
     """The jitted function, and its `trace`, called with the mesh in context, where sharding.constrain finds it, and
     with matrix products of this precision, see precision.within."""
     def within(function):

@@ -1,10 +1,10 @@
 """The next step's batch, read by a thread while the device works on this one."""
 import concurrent.futures
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any
 
 
-def ahead(make: Callable[[int], Any], first: int, last: int) -> Iterator[Any]:
+def ahead(make: Callable[[int], Any], first: int, last: int) -> Generator[Any, None, None]:
     """Generate make(first), ..., make(last - 1), each started when the one before it is taken.
 
     An exception of `make` is raised where its value would be taken. Close the generator (contextlib.closing) where it

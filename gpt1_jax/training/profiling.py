@@ -19,20 +19,20 @@ class Trace:
     outside of the span.
     """
 
-    def __init__(self, span: tuple[int, int] | None = None, directory: storage.Path | None = None) -> None:
-        self._first, self._last = span or (None, None)
+    def __init__(self, span: tuple[int, int] | None = None, directory: storage.Path = None) -> None:
+        self._span: tuple[int | None, int | None] = span or (None, None)
         self._directory = directory
         self._running = False
 
     def before(self, step: int) -> None:
-        if step == self._first:
+        if step == self._span[0]:
             self._local = storage.cache(self._directory) if storage.remote(self._directory) else self._directory
             jax.profiler.start_trace(self._local)
             self._running = True
 
     def after(self, step: int, results: Any, final: bool = False) -> None:
         """results: arrays that the step computed, waited for where the trace ends. final: no step follows."""
-        if self._running and (step == self._last or final):
+        if self._running and (step == self._span[1] or final):
             jax.block_until_ready(results)
             jax.profiler.stop_trace()
             self._running = False

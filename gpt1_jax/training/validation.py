@@ -31,7 +31,7 @@ def mean_loss(model: Any, mesh: jax.sharding.Mesh, stream: TokenStream, n_window
         window_losses = losses.pretraining_loss(hidden, embeddings, batch['tokens'][:, 1:], chunks, jnp.float32,
                                                 table.ops(model.config))
         return jnp.sum(window_losses * batch['weight'])
-    total_loss = loop.on_mesh(total_loss, mesh, precision.of(model.config))
+    jitted = loop.on_mesh(total_loss, mesh, precision.of(model.config))
 
     def validate(params):
         sums = []
@@ -43,6 +43,6 @@ def mean_loss(model: Any, mesh: jax.sharding.Mesh, stream: TokenStream, n_window
             def read(rows):
                 windows = [stream.window(i, n_ctx) for i in filled[rows]]
                 return {'tokens': np.stack(windows), 'weight': weights[rows]}
-            sums.append(total_loss(params, sharding.place(read, size, mesh)))
+            sums.append(jitted(params, sharding.place(read, size, mesh)))
         return sum(map(float, sums)) / len(chosen)
     return validate

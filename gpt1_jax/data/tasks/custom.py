@@ -10,7 +10,7 @@ from gpt1_jax.data.tasks.reading import Row, RowFault
 from gpt1_jax.errors import UserError, fail
 
 
-def task(fields: dict) -> Task:
+def task(fields: dict | None) -> Task:
     """The Task described by a plain dict of custom_spec.Spec's fields. UserError listing every mistake in them."""
     return _task(custom_spec.check(fields))
 

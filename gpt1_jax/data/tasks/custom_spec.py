@@ -109,7 +109,7 @@ class Spec:
         return FORMATS.get(self.format, self.format)
 
 
-def check(fields: dict) -> Spec:
+def check(fields: dict | None) -> Spec:
     """The Spec of a plain dict of its fields (lists for tuples). UserError listing every mistake in one line."""
     if not isinstance(fields, dict):
         raise UserError(f'config.custom is {shown(fields)}, must be a dictionary of fields')

@@ -14,7 +14,7 @@ def is_json(path: str | pathlib.Path) -> bool:
     return str(path).endswith(ENDINGS)
 
 
-def read(path: str | pathlib.Path, columns: tuple[str, ...] = ()) -> Iterator[Row]:
+def read(path: str | pathlib.Path, columns: Sequence[str] = ()) -> Iterator[Row]:
     """The records in order. Ids are positions from 0; messages count from 1, lines as rows and items as records.
 
     columns: names for the items of records that are lists; without it, records must be objects.

@@ -56,7 +56,7 @@ def files(directory: str | pathlib.Path, source: str) -> list[str]:
     if all(shards):
         for folder in dict.fromkeys(path.parent for path in found):
             of_folder = [(path, *map(int, shard.groups()[:2])) for path, shard in zip(found, shards)
-                         if path.parent == folder]
+                         if shard and path.parent == folder]
             _check_shards(of_folder)
     return [str(path) for path in found]
 
@@ -87,7 +87,7 @@ def records(directory: str | pathlib.Path, source: str, features: tuple[str, ...
     classes: {feature: the label names that its numbers must stand for}; a feature of texts needs no such names.
     UserError for a file that is no Parquet, lacks a feature, or has labels of other names, or of none.
     """
-    found = []
+    found: list[tuple[str, dict]] = []
     for path in files(directory, source):
         with records_lib.parquet_file(path) as file:
             schema = file.schema_arrow

@@ -6,6 +6,7 @@ answers both levels. Ids begin with the level, so that results can also be repor
 import ast
 import pathlib
 import re
+from typing import Any
 
 from gpt1_jax.data.tasks import parquet_source, reading, tfds_source
 from gpt1_jax.data.tasks.example import Example
@@ -40,7 +41,7 @@ def questions(where: str, level: str, name: str, passage: dict) -> list[Row]:
     passage: {'article', 'questions', 'options', 'answers'}. name: of the passage, unique in its level.
     """
     article = passage.get('article')
-    lists = [passage.get(key) for key in ('questions', 'options', 'answers')]
+    lists: list[Any] = [passage.get(key) for key in ('questions', 'options', 'answers')]
     if not isinstance(article, str) or not article.strip():
         fault = 'article is missing or empty'
     elif not all(isinstance(found, list) for found in lists) or len(set(map(len, lists))) != 1:

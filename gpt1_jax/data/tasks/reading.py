@@ -231,7 +231,7 @@ def field(fields: dict, name: str, may_be_empty: bool = False) -> str:
 
 def row_id(fields: dict, column: str | None, default: str) -> str:
     """The id in a column, a text or an integer; the default if there is no such column."""
-    if column not in fields:
+    if column is None or column not in fields:
         return default
     if isinstance(fields[column], int) and not isinstance(fields[column], bool):
         return str(fields[column])

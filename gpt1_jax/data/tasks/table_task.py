@@ -45,7 +45,7 @@ class Table:
 def table_task(name: str, head: str, metrics: tuple[str, ...], splits: dict[str, Split], table: Table) -> Task:
     """The Task of a table; `head`, `metrics`: see Task. UserError for bad rows, when they are read."""
     names = table.features if table.in_parquet is None else table.in_parquet
-    sources = {
+    sources: dict[str, reading.Source] = {
         'official': Official(functools.partial(_official_rows, table)),
         'tfds': Typed(tfds_source, functools.partial(_rows, table, tfds_source, table.features)),
         'parquet': Typed(parquet_source, functools.partial(_rows, table, parquet_source, names))}
@@ -108,6 +108,7 @@ def _rows(table: Table, library: Any, names: dict[str, str], directory: str, spl
     for where, place, record in _in_order(records, table.index, table.renumber):
         fields = {column: record[name] for column, name in columns.items()}
         if not split.labelled:
+            assert split.id_column is not None
             fields[split.id_column] = place
         elif table.score:
             fields[table.label] = str(fields[table.label])

@@ -44,7 +44,7 @@ def read(path: str | pathlib.Path, needed: Sequence[str] = (), columns: Sequence
             continue
         fault = f'{len(row)} columns, expected {len(columns)} ({", ".join(columns)})'
         if len(row) < least:
-            fields = ShortRow(fault)
+            fields: dict | RowFault = ShortRow(fault)
         elif len(row) > len(columns):
             fields = RowFault(fault)
         else:

@@ -26,7 +26,7 @@ def on_each(kernel: Callable, arrays: Sequence[jax.Array], layouts: Sequence[str
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.empty or mesh.size == 1:
         return kernel(jnp.uint32(0), jnp.uint32(0), *arrays)
-    sizes = {}  # of each dimension, by its letter
+    sizes: dict[str, int] = {}  # of each dimension, by its letter
     for array, layout in zip(arrays, layouts):
         sizes.update(zip(layout, array.shape))
     axes = {}  # of the mesh, over which a dimension is divided

@@ -37,7 +37,8 @@ CAPABILITY = 8.0  # CUDA's compute capability of the first GPUs with bfloat16 pr
 
 FLAGS = ('XLA_FLAGS', 'LIBTPU_INIT_ARGS')  # of the compilers: a verdict depends on them
 
-_reasons = {}  # what this process has checked: (name, device kind, size, length) -> what is wrong, or None
+# What this process has checked: (name, device kind, size, length) -> what is wrong, or None.
+_reasons: dict[tuple[str, str, int, int], str | None] = {}
 
 
 def check(config: Any) -> None:

@@ -125,8 +125,9 @@ KERNELS = (  # of those for an operation, the first that applies is chosen
 )
 # On a CPU kernels are interpreted, which is for tests.
 PLATFORMS = {'triton': ('gpu', 'cpu'), 'mosaic': ('tpu', 'cpu')}
-OTHERS = {('attention', 'plain'): plain.attention, ('attention', 'blocked'): cpu.attention,
-          ('attention', 'recomputed'): xla.recomputed_attention, ('add_and_norm', 'xla'): xla.add_and_norm}
+OTHERS: dict[tuple[str, str], Callable] = {
+    ('attention', 'plain'): plain.attention, ('attention', 'blocked'): cpu.attention,
+    ('attention', 'recomputed'): xla.recomputed_attention, ('add_and_norm', 'xla'): xla.add_and_norm}
 
 
 def implementation(operation: str, name: str, interpret: bool = False) -> Callable:
@@ -184,7 +185,7 @@ def _auto_applies(kernel, device_kind, dtype, size, length):
 
 
 # (name, device kind, size): the longest sequence with which a kernel passed self_check.py, in all processes.
-_passed = {}
+_passed: dict[tuple[str, str, int], int] = {}
 
 
 def record(name: str, device_kind: str, size: int, length: int) -> None:
