@@ -112,8 +112,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         paths = list(dict.fromkeys(storage.absolute(run) for run in chosen.runs))  # one given twice is drawn once
         training_curves(chosen.out, dict(zip(labels(paths), map(read_curves, paths))))
-    except UserError as error:
-        print(f'error: {error}', file=sys.stderr)
+    except (UserError, OSError) as error:
+        print(f'error: {os_line(error) if isinstance(error, OSError) else error}', file=sys.stderr)
         return 1
     print(os.path.abspath(chosen.out))
     return 0

@@ -47,13 +47,13 @@ def test_a_run_there_is_the_local_run_to_the_bit(store, tmp_path, monkeypatch):
     text = corpus(tmp_path / 'text')
     pretrain.run(pretrain_config(text, data__tokens=str(tmp_path / 'tokens'), **SIZE), tmp_path / 'run')
     storage.upload(tmp_path / 'tokens', place / 'tokens')
-    proxy.choose = unreliable.at_random
+    proxy.choose = unreliable.InTurn()
     config = pretrain_config('', data__corpus='', data__tokens=f'{place}/tokens', **SIZE)
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(console, 'print_line', interrupt)
         pretrain.run(config, place / 'run')
     pretrain.run(config, place / 'run')
-    assert min(proxy.faults.values()) >= 3, proxy.faults
+    assert min(proxy.faults.values()) >= 2, proxy.faults
     proxy.choose = unreliable.reliable
     there, here = ((checkpoint.steps(one / 'checkpoints'), checkpoint.read_meta(one / 'checkpoints', 20)['arrays'],
                     rows(one)) for one in (place / 'run', tmp_path / 'run'))

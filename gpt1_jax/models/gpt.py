@@ -102,13 +102,13 @@ class Embedding(nn.Module):
             first_row += n
         dropped = Embeddings(*parts)
 
-        x = look_up(dropped.tokens, jnp.minimum(tokens, c.vocab_size - 1) if c.n_special else tokens, c.dtype)
-        if c.n_special:
-            special = jnp.clip(tokens - c.vocab_size, 0, c.n_special - 1)
-            x = jnp.where((tokens >= c.vocab_size)[:, :, None], look_up(dropped.specials, special, c.dtype), x)
-
         # Each device reads whole rows, so the matrix is gathered once a step, in the smaller dtype.
         whole = Embeddings(*(gathered(rows.astype(c.dtype), 'embed/tokens') for rows in dropped))
+        x = look_up(dropped.tokens, jnp.minimum(tokens, c.vocab_size - 1) if c.n_special else tokens, whole.tokens)
+        if c.n_special:
+            special = jnp.clip(tokens - c.vocab_size, 0, c.n_special - 1)
+            x = jnp.where((tokens >= c.vocab_size)[:, :, None], look_up(dropped.specials, special, whole.specials), x)
+
         if c.n_positions and positions is not None:
             x = x + jnp.take(whole.positions, positions, axis=0, mode='clip')
         elif c.n_positions:

@@ -17,7 +17,7 @@ MASKED = -1e9  # replaces the score of a later position, as released
 
 class Ops(NamedTuple):
     """The operations that a model computes with: those of this file, or others in their place (fast/table.py)."""
-    look_up: Callable        # (table [R, D], ids [B, L], dtype) -> [B, L, D]
+    look_up: Callable        # (table [R, D], ids [B, L], whole: the table in the activations' dtype) -> [B, L, D]
     dense: Callable          # (x [B, L, *I], kernel [*I, *O], bias [*O]) -> [B, L, *O]
     gelu: Callable           # (x) -> x
     attention: Callable      # (qkv [B, L, 3, H, E], dropout) -> [B, L, H, E]
@@ -25,9 +25,10 @@ class Ops(NamedTuple):
     cross_entropy: Callable  # (hidden [T, D], rows [R, D], targets [T], dtype of the logits) -> float32[T]
 
 
-def look_up(table: jax.Array, ids: jax.Array, dtype: Any) -> jax.Array:
-    """table[ids]; NaN for an id out of range. The gradient of the table is summed in float32."""
-    return jnp.take(table, ids, axis=0).astype(dtype)
+def look_up(table: jax.Array, ids: jax.Array, whole: jax.Array) -> jax.Array:
+    """table[ids] in the dtype of `whole`, the rounded table that is also the output layer. NaN for an id out of range.
+    The gradient is the table's, summed in float32."""
+    return jnp.take(table, ids, axis=0).astype(whole.dtype)
 
 
 def add_bias(x: jax.Array, bias: jax.Array) -> jax.Array:

@@ -176,8 +176,9 @@ before = peak()
 characters = 0
 try:
     splits, _, _ = sources.splits(sys.argv[1], 1e-9)
-    for unit in encode.units(splits['train']()):
-        characters += unit.characters
+    for split in splits.values():  # of one document the end is held out
+        for unit in encode.units(split()):
+            characters += unit.characters
 except UserError as error:
     print(error, file=sys.stderr)
 print(characters, peak() - before)

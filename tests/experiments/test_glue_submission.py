@@ -125,7 +125,7 @@ def test_tasks_that_cannot_be_fine_tuned_are_told(submitted, tmp_path):
 def test_tasks_that_may_not_be_fine_tuned_now_are_told(submitted, tmp_path):
     config = submitted[0].copy_and_resolve_references()
     config.out, config.start = str(tmp_path), False
-    with pytest.raises(UserError, match='needs all nine tasks.*stsb: not fine-tuned yet; mnli: not fine-tuned yet'):
+    with pytest.raises(UserError, match='needs all nine tasks.*stsb: not run; mnli: not run'):
         glue_submission.run(config, tmp_path / 'submission.zip')
 
 

@@ -114,7 +114,7 @@ def killed(cut):
 
 def raising(module, name):
     """A kill in place of a function's first call."""
-    def kill(*_):
+    def kill(*_, **__):
         raise Killed
     return killed(lambda patch: patch.setattr(module, name, kill))
 
@@ -172,7 +172,7 @@ def test_a_report_of_imported_weights_says_so_and_nothing_of_their_pretraining(s
     monkeypatch.setenv('GPT1_JAX_CACHE', str(tmp_path / 'cache'))
     monkeypatch.setattr(plan, 'measure', lambda config: MEASURED)
     config = override(small.copy_and_resolve_references(), dict(
-        pretrained=from_hub.local_run('novels'), stages=('pretrain',)))
+        pretrained=str(from_hub.local_run('novels')), stages=('pretrain',)))
     config.finetune.model.dtype = 'bfloat16'
     reproduce.run(config, tmp_path / 'out', data=given['data'])
     report = (tmp_path / 'out' / 'report.md').read_text()

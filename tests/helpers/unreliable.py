@@ -2,7 +2,7 @@
 import contextlib
 import http.client
 import http.server
-import random
+import itertools
 import threading
 import urllib.parse
 
@@ -24,11 +24,16 @@ def reliable(*request):
     return None
 
 
-def at_random(method, path, body):
-    """A fault in one of thirty requests, and a lost reply in one of three of an upload by gcsfs."""
-    if 'uploadType=multipart' in path or 'upload_id' in path:
-        return random.choice(['lost reply', None, None])
-    return random.choice(FAULTS) if random.random() < 1 / 30 else None
+class InTurn:
+    """Every 25th request gets the next kind of fault, and every third upload by gcsfs loses its reply."""
+
+    def __init__(self):
+        self.requests, self.uploads, self.kinds = itertools.count(1), itertools.count(1), itertools.cycle(FAULTS)
+
+    def __call__(self, method, path, body):
+        if 'uploadType=multipart' in path or 'upload_id' in path:
+            return None if next(self.uploads) % 3 else 'lost reply'
+        return None if next(self.requests) % 25 else next(self.kinds)
 
 
 class Once:

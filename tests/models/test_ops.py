@@ -95,7 +95,7 @@ def without_rate(function, *more):
 
 
 def looking_up(function):
-    return lambda table, ids, rate: function(table.astype(jnp.float32), ids, table.dtype)
+    return lambda table, ids, rate: function(table.astype(jnp.float32), ids, table)
 
 
 PLAIN = {'look_up': looking_up(ops.look_up), 'dense': without_rate(ops.dense), 'gelu': without_rate(ops.gelu),

@@ -31,7 +31,7 @@ def replacement(name: str, code: str) -> Callable:
     field = f'config.model.ops.{name}'
     function = user_code.load(code, field)
     x = jnp.zeros((2, 3, 4))
-    arguments = {'look_up': (x[0], jnp.zeros((2, 3), jnp.int32), x.dtype),
+    arguments = {'look_up': (x[0], jnp.zeros((2, 3), jnp.int32), x[0]),
                  'dense': (x, jnp.zeros((4, 5)), jnp.zeros(5)), 'gelu': (x,),
                  'attention': (jnp.zeros((2, 3, 3, 2, 4)), dropout.NONE),
                  'add_and_norm': (x, x, x[0, 0], x[0, 0], dropout.NONE),
