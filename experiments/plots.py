@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from experiments.lib.figures import COLOURS, COUNT, STYLE, save
 from gpt1_jax import storage
-from gpt1_jax.errors import UserError, shown
+from gpt1_jax.errors import UserError, os_line, shown
 from gpt1_jax.runs import results
 
 PANELS = {'loss': 'training loss (nats)', 'learning_rate': 'learning rate',  # fields of metrics.jsonl
