@@ -176,7 +176,7 @@ def test_a_report_of_imported_weights_says_so_and_nothing_of_their_pretraining(s
     config.finetune.model.dtype = 'bfloat16'
     reproduce.run(config, tmp_path / 'out', data=given['data'])
     report = (tmp_path / 'out' / 'report.md').read_text()
-    assert '| pretraining | not here. Pretrained: packaged/novels-' in report and '## Pretraining' not in report
+    assert '| pretraining | not here. Pretrained: imported/novels-' in report and '## Pretraining' not in report
     assert 'The weights were imported' in report and 'Tokens seen' not in report
     assert 'activations are float32, in fine-tuning bfloat16.' in report
 
