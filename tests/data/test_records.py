@@ -176,9 +176,8 @@ before = peak()
 characters = 0
 try:
     splits, _, _ = sources.splits(sys.argv[1], 1e-9)
-    for split in splits.values():  # of one document the end is held out
-        for unit in encode.units(split()):
-            characters += unit.characters
+    for unit in encode.units(splits['train']()):
+        characters += unit.characters
 except UserError as error:
     print(error, file=sys.stderr)
 print(characters, peak() - before)
@@ -194,18 +193,23 @@ def memory(path):
     return *map(int, done.stdout.split()), done.stderr
 
 
+def read(characters, written):
+    """Whether all was read but the last word or two: of so few documents the end of the text is held out."""
+    return written - 12 < characters < written
+
+
 @pytest.mark.full
 @pytest.mark.skipif(sys.platform != 'linux', reason='reads /proc')
 class TestMemory:
     def test_a_line_of_text_of_200_mb_is_in_memory_twice_at_most(self, tmp_path):
         (tmp_path / 'line.txt').write_text(LINE * 4_800_000)
         characters, mib, _ = memory(tmp_path / 'line.txt')
-        assert characters == 4_800_000 * len(LINE) and mib < 450
+        assert read(characters, 4_800_000 * len(LINE)) and mib < 450
 
     def test_a_json_line_of_120_mb_is_in_memory_twice_at_most(self, tmp_path):
         (tmp_path / 'line.jsonl').write_text(('{"text": "' + LINE * 2_850_000 + '"}\n') * 2)
         characters, mib, _ = memory(tmp_path / 'line.jsonl')
-        assert characters == 2 * 2_850_000 * len(LINE) > 2.3e8 and mib < 270
+        assert read(characters, 2 * 2_850_000 * len(LINE)) and characters > 2.3e8 and mib < 270
 
     def test_a_json_line_of_200_mb_is_refused_at_a_bounded_size(self, tmp_path):
         (tmp_path / 'line.jsonl').write_text('{"text": "' + LINE * 4_800_000 + '"}\n')
@@ -222,4 +226,4 @@ class TestMemory:
         texts = [f'{i} ' + LINE * 40 for i in range(120_000)]
         write_parquet(tmp_path / 'a.parquet', {'text': texts}, row_group_size=row_group, compression='snappy')
         characters, mib, _ = memory(tmp_path / 'a.parquet')
-        assert characters == sum(map(len, texts)) > 2e8 and mib < 100
+        assert read(characters, sum(map(len, texts))) and characters > 2e8 and mib < 100
