@@ -1,6 +1,8 @@
 """Errors that a user can cause: one line each, without a traceback."""
 import contextlib
 import difflib
+import os
+import traceback
 from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
@@ -59,6 +61,21 @@ def os_errors_in_one_line() -> Iterator[None]:
         yield
     except OSError as error:
         raise UserError(os_line(error)) from None
+
+
+@contextlib.contextmanager
+def in_code(path: str) -> Iterator[None]:
+    """Turns what goes wrong while a user's Python file runs into a UserError that names the file and its line."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f'{path}: {error}') from None
+    except SyntaxError as error:
+        raise UserError(f'{path}: line {error.lineno}: {error.msg}') from None
+    except Exception as error:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
+                 if os.path.abspath(frame.filename) == os.path.abspath(path)]
+        raise UserError(f'{path}: line {lines[-1] if lines else 1}: {type(error).__name__}: {error}') from None
 
 
 def shown(value: Any) -> str:

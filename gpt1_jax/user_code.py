@@ -2,19 +2,20 @@
 
     --config.model.ops.gelu=ideas/relu.py:relu --config.optimizer.kind=optax:lion
 
-A run records the SHA-256 of each file, and resumes only with the same contents.
+A run records the SHA-256 of each file, and resumes only with the same contents. Each file runs once a process, in which
+it must not change: compiled programs would still have the code of before.
 """
 import functools
 import hashlib
 import importlib
-import importlib.util
 import pathlib
 import sys
+import types
 from collections.abc import Mapping
 from typing import Any
 
 from gpt1_jax import rules
-from gpt1_jax.errors import UserError, did_you_mean
+from gpt1_jax.errors import UserError, did_you_mean, in_code
 
 LIBRARIES = ('optax',)
 
@@ -25,9 +26,10 @@ def names_code(value: Any) -> bool:
 
 
 def load(name: str, field: str) -> Any:
-    """The function or class that 'FILE:NAME' or 'optax:NAME' names; the file is run once a process.
+    """The function or class that 'FILE:NAME' or 'optax:NAME' names.
 
-    field: of the config, for errors. UserError where the file does not exist, cannot be imported or has no such name.
+    field: of the config, for errors. UserError where the file does not exist, cannot be run, has changed since this
+    process ran it, or has no such name.
     """
     place, _, attribute = name.rpartition(':')
     module = _library(place) if place in LIBRARIES else _module(place, _contents(place, field), field)
@@ -73,27 +75,24 @@ def _contents(file, field):
         raise UserError(f'{field}: {file}: {error.strerror}') from None
 
 
-@functools.cache
+_modules: dict[pathlib.Path, tuple[bytes, types.ModuleType]] = {}  # (contents, module) of the files run so far
+
+
 def _module(file, contents, field):
-    """The module of a file; one a process for each of its contents."""
+    """The module of a file, which runs once: programs that were compiled with it stay in use in this process."""
     path = pathlib.Path(file).resolve()
-    spec = importlib.util.spec_from_loader(f'gpt1_jax_user_code_{path.stem}', loader=None, origin=str(path))
-    module = importlib.util.module_from_spec(spec)
+    if path in _modules:
+        before, module = _modules[path]
+        if before != contents:
+            raise UserError(f'{field}: {file} has changed since this process ran it: start a new process')
+        return module
+    module = types.ModuleType(f'gpt1_jax_user_code_{path.stem}')
     module.__file__ = str(path)
-    sys.modules[spec.name] = module  # dataclasses and Flax look their module up there
+    sys.modules[module.__name__] = module  # dataclasses and Flax look their module up there
     try:
-        exec(compile(contents, str(path), 'exec'), vars(module))  # noqa: S102  the user named this file to be run
-    except Exception as error:
-        line = getattr(error, 'lineno', None) or _line(error, str(path))
-        raise UserError(f'{field}: {file}, line {line}: {type(error).__name__}: {error}') from None
+        with in_code(str(file)):
+            exec(compile(contents, str(file), 'exec'), vars(module))  # noqa: S102  the user named this file to be run
+    except UserError as error:
+        raise UserError(f'{field}: {error}') from None
+    _modules[path] = contents, module
     return module
-
-
-def _line(error, file):
-    """The last line of the file in an exception's traceback."""
-    traceback, line = error.__traceback__, '?'
-    while traceback is not None:
-        if traceback.tb_frame.f_code.co_filename == file:
-            line = traceback.tb_lineno
-        traceback = traceback.tb_next
-    return line

@@ -1,17 +1,15 @@
 """Which file --config names: a path, or the name of a config that comes with the package, such as `finetune:rte`."""
 import ast
-import contextlib
 import importlib.util
 import os
 import pathlib
 import sys
-import traceback
 
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from gpt1_jax import configs, rules
-from gpt1_jax.errors import UserError, did_you_mean
+from gpt1_jax.errors import UserError, did_you_mean, in_code
 
 flags.disclaim_key_flags()  # --help counts what is defined here among the caller's
 _unset: list[str] = []  # fields given as --config.FIELD=None
@@ -77,32 +75,17 @@ def load(given: str) -> ConfigDict:
     spec = importlib.util.spec_from_file_location('gpt1_jax_config_to_show', path)
     assert spec is not None and spec.loader is not None, path
     module = importlib.util.module_from_spec(spec)
-    with _in_one_line(path):
+    with in_code(path):
         spec.loader.exec_module(module)
     if not hasattr(module, 'get_config'):
         raise UserError(f'{path}: no function get_config in it')
     if colon and not module.get_config.__code__.co_argcount:
         raise UserError(f'{path}: its get_config takes no argument, remove :{argument}')
-    with _in_one_line(path):
+    with in_code(path):
         config = module.get_config(argument) if colon else module.get_config()
     if not isinstance(config, ConfigDict):
         raise UserError(f'{path}: get_config returns {type(config).__name__}, must return an ml_collections.ConfigDict')
     return config
-
-
-@contextlib.contextmanager
-def _in_one_line(path):
-    """Names file and line of what goes wrong in a config file."""
-    try:
-        yield
-    except UserError as error:
-        raise UserError(f'{path}: {error}') from None
-    except SyntaxError as error:
-        raise UserError(f'{path}: line {error.lineno}: {error.msg}') from None
-    except Exception as error:
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
-                 if os.path.abspath(frame.filename) == os.path.abspath(path)]
-        raise UserError(f'{path}: line {lines[-1] if lines else 1}: {type(error).__name__}: {error}') from None
 
 
 def named(arguments: list[str]) -> str | None:
