@@ -12,7 +12,7 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load
 from gpt1_jax.models import build, ops
 from gpt1_jax.models.fast import table
-from gpt1_jax.runs import workdir
+from gpt1_jax.runs import results, workdir
 from gpt1_jax.training import optimizer
 from gpt1_jax.weights import export_hugging_face
 from interruptions import power_cut
@@ -115,3 +115,21 @@ def test_muon_of_the_ideas_trains(text, tmp_path):
                              optimizer__kind=f'{ROOT}/experiments/ideas/optimizers.py:muon')
     run = pretrain.run(config, tmp_path / 'run')
     assert losses(run)[-1][1] < losses(run)[0][1] and run.steps()[-1] == 5
+
+
+def test_the_validation_loss_is_that_of_eq_1_whatever_is_trained_with(text, tmp_path):
+    (tmp_path / 'idea.py').write_text('from gpt1_jax.models import ops\n\n\ndef doubled(*arguments):\n'
+                                      '    return 2 * ops.cross_entropy(*arguments)\n')
+    run = pretrain.run(pretrain_config(text, model__ops__cross_entropy=f'{tmp_path}/idea.py:doubled', train__steps=1,
+                                       log_every=1), tmp_path / 'run')
+    rows = results.read(run.metrics)
+    uniform = np.log(run.config['model']['vocab_size'])  # what both losses are near before training
+    assert next(row['loss'] for row in rows if 'loss' in row) == pytest.approx(2 * uniform, rel=0.05)
+    assert next(row['valid_loss'] for row in rows if 'valid_loss' in row) == pytest.approx(uniform, rel=0.05)
+
+
+def test_a_mistake_in_an_idea_is_reported_before_any_text_is_read(tmp_path):
+    (tmp_path / 'idea.py').write_text('def f(x):\n    return x[:1]\n')
+    config = pretrain_config('no such corpus', model__ops__gelu=f'{tmp_path}/idea.py:f')
+    with pytest.raises(UserError, match='ops.gelu = .*f: returns'):
+        pretrain.run(config, tmp_path / 'run')

@@ -59,7 +59,9 @@ class GPTConfig:
             if self.n_embd % self.n_head:
                 problems.append(f'model.n_embd = {self.n_embd} is not a multiple of model.n_head = {self.n_head}')
         for name, code in self.ops:
-            if name not in ops.Ops._fields or not user_code.names_code(code):
+            if name in ops.Ops._fields and user_code.names_code(code):
+                table.replacement(name, code)  # so that a mistake in it is reported before any text is read
+            else:
                 problems.append(f'model.ops.{name} is {code!r}, must be FILE:NAME in the place of one of '
                                 f'{", ".join(ops.Ops._fields)}')
         if problems:

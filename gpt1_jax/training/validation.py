@@ -27,9 +27,9 @@ def mean_loss(model: Any, mesh: jax.sharding.Mesh, stream: TokenStream, n_window
     @jax.jit
     def total_loss(params, batch):
         hidden, embeddings = model.apply({'params': params}, batch['tokens'][:, :-1])
-        # Logits in float32 whatever the model's type, as in `perplexity`.
+        # As in `perplexity`: float32 logits whatever the model's type, and Eq. 1 whatever a user's loss is.
         window_losses = losses.pretraining_loss(hidden, embeddings, batch['tokens'][:, 1:], chunks, jnp.float32,
-                                                table.ops(model.config))
+                                                table.built_in(model.config))
         return jnp.sum(window_losses * batch['weight'])
     jitted = loop.on_mesh(total_loss, mesh, precision.of(model.config))
 

@@ -1,6 +1,4 @@
 """Each operation by each of its implementations, with its gradients, against the formula in numpy float64."""
-import dataclasses
-import functools
 
 import flax.linen as nn
 import jax
@@ -10,10 +8,9 @@ import pytest
 import scipy.special
 
 import reference
-from gpt1_jax.errors import UserError
 from gpt1_jax.models import dropout, ops
 from gpt1_jax.models.fast import cpu, gpu_attention, gpu_residual_norm, table, xla
-from gpt1_jax.models.gpt import GPT, Dense, GPTConfig
+from gpt1_jax.models.gpt import Dense, GPTConfig
 from gpt1_jax.parallel import sharding
 
 SEED, STEP, LAYER, ROW = 7, 1234567, 3, 5
@@ -309,67 +306,3 @@ def test_any_mesh_gives_what_one_device_gives(operation, name, mesh, sizes):
         found = run(FAST[operation][name], values, dy, 0.1)
     for one, several in zip(expected, found):  # a mask of another row would change a tenth of them
         np.testing.assert_allclose(several, one, atol=1e-6 * np.abs(one).max())
-
-
-# The table
-
-H200, V5E, CPU, BF16, F32 = ('gpu', 'NVIDIA H200'), ('tpu', 'TPU v5 lite'), ('cpu', 'cpu'), jnp.bfloat16, jnp.float32
-
-
-@pytest.mark.parametrize('operation, choice, device, dtype, size, training, expected', [
-    ('attention', 'auto', H200, BF16, 64, True, 'flash'), ('attention', 'auto', H200, BF16, 64, False, 'cudnn'),
-    ('attention', 'auto', H200, F32, 64, True, 'plain'), ('attention', 'auto', H200, F32, 64, False, 'plain'),
-    ('attention', 'auto', H200, BF16, 96, True, 'plain'), ('attention', 'auto', H200, BF16, 96, False, 'cudnn'),
-    ('attention', 'auto', H200, BF16, 12, False, 'plain'), ('attention', 'auto', H200, BF16, 256, False, 'flash'),
-    ('attention', 'auto', V5E, BF16, 64, True, 'mosaic'), ('attention', 'auto', V5E, BF16, 128, False, 'mosaic'),
-    ('attention', 'auto', V5E, F32, 64, True, 'recomputed'), ('attention', 'auto', V5E, BF16, 32, True, 'recomputed'),
-    ('attention', 'auto', V5E, BF16, 192, False, 'plain'), ('attention', 'xla', V5E, BF16, 64, True, 'recomputed'),
-    ('attention', 'mosaic', V5E, F32, 64, True, 'mosaic'), ('attention', 'mosaic', CPU, F32, 64, True, 'mosaic'),
-    ('attention', 'auto', CPU, BF16, 64, True, 'blocked'), ('attention', 'xla', CPU, F32, 64, True, 'plain'),
-    ('attention', 'auto', ('gpu', 'AMD Instinct MI300X'), F32, 64, True, 'plain'),
-    ('attention', 'xla', H200, BF16, 64, True, 'plain'), ('attention', 'triton', H200, F32, 64, True, 'flash'),
-    ('attention', 'triton', H200, BF16, 64, False, 'flash'), ('attention', 'triton', CPU, F32, 16, True, 'flash'),
-    ('add_and_norm', 'auto', H200, BF16, 768, True, 'fused'), ('add_and_norm', 'auto', H200, BF16, 768, False, 'xla'),
-    ('add_and_norm', 'auto', H200, F32, 768, True, 'xla'), ('add_and_norm', 'auto', H200, BF16, 100, True, 'xla'),
-    ('add_and_norm', 'auto', V5E, BF16, 768, True, 'xla'), ('add_and_norm', 'auto', CPU, BF16, 768, True, 'xla'),
-    ('add_and_norm', 'xla', H200, BF16, 768, True, 'xla'), ('add_and_norm', 'triton', CPU, F32, 16, True, 'fused'),
-    ('add_and_norm', 'triton', H200, F32, 16 * 1024, True, 'fused'),
-    ('add_and_norm', 'triton', H200, F32, 100, False, 'xla')])
-def test_the_implementation_follows_choice_device_and_dtype(operation, choice, device, dtype, size, training, expected):
-    assert table.choose(operation, choice, *device, dtype, size, training) == expected
-
-
-@pytest.mark.parametrize('operation, device, size, why', [
-    ('attention', H200, 48, 'a power of two'), ('attention', H200, 8, 'at least 16'),
-    ('attention', V5E, 64, "not for 'tpu'"),
-    *(('add_and_norm', CPU, D, f'not {D}:') for D in (8, 17 * 16, 100))])
-def test_a_kernel_that_cannot_be_is_one_line_that_names_the_field(operation, device, size, why):
-    with pytest.raises(UserError, match=rf"^model.kernels = 'triton' [^\n]*{why}[^\n]*$"):
-        table.choose(operation, 'triton', *device, BF16, size, True)
-
-
-TINY = GPTConfig(vocab_size=20, n_ctx=16, n_embd=32, n_layer=2, n_head=2, n_inner=32)
-
-
-@functools.cache
-def states_and_gradients(config):
-    tokens = np.random.default_rng(0).integers(0, 20, (3, 16))
-    params = GPT(config).init(jax.random.key(0), tokens)['params']
-    weights = np.random.default_rng(1).normal(size=(3, 16, config.n_embd)).astype(np.float32)
-
-    def f(params):
-        states = GPT(config).apply({'params': params}, tokens, KEY)[0]
-        return jnp.sum(states * weights), states
-    (_, states), gradients = jax.jit(jax.value_and_grad(f, has_aux=True))(params)
-    return states, *jax.tree.leaves(gradients)
-
-
-@pytest.mark.parametrize('kernels, change', [
-    ('auto', {}), ('xla', {}), pytest.param('triton', {}, marks=KERNEL),
-    pytest.param('triton', {'remat': True, 'unroll': 2}, marks=[pytest.mark.slow, KERNEL]),
-    pytest.param('mosaic', {'n_embd': 64, 'n_head': 1}, marks=KERNEL)], ids=str)
-def test_the_model_has_the_same_states_and_gradients_with_kernels_and_without(kernels, change):
-    config = dataclasses.replace(TINY, **change)
-    for found, plain in zip(states_and_gradients(dataclasses.replace(config, kernels=kernels)),
-                            states_and_gradients(dataclasses.replace(config, kernels='plain'))):
-        np.testing.assert_allclose(found, plain, atol=1e-5 * np.abs(plain).max())

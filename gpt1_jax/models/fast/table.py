@@ -20,30 +20,41 @@ CHOICES = ('auto', 'plain', 'xla', 'triton', 'mosaic')
 
 def ops(config: Any) -> plain.Ops:
     """The operations of a backbone with this config, on the device that is being traced."""
-    found = plain.PLAIN if config.kernels == 'plain' else _of_device(config.kernels)
-    return found._replace(**{name: replacement(name, code) for name, code in getattr(config, 'ops', ())})
+    return built_in(config)._replace(**{name: replacement(name, code) for name, code in getattr(config, 'ops', ())})
 
 
-@functools.cache
+def built_in(config: Any) -> plain.Ops:
+    """`ops` without the user's: what a loss is measured with that is to be compared with others."""
+    return plain.PLAIN if config.kernels == 'plain' else _of_device(config.kernels)
+
+
 def replacement(name: str, code: str) -> Callable:
-    """The user's function in the place of an operation. code: 'FILE:NAME'. UserError unless its results have the shape
+    """The user's function in the place of an operation. code: 'FILE:NAME'. UserError unless its result has the shape
     and dtype of the operation's own."""
     field = f'config.model.ops.{name}'
     function = user_code.load(code, field)
-    x = jnp.zeros((2, 3, 4))
-    arguments = {'look_up': (x[0], jnp.zeros((2, 3), jnp.int32), x[0]),
-                 'dense': (x, jnp.zeros((4, 5)), jnp.zeros(5)), 'gelu': (x,),
-                 'attention': (jnp.zeros((2, 3, 3, 2, 4)), dropout.NONE),
-                 'add_and_norm': (x, x, x[0, 0], x[0, 0], dropout.NONE),
-                 'cross_entropy': (x[0], jnp.zeros((5, 4)), jnp.zeros(3, jnp.int32), x.dtype)}[name]
     try:
-        found = jax.tree.map(lambda y: (y.shape, y.dtype), function(*arguments))
+        found = _result(name, function)
     except Exception as error:  # any: it is the user's code
         raise UserError(f'{field} = {code}: {type(error).__name__}: {error}') from None
-    expected = getattr(plain.PLAIN, name)(*arguments)
-    if found != (expected.shape, expected.dtype):
-        raise UserError(f'{field} = {code}: returns {found}, must return {(expected.shape, expected.dtype)}')
+    expected = _result(name, getattr(plain.PLAIN, name))
+    if found != expected:
+        raise UserError(f'{field} = {code}: returns {found}, must return {expected}')
     return function
+
+
+@functools.cache
+def _result(operation, function):
+    """The shapes and dtypes of what a function in the place of an operation returns; nothing is computed."""
+    def call():
+        x = jnp.zeros((2, 3, 4))
+        arguments = {'look_up': (x[0], jnp.zeros((2, 3), jnp.int32), x[0]),
+                     'dense': (x, jnp.zeros((4, 5)), jnp.zeros(5)), 'gelu': (x,),
+                     'attention': (jnp.zeros((2, 3, 3, 2, 4)), dropout.NONE),
+                     'add_and_norm': (x, x, x[0, 0], x[0, 0], dropout.NONE),
+                     'cross_entropy': (x[0], jnp.zeros((5, 4)), jnp.zeros(3, jnp.int32), x.dtype)}[operation]
+        return function(*arguments)
+    return jax.tree.map(lambda y: (y.shape, str(y.dtype)), jax.eval_shape(call))
 
 
 def _of_device(choice):
