@@ -156,3 +156,21 @@ def test_of_few_documents_the_end_of_the_text_is_held_out(fraction, capsys):
     assert capsys.readouterr().err == (
         f"notice: valid={fraction} holds out none of the corpus' 2 documents: the end of the text is held out "
         'instead\n')
+
+
+def test_a_corpus_of_few_documents_is_read_as_often_as_one_of_many(tmp_path, monkeypatch, capsys):
+    """To choose what is held out, to survey and to encode both splits: never once more, and not where all is done."""
+    reads = []
+
+    def read(*arguments, **options):
+        reads.append(arguments)
+        return documents(*arguments, **options)
+    documents = sources._documents
+    monkeypatch.setattr(sources, '_documents', read)
+    (tmp_path / 'text').mkdir()
+    for name in 'ab':
+        (tmp_path / 'text' / f'{name}.txt').write_text(f'the cat sat on the mat {name}. ' * 40)
+    for _ in range(2):
+        prepare(tmp_path / 'out', str(tmp_path / 'text'), '0.01', merges=20, processes=1, verify=False)
+    assert 'the end of the text is held out' in capsys.readouterr().err
+    assert len(reads) == 1 + 2 + 2 + 1  # and once to learn the vocabulary

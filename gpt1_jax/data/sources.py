@@ -45,8 +45,9 @@ def splits(corpus: Source, valid: Source | float, field: str = 'text', join: Joi
         extra['part'] = str(part)
     if fraction is not None:
         whole = functools.partial(read, sources, part=part)
-        held = _held if part is not None or _divides(whole(), fraction) else _end_held
-        found: Splits = {split: functools.partial(held, whole, fraction, split == 'valid')
+        # Found out when the text is first read, which a finished directory does not need.
+        end = functools.cache(lambda: None if part is not None else _end_of_training(whole(), fraction))
+        found: Splits = {split: functools.partial(_held, whole, fraction, end, split == 'valid')
                          for split in ('train', 'valid')}
         return found, {'corpus': corpus_is, 'valid': f'{fraction} of the documents', **extra}, None
     valid_sources, valid_is = _resolved(valid, field)
@@ -68,39 +69,45 @@ def fraction_of(valid: Any) -> float | None:
     return fraction
 
 
-def _held(documents, fraction, held):
-    """Streams the documents that are held out, or those that are not."""
+def _held(documents, fraction, end, held):
+    """Streams the documents that are held out, or those that are not; of too few documents parts of the text instead.
+
+    end: as _end_of_training.
+    """
+    if end() is not None:
+        yield from _cut(documents(), end(), held)
+        return
     for document in documents():
         if is_validation(document, fraction) == held:
             yield document
         del document  # frees its text before the next document is read
 
 
-def _divides(documents, fraction):
-    """Whether some documents are held out and some are not. Reads documents until that is so, else prints a notice."""
+def _end_of_training(documents, fraction):
+    """None where some documents are held out and some are not, which reads documents until that is so. Else the number
+    of characters before the last `fraction` of the text, which is held out then, with a notice."""
     found = set()
-    number = 0
+    number = total = 0
     for document in documents:
         number += 1
+        total += len(document.text)
         found.add(is_validation(document, fraction))
         if len(found) == 2:
-            return True
+            return None
         del document
-    share = 'all' if found == {True} else 'none'
-    print(f"notice: valid={fraction} holds out {share} of the corpus' {number} documents: the end of the text is held "
-          'out instead', file=sys.stderr, flush=True)
-    return False
-
-
-def _end_held(documents, fraction, held):
-    """Streams the last `fraction` of the text, or what comes before it. A document is cut between two lines or words.
-    """
-    total = sum(len(document.text) for document in documents())
-    end = total - max(1, round(fraction * total))  # of the training text
+    end = total - max(1, round(fraction * total))
     if end < 1:
         raise UserError(f'valid={fraction} holds out all of {total} characters: name validation text, or choose a '
                         'smaller fraction')
-    for document in documents():
+    share = 'all' if found == {True} else 'none'
+    print(f"notice: valid={fraction} holds out {share} of the corpus' {number} documents: the end of the text is held "
+          'out instead', file=sys.stderr, flush=True)
+    return end
+
+
+def _cut(documents, end, held):
+    """Streams the text from character `end` on, or what comes before it, cut between two lines or words."""
+    for document in documents:
         text = document.text
         cut = min(max(end, 0), len(text))
         if 0 < cut < len(text):
