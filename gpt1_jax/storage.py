@@ -23,7 +23,7 @@ from gpt1_jax.errors import UserError
 SCHEME = 'gs://'
 CACHE = 'GPT1_JAX_CACHE'  # environment variable: the directory for local copies, default ~/.cache/gpt1_jax
 ABSENT = '0'  # the generation number of an object that does not exist
-BLOCK = 1 << 22  # bytes read at a time
+BLOCK = 1 << 22  # bytes copied at a time
 _reached: set[str] = set()  # buckets that this process has listed successfully
 
 Path = Any  # pathlib.Path or etils.epath.Path, which have the same methods
@@ -245,13 +245,9 @@ def sha256(file: str | os.PathLike) -> str:
 
 def size_and_sha256(file: str | os.PathLike) -> tuple[int, str]:
     """The size of a file in bytes and its SHA-256 in hexadecimal digits. OSError if it cannot be read."""
-    digest = hashlib.sha256()
-    size = 0
     with _as_os_errors(file), path(file).open('rb') as stream:
-        while block := stream.read(BLOCK):
-            digest.update(block)
-            size += len(block)
-    return size, digest.hexdigest()
+        digest = hashlib.file_digest(stream, 'sha256')
+        return stream.tell(), digest.hexdigest()
 
 
 def files(directory: Path) -> dict[str, Path]:

@@ -40,3 +40,19 @@ def test_the_page_of_the_baselines_is_that_of_their_file():
         baselines.lines(rows)).rstrip().splitlines()
     about = json.loads((OVERNIGHT / 'baselines.json').read_text(encoding='utf-8'))
     assert about['command'].startswith('python -m experiments.baselines --config=configs/overnight_cpu.py')
+
+
+def test_the_front_page_s_figure_is_of_the_figures_on_the_pages():
+    """The LSTM and the first run's updates from figure_blimp.md, the later points from the page's table of BLiMP."""
+    points = json.loads((OVERNIGHT / 'blimp_over_tokens.json').read_text(encoding='utf-8'))
+    lines = (OVERNIGHT / 'figure_blimp.md').read_text(encoding='utf-8').split('## Overall')[1].splitlines()
+    table = [[cell.replace(',', '') for cell in cells(line)] for line in lines if line.startswith('| ')][2:10]
+    for model, column in (('Transformer', 1), ('LSTM', 4)):
+        for point, row in zip(points[model], table):
+            low, high = row[column + 2].split(' to ')
+            assert point == [int(row[column]), float(row[column + 1]), float(low), float(high)]
+    page = (OVERNIGHT / 'README.md').read_text(encoding='utf-8')
+    (mean,) = [line for line in page.splitlines() if line.startswith('| mean of the 67 sets, ties half')]
+    for (tokens, value, low, high), cell in zip(points['Transformer'][len(table):][::-1], cells(mean)[1:]):
+        assert cell == f'{value} ({low} to {high})' and tokens in (61_440_000, 100_352_000)
+    assert len(points['Transformer']) == len(table) + 2 and len(points['LSTM']) == len(table)
