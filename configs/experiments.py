@@ -37,6 +37,7 @@ def get_config():
     config.seeds_small = (0, 1, 2, 3, 4)   # on CoLA, MRPC, STS-B, RTE, Story Cloze and WNLI, whose runs differ most
 
     config.finetune = finetune.get_config('')      # the paper's settings, for every task
+    config.finetune.optimizer.peak_rate, config.finetune.train.epochs = 6.25e-5, 3  # at any width
     config.tasks = ConfigDict()            # overrides of config.finetune for a task; none in the paper
 
     # Table 5: every combination, for the pretrained model and for the one without pretraining alike. Beside the

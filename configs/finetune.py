@@ -63,13 +63,15 @@ def get_config(task='cola'):
     config.batch.fixed_lengths = ()        # or these lengths, the same for all tasks, whose runs then share programs
 
     config.optimizer = pretrain.adam()     # what both share: kind, b1, b2, eps, weight_decay, clip
-    config.optimizer.peak_rate = 6.25e-5   # 4.1, per update
+    config.optimizer.peak_rate = config_dict.placeholder(float)  # 4.1, per update: by default 6.25e-5 at width 768,
+                                           # higher at smaller ones (gpt1_jax/training/fine_tuning_defaults.py)
     config.optimizer.warmup = 0.002        # 4.1, fraction of all updates
     config.optimizer.schedule = 'linear'   # 4.1, to zero; or 'cosine', 'constant', 'stable_decay', FILE:NAME
     config.optimizer.decay_steps = 0       # 'stable_decay': constant, then linear to zero over the last updates
 
     config.train = ConfigDict()
-    config.train.epochs = 3                # 4.1, passes over the training rows
+    config.train.epochs = config_dict.placeholder(int)  # 4.1, passes over the training rows: by default 3, or what
+                                           # makes 100 updates
     config.train.evaluate_every = 1        # epochs between evaluations on dev, each of which is also a checkpoint
     config.train.skip_nonfinite = 0        # batches to leave out when their loss or gradient is not finite; then stop
 
@@ -100,5 +102,6 @@ RULES = rules.of_defaults(get_config(), pretrain.SHARED | {
     'lm_weight': between(0, rules.LARGEST), 'classifier_dropout': between(0, 1),
     'batch.eval_size': whole(1, 65536), 'batch.lengths': whole(1, 512), 'batch.fixed_lengths': several(whole(1)),
     'batch.sort_window': whole(1), 'optimizer.warmup': between(0, 1),
-    'train.epochs': whole(1), 'train.evaluate_every': whole(1), 'eval.splits': several(rules.text()),
+    'optimizer.peak_rate': rules.optional(rules.positive()), 'train.epochs': rules.optional(whole(1)),
+    'train.evaluate_every': whole(1), 'eval.splits': several(rules.text()),
     'eval.selections': (lambda x: x and set(x) <= {'best', 'final'}, "a tuple of 'best' and 'final'")})

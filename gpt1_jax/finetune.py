@@ -28,7 +28,7 @@ from gpt1_jax.models.fast import self_check, table
 from gpt1_jax.models.heads import TaskModel
 from gpt1_jax.parallel import processes, sharding
 from gpt1_jax.runs import checkpoint, fine_tuning, results, session, workdir
-from gpt1_jax.training import loop, losses, optimizer, transfer
+from gpt1_jax.training import fine_tuning_defaults, loop, losses, optimizer, transfer
 from gpt1_jax.weights import from_hub
 
 
@@ -71,7 +71,7 @@ def count_tokens(config: ConfigDict) -> dict[str, int]:
     """{'rows', 'steps', 'tokens'} of training: tokens estimated from 200 rows. UserError as `run`."""
     setting = resolve(config)
     n = len(setting.examples('train', config.data.train_rows))
-    steps = config.train.epochs * (n // config.batch.size)
+    steps = _epochs(setting, n // config.batch.size) * (n // config.batch.size)
     tokens = steps * config.batch.size * _mean_tokens(setting.rows('train', min(200, n)))
     return {'rows': n, 'steps': steps, 'tokens': int(tokens)}
 
@@ -121,8 +121,9 @@ def build(setting: fine_tuning.Setting) -> Job:
         raise UserError(f'{config.data.dir}: {len(train)} training rows are less than '
                         f'config.batch.size = {config.batch.size}')
     shapes = batches.sizes_of(train + dev, setting.n_ctx, config.batch.lengths, config.batch.fixed_lengths)
-    total = config.train.epochs * batches.steps_per_epoch(train, config.batch.size)
-    every = total // config.train.epochs * config.train.evaluate_every  # evaluate and save after so many epochs
+    per_epoch = batches.steps_per_epoch(train, config.batch.size)
+    epochs = _epochs(setting, per_epoch)
+    total, every = epochs * per_epoch, config.train.evaluate_every * per_epoch  # evaluate and save after so many epochs
     model = heads.task_model(setting.task, setting.sizes, config.classifier_dropout)
     of_step = batches.train_batches(train, config.seed, config.batch.size, shapes, config.batch.sort_window)
 
@@ -133,8 +134,9 @@ def build(setting: fine_tuning.Setting) -> Job:
         'lm_weight': np.float32(config.lm_weight),
         **optimizer.hyperparameters(config.optimizer, config.optimizer.warmup * total, total)}
     _print_plan(setting, train, dev, shapes, total)
-    return Job(_effective_config(setting, shapes), model, make_program(config, setting, model, mesh, shapes), dev,
-               shapes, loop.Batches(read, config.batch.size, config.batch.size * _mean_tokens(train)), hyper,
+    return Job(_effective_config(setting, shapes, epochs), model,
+               make_program(config, setting, model, mesh, shapes), dev, shapes,
+               loop.Batches(read, config.batch.size, config.batch.size * _mean_tokens(train)), hyper,
                loop.Schedule(total, config.log_every, evaluate_every=every, save_every=every))
 
 
@@ -143,14 +145,20 @@ def _mean_tokens(rows):
     return np.mean([sum(map(len, row.sequences)) for row in rows])
 
 
-def _effective_config(setting, shapes):
+def _epochs(setting, per_epoch):
+    return setting.config.train.epochs or fine_tuning_defaults.epochs(per_epoch)
+
+
+def _effective_config(setting, shapes, epochs):
     """What config.json holds."""
     train, dev = setting.hashes['train'], setting.hashes['dev']
     if any(train[name] != dev[name] for name in train.keys() & dev.keys()):  # train/data.csv and dev/data.csv
         train, dev = ({f'{split}/{name}': digest for name, digest in of_split.items()}
                       for split, of_split in (('train', train), ('dev', dev)))
     origin = None if setting.origin is None else setting.origin.digest
-    return setting.config.to_dict() | {
+    config = setting.config.to_dict()
+    return config | {
+        'train': config['train'] | {'epochs': epochs},
         'kind': 'finetune', 'model': setting.sizes, 'n_transfer': setting.n_transfer,
         'labels': list(setting.task.labels), 'lengths': list(shapes.lengths),
         'fingerprint': {'tokenizer': setting.tokenizer.fingerprint, 'origin': origin, 'files': train | dev,
@@ -162,7 +170,11 @@ def _print_plan(setting, train, dev, shapes, total):
     cut_dev = sum(row.cut for row in dev)
     print(f'{setting.task.name}: {len(train):,} training and {len(dev):,} dev rows, {cut_train} and {cut_dev} of them '
           f'cut to {setting.n_ctx} tokens; lengths {", ".join(map(str, shapes.lengths))}; '
-          f'{total:,} steps of {setting.config.batch.size} rows', flush=True)
+          f'{total:,} steps of {setting.config.batch.size} rows, peak rate {setting.config.optimizer.peak_rate:.3g}',
+          flush=True)
+    if total < fine_tuning_defaults.UPDATES:
+        print(f'warning: {total} updates are few for the new weights: train more epochs or with a smaller batch',
+              flush=True)
 
 
 def make_program(config: ConfigDict, setting: fine_tuning.Setting, model: TaskModel, mesh: jax.sharding.Mesh,

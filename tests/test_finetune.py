@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from gpt1_jax import finetune
+from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
-from gpt1_jax.evaluation import fine_tuned
+from gpt1_jax.evaluation import fine_tuned, task_metrics
 from gpt1_jax.runs import checkpoint, results, workdir
 from interruptions import power_cut
 from saved import spoil
@@ -159,3 +160,12 @@ def test_an_evaluation_of_some_rows_or_of_an_unfinished_run_says_so(pretrained, 
     fine_tuned.evaluate_run(workdir.load(tmp_path / 'run'), 'train', selection='final')
     assert capsys.readouterr().out.startswith('warning: only 32 rows of train are scored, as the run was trained with '
                                               'config.data.train_rows = 32\ncola train: ')
+
+
+def test_a_classifier_is_held_against_its_most_frequent_label_and_shows_its_confusions():
+    from sklearn.metrics import confusion_matrix, matthews_corrcoef
+    gold, predicted = [0, 1, 1, 1, 0, 1], [0, 1, 0, 1, 1, 1]
+    lines = task_metrics.summary(tasks.get('cola'), gold, np.eye(2)[predicted])
+    assert lines[0] == f"always '1': matthews {matthews_corrcoef(gold, [1] * 6):.4f}"
+    assert [list(map(int, line.split()[1:])) for line in lines[2:]] == confusion_matrix(gold, predicted).tolist()
+    assert task_metrics.summary(tasks.get('stsb'), [1.0, 2.0], np.ones((2, 1))) == []

@@ -59,6 +59,8 @@ def evaluate_run(run: workdir.Run, split: str, data_dir: str | None = None, sele
         print(f'{task.name} {split}{group}: {row["metric"]} {row["value"]:.4f} (n = {row["n"]:,}, '
               f'{selection} parameters, of step {step:,})', flush=True)
         lines.append({'kind': 'finetune'} | row | origin)
+    if labelled:
+        print('\n'.join(task_metrics.summary(task, gold, values)), flush=True)
     if processes.primary():  # after printing: the metrics are not lost if a file cannot be written
         results.write_predictions(path, ids, gold, values)
         results.append_new(results_file or run.results, lines)

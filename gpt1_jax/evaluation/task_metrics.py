@@ -7,11 +7,30 @@ from numpy.typing import ArrayLike
 from gpt1_jax import metrics
 from gpt1_jax.data.tasks.example import Task
 
+MOST_LABELS = 12  # of a confusion matrix that is printed
+
 
 def compute(task: Task, gold: ArrayLike, scores: np.ndarray) -> dict[str, float]:
     """{metric: fraction} of a task's metrics; F1 counts the positive label. gold, scores: see metrics.compute."""
     positive = task.positive if task.score is None and 'f1' in task.metrics else None
     return metrics.compute(task.metrics, gold, scores, positive)
+
+
+def summary(task: Task, gold: Sequence, scores: np.ndarray) -> list[str]:
+    """What to hold a classifier's metrics against: those of its most frequent label, and the confusion matrix."""
+    if task.score is not None:
+        return []
+    labels = np.asarray(gold)
+    constant = int(np.bincount(labels).argmax())
+    always = compute(task, labels, np.eye(scores.shape[1])[np.full(len(labels), constant)])
+    lines = [f'always {task.labels[constant]!r}: ' + ', '.join(f'{name} {value:.4f}' for name, value in always.items())]
+    if task.head == 'choice' or len(task.labels) > MOST_LABELS:
+        return lines
+    table = np.zeros((len(task.labels), len(task.labels)), int)
+    np.add.at(table, (labels, scores.argmax(-1)), 1)
+    cells = [['true \\ predicted', *task.labels], *([name, *map(str, row)] for name, row in zip(task.labels, table))]
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    return lines + ['  '.join(map(str.rjust, row, widths)) for row in cells]
 
 
 def rows(task: Task, split: str, ids: Sequence[str], gold: Sequence, scores: np.ndarray) -> Iterator[dict]:

@@ -11,11 +11,14 @@ from gpt1_jax.data import tokens, words
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import checkpoint, provenance, results, workdir
+from gpt1_jax.training import fine_tuning_defaults
 
 # Fields whose defaults are the paper's, and those among them that do not change what is learned.
 RECIPE = ('model.', 'batch.size', 'optimizer.', 'train.', 'lm_weight', 'classifier_dropout', 'data.train_rows')
 NO_RECIPE = (*workdir.FREE, 'model.vocab_size', 'model.n_special', 'model.n_units', 'train.evaluate_every')
-NOT_SET = {'train.steps': '100 epochs', 'data.train_rows': 'all'}  # the paper's, where the default is None
+# The paper's, where the default is None.
+NOT_SET = {'train.steps': '100 epochs', 'data.train_rows': 'all', 'train.epochs': fine_tuning_defaults.EPOCHS,
+           'optimizer.peak_rate': fine_tuning_defaults.PEAK_RATE}
 NOTICE = '''The vocabulary (`vocab.json`, `merges.txt`) is the one published with openai/finetune-transformer-lm:
 
     MIT License
