@@ -166,6 +166,6 @@ def test_a_classifier_is_held_against_its_most_frequent_label_and_shows_its_conf
     from sklearn.metrics import confusion_matrix, matthews_corrcoef
     gold, predicted = [0, 1, 1, 1, 0, 1], [0, 1, 0, 1, 1, 1]
     lines = task_metrics.summary(tasks.get('cola'), gold, np.eye(2)[predicted])
-    assert lines[0] == f"always '1': matthews {matthews_corrcoef(gold, [1] * 6):.4f}"
+    assert lines[0] == f"always '1': matthews {matthews_corrcoef(gold, [1] * 6):.4f}, accuracy 0.6667"
     assert [list(map(int, line.split()[1:])) for line in lines[2:]] == confusion_matrix(gold, predicted).tolist()
     assert task_metrics.summary(tasks.get('stsb'), [1.0, 2.0], np.ones((2, 1))) == []
