@@ -33,7 +33,7 @@ def get_config(task='cola'):
     config.tokenizer = config_dict.placeholder(str)   # from scratch: directory of a run or a tokenizer
 
     config.model = ConfigDict()            # kind and sizes default to the checkpoint's, or the paper's from scratch
-    config.model.kind = config_dict.placeholder(str)     # 'gpt', or 'lstm' (Table 5)
+    config.model.kind = config_dict.placeholder(str)     # 'gpt', 'lstm' (Table 5), or FILE:CLASS
     config.model.n_units = config_dict.placeholder(int)  # of the LSTM
     config.model.n_layer = config_dict.placeholder(int)  # blocks
     config.model.n_embd = config_dict.placeholder(int)   # width of the states

@@ -15,7 +15,7 @@ def get_config():
     config.seed = 0                        # of weights, order of windows and dropout
 
     config.model = ConfigDict()
-    config.model.kind = 'gpt'              # or 'lstm', 5: one layer, which reads n_units, not the next four
+    config.model.kind = 'gpt'              # or 'lstm', 5: one layer, which reads n_units, not the next four; FILE:CLASS
     config.model.n_layer = 12              # 4.1
     config.model.n_embd = 768              # 4.1, width of the states
     config.model.n_head = 12               # 4.1, of 64 each

@@ -162,7 +162,7 @@ def _effective_config(setting, shapes, epochs):
         'kind': 'finetune', 'model': setting.sizes, 'n_transfer': setting.n_transfer,
         'labels': list(setting.task.labels), 'lengths': list(shapes.lengths),
         'fingerprint': {'tokenizer': setting.tokenizer.fingerprint, 'origin': origin, 'files': train | dev,
-                        **user_code.digests(setting.config.to_dict())}}
+                        **user_code.digests(setting.config.to_dict() | {'model': setting.sizes})}}
 
 
 def _print_plan(setting, train, dev, shapes, total):

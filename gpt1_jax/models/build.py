@@ -1,43 +1,121 @@
-"""Section 5, Table 5: builds the backbone that `config.model` describes, a GPT or an LSTM. Chosen only here."""
+"""Section 5, Table 5: builds the backbone that `config.model` describes: a GPT, an LSTM, or a class of the user's.
+Chosen only here.
+"""
 import dataclasses
+import functools
+import sys
+from typing import Any
 
-from gpt1_jax.errors import UserError, did_you_mean, shown
+import jax
+import jax.numpy as jnp
+
+from gpt1_jax import user_code
+from gpt1_jax.errors import UserError, did_you_mean, in_code, shown
+from gpt1_jax.models import dropout
 from gpt1_jax.models.gpt import GPT, GPTConfig
 from gpt1_jax.models.lstm import LSTM, LSTMConfig
 
 KINDS = {'gpt': (GPT, GPTConfig), 'lstm': (LSTM, LSTMConfig)}
-# Fields that fine-tuning takes from its pretrained run, besides the kind: the shapes of the weights and the context.
-SIZES = {'gpt': ('n_layer', 'n_embd', 'n_head', 'n_inner', 'n_ctx', 'ops'), 'lstm': ('n_units', 'n_ctx')}
+# Fields that fine-tuning sets itself. It takes all others, the shapes of the weights, from its pretrained run.
+NOT_SIZES = ('vocab_size', 'n_special', 'embd_dropout', 'attn_dropout', 'resid_dropout', 'dtype', 'precision', 'remat',
+             'unroll', 'kernels')
 # Fields that were added after runs without them had been trained, with the values that these runs have.
-ADDED: dict[str, dict[str, dict]] = {'gpt': {'ops': {}}, 'lstm': {}}
+ADDED: dict[str, Any] = {'ops': {}}
 
 
-def backbone(fields: dict) -> GPT | LSTM:
+def backbone(fields: dict) -> Any:
     """The module that `fields` describe. Its `config` has vocab_size, n_ctx, n_embd (width) and n_layer (depth).
 
-    fields: {'kind': 'gpt' or 'lstm', ...}, by default 'gpt'. Each kind reads its own fields and ignores the other's, as
-    config.model has those of both; the defaults are the paper's. UserError for an unknown kind or field, or a value
-    that the kind's config refuses.
+    fields: {'kind': 'gpt', 'lstm' or 'FILE:CLASS', ...}, by default 'gpt'. Each kind reads its own fields and ignores
+    the others', as config.model has those of all; the defaults are the paper's. UserError for an unknown kind or field,
+    a value that the kind's config refuses, or a class of the user's that lacks GPT's interface.
     """
     own = own_fields(fields)
-    module, config = KINDS[own.pop('kind')]
+    kind = own.pop('kind')
+    module, config = _classes(kind)
     if 'ops' in own:
         own['ops'] = tuple(sorted(own['ops'].items()))  # hashable
-    return module(config(**own))
+    if kind in KINDS:
+        return module(config(**own))
+    with in_code(kind.rpartition(':')[0]):
+        return _of_user(kind, module, config(**own))
 
 
 def own_fields(fields: dict) -> dict:
     """The kind and the fields that it reads: what a run's config.json stores. UserErrors as above."""
     kind = fields.get('kind', 'gpt')
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise UserError(f'model.kind is {shown(kind)}{did_you_mean(str(kind).lower(), KINDS)} '
-                        f'(there are {", ".join(map(repr, KINDS))})')
-    known = {name: {f.name for f in dataclasses.fields(config)} for name, (_, config) in KINDS.items()}
-    anywhere = set.union(*known.values())
+    known = {field.name: field.default for field in dataclasses.fields(_classes(kind)[1])}
+    anywhere = {*known, *(field.name for _, config in KINDS.values() for field in dataclasses.fields(config))}
     for name in fields:
         if name != 'kind' and name not in anywhere:
             raise UserError(f'unknown field model.{name}{did_you_mean(name, sorted(anywhere))}')
-    own = {'kind': kind} | {name: value for name, value in fields.items() if name in known[kind]}
-    if 'ops' in known[kind]:
-        own['ops'] = {name: code for name, code in dict(own.get('ops', {})).items() if code is not None}
-    return own
+    own = {name: value for name, value in fields.items() if name in known}
+    if user_code.names_code(kind):  # whose own fields need not be in the config
+        own = {name: value for name, value in known.items()
+               if name not in ('vocab_size', 'n_special') and value is not dataclasses.MISSING} | own
+    replaced = {name: code for name, code in dict(fields.get('ops', {})).items() if code is not None}
+    if 'ops' in known:
+        own['ops'] = replaced
+    elif replaced:
+        raise UserError(f'model.ops.{min(replaced)}: model.kind = {kind!r} has no such operation')
+    return {'kind': kind} | own
+
+
+def sizes(kind: str) -> tuple[str, ...]:
+    """Fields that fine-tuning takes from its pretrained run, besides the kind."""
+    return tuple(field.name for field in dataclasses.fields(_classes(kind)[1]) if field.name not in NOT_SIZES)
+
+
+def with_added(fields: dict) -> dict:
+    """The fields of a run that was trained before some of them existed."""
+    of_kind = sizes(fields.get('kind', 'gpt'))
+    return {'kind': 'gpt'} | {name: value for name, value in ADDED.items() if name in of_kind} | fields
+
+
+def _classes(kind):
+    """(module, config) classes of a kind. UserError for an unknown one."""
+    if user_code.names_code(kind):
+        module = user_code.load(kind, 'config.model.kind')
+        annotated = {f.name: f.type for f in dataclasses.fields(module)} if dataclasses.is_dataclass(module) else {}
+        config = annotated.get('config')
+        if isinstance(config, str):  # from __future__ import annotations
+            config = getattr(sys.modules[module.__module__], config, None)
+        if not dataclasses.is_dataclass(config) or not config.__dataclass_params__.frozen:
+            raise UserError(f'config.model.kind = {kind}: is not a Flax module with a field `config` that is annotated '
+                            'with a frozen dataclass, as GPT')
+        return module, config
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise UserError(f'model.kind is {shown(kind)}{did_you_mean(str(kind).lower(), KINDS)} '
+                        f'(there are {", ".join(map(repr, KINDS))}, and FILE:CLASS)')
+    return KINDS[kind]
+
+
+@functools.cache
+def _of_user(kind, module, config):
+    """The module of a class of the user's, once its shapes, of which nothing is computed, are those of GPT."""
+    model = module(config)
+    found = jax.eval_shape(functools.partial(_interface, model))
+    B, L, c = 2, min(3, config.n_ctx), config
+    states = (B, L, c.n_embd), str(jnp.dtype(c.dtype))
+    depths = {leaf.shape[:1] for leaf in jax.tree.leaves(found['params'].get('blocks', {}))}
+    for what, is_right in {
+            "parameters {'embed': ..., 'blocks': ...}": {'embed', 'blocks'} <= found['params'].keys(),
+            f'arrays in blocks whose first axis is n_layer = {c.n_layer}': depths == {(c.n_layer,)},
+            f'states of shape and type {states}': {(h.shape, str(h.dtype)) for h in found['states']} == {states},
+            f'Embeddings.tokens of shape {(c.vocab_size, c.n_embd)}':
+                found['embeddings'].tokens.shape == (c.vocab_size, c.n_embd)}.items():
+        if not is_right:
+            raise UserError(f'{kind.rpartition(":")[2]} must have {what}')
+    return model
+
+
+def _interface(model):
+    """The parts of GPT's interface: training, evaluation, decoding."""
+    tokens = jnp.zeros((2, min(3, model.config.n_ctx)), jnp.int32)
+    variables = model.init(jax.random.key(0), tokens[:1, :1])
+    zero = jnp.uint32(0)
+    trained, embeddings = model.apply(variables, tokens, dropout.Key(zero, zero, zero))
+    evaluated, _ = model.apply(variables, tokens)
+    cached, _, cache = model.apply(variables, tokens, None, model.empty_cache(2), jnp.array([1, 2]))
+    return {'params': variables['params'], 'states': [trained, evaluated, cached], 'embeddings': embeddings,
+            'length': cache.length}

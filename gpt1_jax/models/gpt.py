@@ -72,6 +72,10 @@ class GPTConfig:
         """Rows of W_p, the learned positions."""
         return self.n_ctx
 
+    def initializer(self, name: str) -> nn.initializers.Initializer:
+        """Of the matrix of a block that has this name: 'qkv', 'out', 'fc' or 'proj'."""
+        return WEIGHTS
+
 
 # Embedding
 
@@ -130,7 +134,7 @@ class Dense(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        kernel = self.param('kernel', WEIGHTS, (*x.shape[-self.n:], *self.features))
+        kernel = self.param('kernel', self.config.initializer(self.name), (*x.shape[-self.n:], *self.features))
         bias = self.param('bias', nn.initializers.zeros, self.features)
         return table.ops(self.config).dense(x, kernel, bias)
 
@@ -154,7 +158,7 @@ class Attention(nn.Module):
             keys, values = memory
             at = drop.layer, jnp.arange(len(x))[:, None], slice(None), positions
             memory = keys, values = keys.at[at].set(k), values.at[at].set(v)
-            a = ops.cached_attention(q, keys[drop.layer], values[drop.layer], positions)
+            a = table.cached_attention(c)(q, keys[drop.layer], values[drop.layer], positions)
         return Dense(c, (c.n_embd,), n=2, name='out')(a), memory
 
 
@@ -205,9 +209,11 @@ class Cache(NamedTuple):
 
 
 class GPT(nn.Module):
-    """The backbone. Any module with this call and these fields of its config can take its place."""
+    """The backbone. Any module with this call and these fields of its config can take its place; a variant is a
+    subclass whose `embedding` or `block` is another class with the same call."""
     config: GPTConfig
-    block: type[nn.Module] = Block  # a variant is another class with Block's call
+    embedding: type[nn.Module] = Embedding
+    block: type[nn.Module] = Block
 
     @nn.compact
     def __call__(self, tokens: jax.Array, key: dropout.Key | None = None, cache: Cache | None = None,
@@ -228,7 +234,7 @@ class GPT(nn.Module):
             memory = cache.memory
             positions = cache.length[:, None] + jnp.arange(L)[None]
 
-        x, embeddings = Embedding(c, name='embed')(tokens, key, positions)
+        x, embeddings = self.embedding(c, name='embed')(tokens, key, positions)
         x = constrain(x, 'activations')
 
         # One Block with stacked parameters [N, ...]. The memory of all layers is carried, so that it is updated in

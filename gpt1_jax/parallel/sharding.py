@@ -135,12 +135,10 @@ def shardings(tree: Any, mesh: Mesh) -> Any:
 
 
 def _spec_of_state(name, leaf):
-    """`spec`, or replicated for what an optimizer of the user's keeps besides moments of parameters."""
+    """`spec`, or replicated for what a backbone or an optimizer of the user's adds."""
     try:
         partition = spec(name)
     except KeyError:
-        if not name.startswith('opt_state/'):
-            raise
         return P()
     return partition if len(partition) <= leaf.ndim else P()
 

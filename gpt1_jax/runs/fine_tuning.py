@@ -114,8 +114,8 @@ def _pretrained_sizes(run, given):
     """The sizes that the pretrained weights fix. UserError where a field that was given differs."""
     if run.config['kind'] != 'pretrain':
         raise UserError(f'{run.path}: is a fine-tuned run; fine-tuning starts from a pretrained one')
-    pretrained = {'kind': 'gpt'} | run.config['model']
-    fixed = {name: pretrained[name] for name in ('kind', 'vocab_size', *build.SIZES[pretrained['kind']])}
+    pretrained = run.config['model']
+    fixed = {name: pretrained[name] for name in ('kind', 'vocab_size', *build.sizes(pretrained['kind']))}
     for name, value in fixed.items():
         if given.get(name, value) != value:
             raise UserError(f'config.model.{name} = {shown(given[name])}, but the checkpoint of {run.path} has '
@@ -131,6 +131,6 @@ def run_key(setting: Setting, code: str | None = None) -> str:
     origin = None
     if setting.origin is not None and setting.n_transfer != transfer.NOTHING:
         origin = setting.origin.digest
-    named = user_code.digests(setting.config.to_dict())
+    named = user_code.digests(setting.config.to_dict() | {'model': setting.sizes})
     return provenance.digest([settings, sizes, setting.n_transfer, origin, setting.tokenizer.fingerprint,
                               setting.hashes, code or provenance.code_digest(), *named.values()])

@@ -99,9 +99,8 @@ class Run:
         meta = checkpoint.read_meta(self.checkpoints, step)
         if 'config' not in meta:
             return
-        added = {'kind': 'gpt'} | build.ADDED[self.config['model'].get('kind', 'gpt')]
-        saved = meta['config'] | {'model': added | meta['config']['model']}  # as in `load`
-        fixed = [line for name, line in _changed(saved, self.config).items() if listed(name, FIXED)]
+        saved = meta['config'] | {'model': build.with_added(meta['config']['model'])}  # as in `load`
+        fixed = [line for name, line in changed(saved, self.config).items() if listed(name, FIXED)]
         if fixed:
             raise checkpoint.CheckpointError(f"{self.checkpoints / str(step)}: is not this run's "
                                              f'checkpoint, or config.json was edited ({"; ".join(fixed)})')
@@ -117,10 +116,10 @@ def load(path: str | storage.Path) -> Run:
     if isinstance(config.get('optimizer'), dict):
         config['optimizer'] = ADDED[config['kind']] | config['optimizer']
     try:
-        kind = build.own_fields(config['model'])['kind']
-        config['model'] = build.ADDED[kind] | config['model']
         user_code.check(path, config['fingerprint'].get('code', {}))
-        missing = {'vocab_size', *build.SIZES[kind]} - config['model'].keys()
+        build.own_fields(config['model'])
+        config['model'] = build.with_added(config['model'])
+        missing = {'vocab_size', *build.sizes(config['model']['kind'])} - config['model'].keys()
         if missing:
             raise UserError(f'model.{min(missing)} is missing')
         build.backbone(config['model'])
@@ -209,22 +208,22 @@ def describe(run: Run, step: int, params: Any) -> None:
         'environment': provenance.environment(params)})
 
 
-def _changed(old, new):
+def changed(old: dict, new: dict) -> dict[str, str]:
     """{'batch.size': 'batch.size: 8 -> 16'} of the fields that differ between two configs, without those in FREE."""
     old = json.loads(json.dumps(flatten(old)))  # tuples become lists, as in config.json
     new = json.loads(json.dumps(flatten(new)))
-    changed = {}
+    lines = {}
     for name in sorted(old.keys() | new.keys()):
         if old.get(name) != new.get(name) and not listed(name, FREE):
-            changed[name] = f'{name}: {shown(old.get(name))} -> {shown(new.get(name))}'
-    return changed
+            lines[name] = f'{name}: {shown(old.get(name))} -> {shown(new.get(name))}'
+    return lines
 
 
 def _compare(path, old, new, allow_change):
     names = {'pretrain': 'a pretraining run', 'finetune': 'a fine-tuning run'}
     if old['kind'] != new['kind']:
         raise UserError(f'{path} holds {names[old["kind"]]}: use a new --workdir')
-    lines = _changed(old, new)
+    lines = changed(old, new)
     fixed = [line for k, line in lines.items() if listed(k, FIXED)]
     if fixed:
         raise UserError(f'{path} holds another run ({"; ".join(fixed)}): use a new --workdir')

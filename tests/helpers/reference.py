@@ -61,8 +61,9 @@ def table(params, rate=0.0, key=None):
     return dropped(rows, rate, key, 0, 0)
 
 
-def gpt(params, tokens, embd=0.0, attn=0.0, resid=0.0, key=None, first=0):
-    """tokens [B, L] -> (hidden [B, L, D], the whole matrix). first: the global number of the batch's first row."""
+def gpt(params, tokens, embd=0.0, attn=0.0, resid=0.0, key=None, first=0, pre_norm=False):
+    """tokens [B, L] -> (hidden [B, L, D], the whole matrix). first: the global number of the batch's first row.
+    pre_norm: LayerNorm before each sublayer, and ln_f after the last block."""
     we = table(params, embd, key)
     positions = len(we) - len(params['embed']['positions'])
     L = tokens.shape[1]
@@ -71,7 +72,8 @@ def gpt(params, tokens, embd=0.0, attn=0.0, resid=0.0, key=None, first=0):
     for n in range(N):
         p = slice_layer(params['blocks'], n)
         D, _, H, E = p['attn']['qkv']['kernel'].shape
-        qkv = h @ p['attn']['qkv']['kernel'].reshape(D, 3 * D) + p['attn']['qkv']['bias'].reshape(3 * D)
+        x = layer_norm(h, p['ln_1']) if pre_norm else h
+        qkv = x @ p['attn']['qkv']['kernel'].reshape(D, 3 * D) + p['attn']['qkv']['bias'].reshape(3 * D)
         q, k, v = (qkv[..., i * D:(i + 1) * D] for i in range(3))
         q, k, v = (np.stack([x[..., i * E:(i + 1) * E] for i in range(H)], 1) for x in (q, k, v))  # [B, H, L, E]
         scores = q @ k.transpose(0, 1, 3, 2) / np.sqrt(E)
@@ -79,11 +81,13 @@ def gpt(params, tokens, embd=0.0, attn=0.0, resid=0.0, key=None, first=0):
         a = dropped(softmax(scores), attn, key, n, 1, first) @ v
         a = np.concatenate([a[:, i] for i in range(H)], -1)
         a = a @ p['attn']['out']['kernel'].reshape(D, D) + p['attn']['out']['bias']
-        h = layer_norm(h + dropped(a, resid, key, n, 2, first), p['ln_1'])
-        m = gelu(h @ p['mlp']['fc']['kernel'] + p['mlp']['fc']['bias'])
+        h = h + dropped(a, resid, key, n, 2, first)
+        h, x = (h, layer_norm(h, p['ln_2'])) if pre_norm else [layer_norm(h, p['ln_1'])] * 2
+        m = gelu(x @ p['mlp']['fc']['kernel'] + p['mlp']['fc']['bias'])
         m = m @ p['mlp']['proj']['kernel'] + p['mlp']['proj']['bias']
-        h = layer_norm(h + dropped(m, resid, key, n, 3, first), p['ln_2'])
-    return h, we
+        h = h + dropped(m, resid, key, n, 3, first)
+        h = h if pre_norm else layer_norm(h, p['ln_2'])
+    return (layer_norm(h, params['ln_f']) if pre_norm else h), we
 
 
 def slice_layer(tree, n):

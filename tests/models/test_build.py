@@ -12,7 +12,7 @@ from gpt1_jax import pretrain
 from gpt1_jax.data import tokens
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import log_probs
-from gpt1_jax.models.build import KINDS, SIZES, backbone, own_fields
+from gpt1_jax.models.build import KINDS, backbone, own_fields, sizes
 from gpt1_jax.models.dropout import Key
 from gpt1_jax.models.gpt import GPT, GPTConfig
 from gpt1_jax.models.heads import TaskModel
@@ -70,7 +70,7 @@ def test_fields_survive_a_runs_config_json():
     for kind in KINDS:
         stored = own_fields(load_config('pretrain').model.to_dict() | {'kind': kind, 'vocab_size': 9})
         assert backbone(json.loads(json.dumps(stored))) == backbone(stored)
-        assert set(SIZES[kind]) < stored.keys()
+        assert set(sizes(kind)) < stored.keys()
 
 
 @pytest.mark.parametrize('kind, near', [('LSTM', ", did you mean 'lstm'?"), ('ltsm', ", did you mean 'lstm'?"),
@@ -79,7 +79,7 @@ def test_an_unknown_kind_is_refused_with_the_nearest_one(kind, near):
     for function in (backbone, own_fields):
         with pytest.raises(UserError) as error:
             function({'kind': kind})
-        assert str(error.value) == f"model.kind is {kind!r}{near} (there are 'gpt', 'lstm')"
+        assert str(error.value) == f"model.kind is {kind!r}{near} (there are 'gpt', 'lstm', and FILE:CLASS)"
 
 
 def test_a_field_of_no_kind_is_refused_with_the_nearest_one():

@@ -1,0 +1,30 @@
+"""Ideas for `model.kind` about weights: an output layer of its own, initial weights scaled by depth.
+
+gpt1 pretrain --config.model.kind=experiments/ideas/weights.py:FreeOutput ...
+"""
+import dataclasses
+
+import flax.linen as nn
+
+from gpt1_jax.models.gpt import GPT, WEIGHTS, GPTConfig
+
+
+class FreeOutput(GPT):
+    """The output layer is not the embedding matrix but a matrix of its own, without dropout."""
+
+    @nn.compact
+    def __call__(self, tokens, key=None, cache=None, real=None):
+        x, embeddings, *others = super().__call__(tokens, key, cache, real)
+        rows = self.param('output', WEIGHTS, embeddings.tokens.shape)
+        return x, embeddings._replace(tokens=rows.astype(x.dtype)), *others
+
+
+@dataclasses.dataclass(frozen=True)
+class ScaledConfig(GPTConfig):
+    def initializer(self, name):
+        """GPT-2: projections onto the residual stream begin smaller by the square root of their number."""
+        return nn.initializers.normal(0.02 / (2 * self.n_layer) ** 0.5) if name in ('out', 'proj') else WEIGHTS
+
+
+class ScaledByDepth(GPT):
+    config: ScaledConfig

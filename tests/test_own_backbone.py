@@ -1,0 +1,160 @@
+"""model.kind=FILE:CLASS: a backbone of the user's, and those of experiments/ideas."""
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import reference
+from gpt1_jax import finetune, pretrain
+from gpt1_jax.errors import UserError
+from gpt1_jax.evaluation import load
+from gpt1_jax.models import build, ops
+from gpt1_jax.models.dropout import NONE, Key
+from gpt1_jax.runs import fine_tuning, workdir
+from gpt1_jax.weights import export_hugging_face
+from interruptions import power_cut
+from short_runs import arrays, losses
+from tiny import ROOT, cola, corpus, finetune_config, pretrain_config
+
+IDEAS = f'{ROOT}/experiments/ideas'
+PRE_NORM = f'{IDEAS}/pre_norm.py:PreNorm'
+SIZES = {'vocab_size': 23, 'n_ctx': 9, 'n_embd': 16, 'n_layer': 3, 'n_head': 4, 'n_inner': 24}
+VARIANTS = {'pre-norm': {'kind': PRE_NORM}, 'no positions': {'kind': f'{IDEAS}/positions.py:NoPositions'},
+            'sinusoidal': {'kind': f'{IDEAS}/positions.py:Sinusoidal'},
+            'rotary': {'kind': f'{IDEAS}/positions.py:NoPositions',
+                       'ops': {'attention': f'{IDEAS}/positions.py:rotary'}},
+            'free output': {'kind': f'{IDEAS}/weights.py:FreeOutput'},
+            'scaled by depth': {'kind': f'{IDEAS}/weights.py:ScaledByDepth'}}
+TOKENS = np.array([[4, 22, 2, 0, 11, 5, 7], [2, 3, 3, 19, 8, 1, 0]], np.int32)
+
+
+@functools.cache
+def model_of(name):
+    """(model, random parameters) of a variant."""
+    model = build.backbone(SIZES | VARIANTS[name])
+    shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32)))['params']
+    return model, reference.random_like(shapes, 1)
+
+
+@pytest.mark.parametrize('name', VARIANTS)
+def test_states_of_an_idea_with_a_cache_are_those_without(name):
+    model, params = model_of(name)
+    expected = model.apply({'params': params}, TOKENS)[0]
+    cache, found = model.empty_cache(2), []
+    for part in (TOKENS[:, :3], TOKENS[:, 3:4], TOKENS[:, 4:]):
+        states, _, cache = model.apply({'params': params}, part, None, cache)
+        found.append(states)
+    np.testing.assert_allclose(np.concatenate(found, 1), expected, atol=2e-5)
+
+
+def test_pre_norm_is_the_formula_with_and_without_dropout():
+    model, params = model_of('pre-norm')
+    keys = None, Key(jnp.uint32(5), jnp.uint32(700), jnp.uint32(0))
+    for key, rates in zip(keys, ({}, {'embd': 0.1, 'attn': 0.1, 'resid': 0.1, 'key': (5, 700)})):
+        expected, _ = reference.gpt(params, TOKENS, **rates, pre_norm=True)
+        np.testing.assert_allclose(model.apply({'params': params}, TOKENS, key)[0], expected, atol=1e-4)
+
+
+def test_rotary_rotates_complex_numbers_by_position():
+    qkv = np.random.default_rng(0).normal(size=(2, 7, 3, 2, 4)).astype(np.float32)
+    turns = np.exp(1j * np.arange(7)[:, None] * np.array([1, 0.01]))[:, None]  # [L, 1, E / 2]
+    rotated = qkv.copy()
+    for i in (0, 1):
+        z = (qkv[:, :, i, :, :2] + 1j * qkv[:, :, i, :, 2:]) * turns
+        rotated[:, :, i] = np.concatenate([z.real, z.imag], -1)
+    code = build.user_code.load(f'{IDEAS}/positions.py:rotary', 'f')
+    np.testing.assert_allclose(code(qkv, NONE), ops.attention(rotated, NONE), atol=1e-5)
+
+
+def test_free_output_and_scaled_weights_are_what_their_names_say():
+    model, params = model_of('free output')
+    _, embeddings = model.apply({'params': params}, TOKENS)
+    np.testing.assert_array_equal(embeddings.tokens, params['output'])
+    scaled = build.backbone(SIZES | {'n_embd': 64} | VARIANTS['scaled by depth'])
+    blocks = scaled.init(jax.random.key(0), TOKENS)['params']['blocks']
+    deviations = [np.std(blocks[a][b]['kernel']) for a, b in (('attn', 'qkv'), ('mlp', 'fc'), ('attn', 'out'),
+                                                              ('mlp', 'proj'))]
+    np.testing.assert_allclose(deviations, np.array([1, 1, 6 ** -0.5, 6 ** -0.5]) * 0.02, rtol=0.03)
+
+
+@pytest.fixture(scope='module')
+def text(tmp_path_factory):
+    return corpus(tmp_path_factory.mktemp('backbone') / 'text')
+
+
+def test_a_backbone_of_the_users_pretrains_resumes_to_the_bit_and_is_fine_tuned_but_not_exported(text, tmp_path):
+    config = pretrain_config(text, model__kind=PRE_NORM, train__steps=10, log_every=1)
+    straight = pretrain.run(config, tmp_path / 'straight')
+    with power_cut(7):
+        pretrain.run(config, tmp_path / 'run')
+    run = pretrain.run(config, tmp_path / 'run')
+    assert arrays(run, 10) == arrays(straight, 10) and 'ln_f/scale' in arrays(run, 10)['params']
+    assert losses(run)[-1][1] < losses(run)[0][1]
+    assert list(run.config['fingerprint']['code']) == [PRE_NORM]
+    assert workdir.load(run.path).config['model']['kind'] == PRE_NORM
+    with pytest.raises(UserError, match='cannot be exported: model.kind is .*PreNorm.*, and transformers has only'):
+        export_hugging_face.check(run)
+
+    tuning = finetune_config('cola', cola(tmp_path / 'CoLA'), init_from=str(run.path))
+    rows = finetune.run(tuning, tmp_path / 'cola')
+    tuned = workdir.load(tmp_path / 'cola')
+    assert tuned.config['model']['kind'] == PRE_NORM and tuned.config['fingerprint']['code'].keys() == {PRE_NORM}
+    assert rows and load.fine_tuned(tuned).params['backbone']['ln_f']['scale'].shape == (16,)
+
+
+def test_results_of_a_fine_tuned_backbone_depend_on_its_file(text, tmp_path):
+    idea = tmp_path / 'idea.py'
+    idea.write_bytes((ROOT / 'experiments/ideas/pre_norm.py').read_bytes())
+    run = pretrain.run(pretrain_config(text, model__kind=f'{idea}:PreNorm', train__steps=1), tmp_path / 'run')
+    setting = finetune.resolve(finetune_config('cola', cola(tmp_path / 'CoLA'), init_from=str(run.path)))
+    before = fine_tuning.run_key(setting)
+    idea.write_text(idea.read_text() + '# edited\n')
+    assert fine_tuning.run_key(setting) != before
+    with pytest.raises(UserError, match='which has changed since'):
+        workdir.load(run.path)
+
+
+GPT_CODE = '''
+import dataclasses
+import jax.numpy as jnp
+from gpt1_jax.models.gpt import GPT, GPTConfig
+
+@dataclasses.dataclass(frozen=True)
+class WithField(GPTConfig):
+    window: int = 4
+
+class Model(GPT):
+    {field}
+    def __call__(self, tokens, key=None, cache=None, real=None):
+        x, *others = super().__call__(tokens, key, cache, real)
+        return {x}, *others
+'''
+
+
+@pytest.mark.parametrize('code, message', [
+    (GPT_CODE.format(field='', x='x[:, :1]'), r'Model must have states of shape and type \(\(2, 3, 16\)'),
+    (GPT_CODE.format(field='', x='x @ x'), 'idea.py: line 14: TypeError: '),
+    (GPT_CODE.format(field='config: dict', x='x'), 'kind = .*Model: is not a Flax module with a field `config` that'),
+    ('def Model(config): pass', 'kind = .*Model: is not a Flax module'), ('x = 1', "has no 'Model'")])
+def test_a_mistake_in_a_backbone_is_one_line_before_any_text_is_read(tmp_path, code, message):
+    (tmp_path / 'idea.py').write_text(code)
+    with pytest.raises(UserError, match=message) as error:
+        pretrain.run(pretrain_config('no such corpus', model__kind=f'{tmp_path}/idea.py:Model'), tmp_path / 'run')
+    assert str(error.value).isprintable()
+
+
+def test_a_field_of_ones_own_has_its_default_and_is_stored(tmp_path):
+    (tmp_path / 'idea.py').write_text(GPT_CODE.format(field='config: WithField', x='x'))
+    kind = f'{tmp_path}/idea.py:Model'
+    stored = build.own_fields(SIZES | {'kind': kind})
+    assert stored['window'] == 4 and 'n_special' not in stored and 'window' in build.sizes(kind)
+    assert build.backbone(stored | {'window': 2}).config.window == 2
+    with pytest.raises(UserError, match='unknown field model.windows, did you mean .window'):
+        build.backbone(SIZES | {'kind': kind, 'windows': 2})
+
+
+def test_an_operation_that_a_backbone_does_not_have_is_refused():
+    with pytest.raises(UserError, match="model.ops.gelu: model.kind = 'lstm' has no such operation"):
+        build.own_fields({'kind': 'lstm', 'ops': {'gelu': 'a.py:b', 'dense': None}})
