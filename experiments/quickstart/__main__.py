@@ -40,15 +40,16 @@ def run(config: ConfigDict, directory: str | pathlib.Path) -> list[str]:
     config.pretrain.data.tokens = str(directory / 'tokens')
     pretrained = pretrain.run(config.pretrain, directory / 'pretrain')
 
-    rows = {task: _fine_tune(config, task, str(pretrained.path), directory, stage) for task in sets}
-    for task, baseline in (('next_word', word_counts.naive_bayes), ('continuation', word_counts.overlap)):
+    rows = {}
+    for task, baseline in (('pronoun', word_counts.naive_bayes), ('continuation', word_counts.overlap)):
+        rows[task] = _fine_tune(config, task, str(pretrained.path), directory, stage)
         items = sets[task]['test']
         path = directory / f'predictions_{task}_words.jsonl'
         results.write_predictions(path, [item.id for item in items], [item.label for item in items],
                                   baseline(sets[task]['train'], items))
         rows[task][report.WORDS] = path
 
-    stage('scoring continuation zero-shot at every saved update')
+    stage('scoring word_order zero-shot at every saved update')
     config.zero_shot.init_from = str(pretrained.path)
     config.zero_shot.data.dir = str(directory / 'tasks')
     config.zero_shot.results = str(directory / 'results.jsonl')

@@ -1,31 +1,35 @@
-"""Two labelled sets made from novels, for which word order counts.
+"""Three labelled sets made from novels, in which counting words is of no help.
 
-  next_word     which of four words comes next, the, to, of or and? (head 'classify')
+  pronoun       which word comes next in a sentence, he or him? (head 'classify')
   continuation  the second half of a sentence, or that of another sentence of the novel? (head 'choice')
+  word_order    the second half of a sentence, or the same with two neighbouring words exchanged? (head 'choice')
 
-Each of the four words follows equally often. The items of `continuation` come in pairs that share their two endings:
-each ending is right once and wrong once. Both are equally long and share the same words with each context. Every item
-is a pure function of the novels and the seed.
+A naive Bayes classifier of the other half of the sentences is right for half of the items of `pronoun`, for each word.
+The items of `continuation` come in pairs that share their two endings: each ending is right once and wrong once. Both
+are equally long and share the same words with each context. Every item is a pure function of the novels and the seed.
 """
 import collections
+import dataclasses
 import pathlib
 import random
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
+from experiments.quickstart.word_counts import naive_bayes, words
 from gpt1_jax.data.document import Document
 from gpt1_jax.data.tasks import json_lines
 from gpt1_jax.data.tasks.example import Example
-from gpt1_jax.data.tasks.quickstart import NEXT_WORDS
+from gpt1_jax.data.tasks.quickstart import PRONOUNS
 from gpt1_jax.errors import UserError
 
 # A sentence ends at . ! or ? with closing marks, before white space and a capital; Mr. and the like end none.
 END = re.compile(r'(?<!\bMr)(?<!\bDr)(?<!\bSt)(?<!\bMrs)[.!?]["”’\')]*\s+(?=["“‘\'(]*[A-Z])')
-WORD = re.compile(r'\w+')
-BEGINNING_WORDS = range(5, 20)      # of a sentence for `next_word`, before that word
-CONTINUATION_WORDS = range(8, 27)   # of a sentence for `continuation`: both halves together
-CONTEXT_WORDS = range(2, 25)        # of the sentence before it
+BEGINNING_WORDS = range(4, 20)   # of a sentence for `pronoun`, before that word
+SENTENCE_WORDS = range(8, 27)    # of a sentence with an ending: both halves together
+CONTEXT_WORDS = range(2, 25)     # of the sentence before it
 
 
 def sentences(text: str) -> list[list[str]]:
@@ -37,25 +41,30 @@ def sentences(text: str) -> list[list[str]]:
     return lines
 
 
-def words(text: str) -> list[str]:
-    """The lower-case words of a text, without punctuation."""
-    return WORD.findall(text.lower())
-
-
-def next_word(novels: Sequence[Document], n: int, rng: random.Random) -> list[Example]:
-    """n beginnings of sentences, the same number for each of NEXT_WORDS (the label), before which they are cut off."""
-    beginnings = {word: set() for word in NEXT_WORDS}
+def pronoun(novels: Sequence[Document], n: int, rng: random.Random) -> list[Example]:
+    """n beginnings of sentences, as many before each of PRONOUNS (the label), before which they are cut off."""
+    beginnings: list[set[str]] = [set() for _ in PRONOUNS]
     for novel in novels:
         for sentence in sum(sentences(novel.text), []):
             spoken = sentence.split()
-            places = [i for i, word in enumerate(spoken) if i in BEGINNING_WORDS and word in NEXT_WORDS]
+            places = [i for i, word in enumerate(spoken) if i in BEGINNING_WORDS and word.rstrip('.,;!?') in PRONOUNS]
             if places:
                 place = rng.choice(places)
-                beginnings[spoken[place]].add(' '.join(spoken[:place]))
-    items = [(text, label) for label, texts in enumerate(beginnings.values())
-             for text in _sample(sorted(texts), n // len(NEXT_WORDS), f'beginnings before {NEXT_WORDS[label]!r}', rng)]
+                beginnings[PRONOUNS.index(spoken[place].rstrip('.,;!?'))].add(' '.join(spoken[:place]))
+    fewest = min(map(len, beginnings))
+    items = [Example('', (text,), (), label) for label, texts in enumerate(beginnings)
+             for text in rng.sample(sorted(texts), fewest)]
     rng.shuffle(items)
-    return [Example(str(i), (text,), (), label) for i, (text, label) in enumerate(items)]
+    halves = items[::2], items[1::2]
+    right = np.concatenate([naive_bayes(other, half).argmax(-1) == [item.label for item in half]
+                            for half, other in (halves, halves[::-1])])
+    chosen = []
+    for label in range(len(PRONOUNS)):
+        for by_words in (True, False):
+            group = [item for item, hit in zip(sum(halves, []), right) if (item.label, hit) == (label, by_words)]
+            chosen += _sample(group, n // 4, f'beginnings before {PRONOUNS[label]!r}', rng)
+    rng.shuffle(chosen)
+    return [dataclasses.replace(item, id=str(i)) for i, item in enumerate(chosen)]
 
 
 class Cut(NamedTuple):
@@ -89,16 +98,31 @@ def continuation(novels: Sequence[Document], n: int, rng: random.Random) -> list
     return items
 
 
+def word_order(novels: Sequence[Document], n: int, rng: random.Random) -> list[Example]:
+    """n items, an even number, each of a sentence of its own; either ending is right equally often."""
+    pairs = []
+    for cut in (cut for novel in novels for cut in _cuts(novel)):
+        spoken = cut.ending.split()
+        places = [i for i, (a, b) in enumerate(zip(spoken, spoken[1:])) if f'{a}{b}'.isalpha() and a != b]
+        if places:
+            i = rng.choice(places)
+            exchanged = ' '.join([*spoken[:i], spoken[i + 1], spoken[i], *spoken[i + 2:]])
+            pairs.append((cut.context, (cut.ending, exchanged)))
+    labels = rng.sample([0, 1] * (n // 2), n)
+    return [Example(str(i), context, endings[::-1] if label else endings, label)
+            for i, ((context, endings), label) in enumerate(zip(_sample(pairs, n, 'sentences', rng), labels))]
+
+
 def _cuts(novel):
     """Every sentence of a fitting length that has a sentence before it in its line."""
     cuts = []
     for line in sentences(novel.text):
         for before, sentence in zip(line, line[1:]):
             spoken = sentence.split()
-            if len(spoken) in CONTINUATION_WORDS and len(before.split()) in CONTEXT_WORDS:
+            if len(spoken) in SENTENCE_WORDS and len(before.split()) in CONTEXT_WORDS:
                 middle = len(spoken) // 2
                 context, ending = (before, ' '.join(spoken[:middle])), ' '.join(spoken[middle:])
-                cuts.append(Cut(context, ending, set(words(' '.join(context))), set(words(ending))))
+                cuts.append(Cut(context, ending, *(set(words(text)) for text in (' '.join(context), ending))))
     return cuts
 
 
@@ -113,7 +137,7 @@ def _sample(candidates, n, what, rng):
     return rng.sample(candidates, n)
 
 
-MAKERS = {'next_word': next_word, 'continuation': continuation}
+MAKERS = {'pronoun': pronoun, 'continuation': continuation, 'word_order': word_order}
 
 
 def write(directory: pathlib.Path, splits: dict[str, tuple[Sequence[Document], int]],

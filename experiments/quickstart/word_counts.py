@@ -1,12 +1,19 @@
 """Baselines of the quickstart that see words and not their order. Scores: float[items, labels]."""
 import collections
 import math
+import re
 from collections.abc import Sequence
 
 import numpy as np
 
-from experiments.quickstart.novel_tasks import words
 from gpt1_jax.data.tasks.example import Example
+
+WORD = re.compile(r'\w+')
+
+
+def words(text: str) -> list[str]:
+    """The lower-case words of a text, without punctuation."""
+    return WORD.findall(text.lower())
 
 
 def naive_bayes(train: Sequence[Example], items: Sequence[Example]) -> np.ndarray:

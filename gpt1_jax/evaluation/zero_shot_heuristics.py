@@ -3,7 +3,7 @@
   cola            a sentence's mean token log-probability, against a threshold
   sst2            the text and `very`: is `positive` or `negative` the more likely next word?
   race            the answer with the highest mean token log-probability, given document and question; also the
-                  quickstart's `continuation`
+                  quickstart's `word_order` and `continuation`
   dpr, wsc273     the pronoun replaced by each candidate: the highest mean token log-probability of what follows
                   (partial scoring, Trinh and Le, 2018); wsc273 also reports full scoring, of the whole sentence
   blimp           a good or a bad sentence: the higher log-probability of all tokens, after a line break, in float32
@@ -130,7 +130,8 @@ def end_of_prefix(ids: Sequence[int], prefix: str, tokenizer: Tokenizer) -> int:
 
 HEURISTICS = {
     'cola': Heuristic(sentence, threshold=True), 'sst2': Heuristic(sst2, mean=False), 'race': Heuristic(race),
-    'dpr': Heuristic(pronoun), 'wsc273': Heuristic(pronoun, full=True), 'continuation': Heuristic(race),
+    'dpr': Heuristic(pronoun), 'wsc273': Heuristic(pronoun, full=True), 'word_order': Heuristic(race),
+    'continuation': Heuristic(race),
     'blimp': Heuristic(after_line_break, mean=False, float32=True, report=minimal_pairs.report)}
 
 

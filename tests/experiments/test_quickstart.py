@@ -5,13 +5,15 @@ import random
 import numpy as np
 import pytest
 from gpt1_jax.configs import quickstart as sizes
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.naive_bayes import MultinomialNB
 
 from experiments.quickstart import __main__ as quickstart
 from experiments.quickstart import novel_tasks, report, word_counts
 from gpt1_jax.data import corpus
 from gpt1_jax.data.document import Document
 from gpt1_jax.data.tasks.example import Example
-from gpt1_jax.data.tasks.quickstart import NEXT_WORDS
+from gpt1_jax.data.tasks.quickstart import PRONOUNS
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import results
 from tiny import override, predictions
@@ -30,12 +32,28 @@ def test_sentences_end_at_marks_before_a_capital_and_not_after_titles():
         ['Mr. Lee sat.', '"No!" she said.', 'Was it 3.5?', 'It was.'], ['The end']]
 
 
-def test_each_of_the_four_words_comes_next_equally_often(novels):
-    items = novel_tasks.next_word(novels[7:], 200, random.Random(0))
+def test_either_pronoun_comes_next_equally_often_and_words_alone_are_of_no_help(novels):
+    items = novel_tasks.pronoun(novels[:6], 1500, random.Random(0))
+    text = ' '.join(' '.join(novel.text.split()) for novel in novels[:6])
+    assert collections.Counter(item.label for item in items) == {0: 750, 1: 750}
+    for item in items[:200]:
+        assert f'{item.texts[0]} {PRONOUNS[item.label]}' in text and len(item.texts[0].split()) in range(4, 20)
+    halves = items[::2], items[1::2]
+    vectors = CountVectorizer(token_pattern=r'\w+').fit(item.texts[0] for item in items)
+    words, held_out = (vectors.transform(item.texts[0] for item in half) for half in halves)
+    labels, gold = ([item.label for item in half] for half in halves)
+    assert MultinomialNB().fit(words, labels).score(held_out, gold) < 0.6  # 0.66 of sentences chosen at random
+
+
+def test_the_wrong_ending_of_word_order_has_the_same_words_with_two_neighbours_exchanged(novels):
+    items = novel_tasks.word_order(novels[7:], 200, random.Random(0))
     text = ' '.join(' '.join(novel.text.split()) for novel in novels[7:])
-    assert collections.Counter(item.label for item in items) == dict.fromkeys(range(4), 50)
+    assert sum(item.label for item in items) == 100
     for item in items:
-        assert f'{item.texts[0]} {NEXT_WORDS[item.label]} ' in text and len(item.texts[0].split()) in range(5, 20)
+        right, wrong = item.choices[item.label].split(), item.choices[1 - item.label].split()
+        assert f'{" ".join(item.texts)} {" ".join(right)}' in text
+        first, second = [i for i, pair in enumerate(zip(right, wrong)) if len(set(pair)) == 2]
+        assert second == first + 1 and right[first] == wrong[second] and right[second] == wrong[first]
 
 
 def test_each_ending_of_continuation_is_right_once_and_wrong_once_and_shares_the_same_words(novels):
@@ -56,8 +74,8 @@ def test_items_depend_on_the_novels_and_the_seed_alone(novels, tmp_path):
     first, second = (novel_tasks.write(tmp_path / name, {'test': (novels[8:], 20)}, seed)
                      for name, seed in (('a', 0), ('b', 0)))
     assert first == second != novel_tasks.write(tmp_path / 'c', {'test': (novels[8:], 20)}, 1)
-    with pytest.raises(UserError, match="the novels give 1 beginnings before 'the', 2 wanted"):
-        novel_tasks.next_word([Document('', 'The old man sat down by the sea.')], 8, random.Random(0))
+    with pytest.raises(UserError, match='the novels give 1 sentences, 8 wanted'):
+        novel_tasks.word_order([Document('', 'He was old. The old man sat down by the sea.')], 8, random.Random(0))
 
 
 def test_naive_bayes_and_overlap_equal_what_is_computed_by_hand():
@@ -74,13 +92,13 @@ def test_the_report_has_each_accuracy_with_its_interval_and_the_paired_differenc
         return {name: predictions(tmp_path / f'{n}.jsonl', n) for name, n in zip(names, right)}
     curve = [{'step': 10, 'loss': 5.0}, {'step': 20, 'valid_loss': 3.0, 'valid_perplexity': 20.1}]
     zero_shot = {20: predictions(tmp_path / 'z1.jsonl', 90), 10: predictions(tmp_path / 'z0.jsonl', 50)}
-    headlines = report.write(tmp_path, {'novels': 3}, curve, {'next_word': paths((80, 60, 50))}, zero_shot)
+    headlines = report.write(tmp_path, {'novels': 3}, curve, {'pronoun': paths((80, 60, 50))}, zero_shot)
     text = (tmp_path / 'report.md').read_text()
     assert report.accuracy(tmp_path / '80.jsonl') == pytest.approx(  # 0.8 -+ 1.96 * 0.04
         {'value': 0.8, 'low': 0.72, 'high': 0.88}, abs=0.015)
-    for cell in ('| next_word | 80.0 (7', '+20.0 (+1', '| 20 | 90.0 (', '| novels | 3 |'):
+    for cell in ('| pronoun | 80.0 (7', '+20.0 (+1', '| 20 | 90.0 (', '| novels | 3 |'):
         assert cell in text
-    assert [line.split(':')[0] for line in headlines] == ['pretraining', 'next_word', 'continuation, zero-shot']
+    assert [line.split(':')[0] for line in headlines] == ['pretraining', 'pronoun', 'word_order, zero-shot']
     assert all(line in capsys.readouterr().out for line in headlines[:1])
     for plot in ('loss.png', 'fine_tuning.png', 'zero_shot.png'):
         assert (tmp_path / plot).read_bytes().startswith(b'\x89PNG') and f']({plot})' in text
@@ -101,9 +119,9 @@ def test_from_end_to_end_and_again_without_training(tmp_path, novels, monkeypatc
     headlines = quickstart.run(config(), tmp_path)
     rows = results.read(tmp_path / 'results.jsonl')
     assert [(row['task'], row['config']['n_transfer'], row['n']) for row in rows if row['kind'] == 'finetune'] == [
-        ('next_word', 1, 40), ('next_word', -1, 40), ('continuation', 1, 40), ('continuation', -1, 40)]
+        ('pronoun', 1, 40), ('pronoun', -1, 40), ('continuation', 1, 40), ('continuation', -1, 40)]
     assert [(row['task'], row['step'], row['n']) for row in rows if row['kind'] == 'zero_shot'] == [
-        ('continuation', 2, 40), ('continuation', 4, 40)]
+        ('word_order', 2, 40), ('word_order', 4, 40)]
     metrics = (tmp_path / 'pretrain' / 'metrics.jsonl').read_bytes()
     assert quickstart.run(config(), tmp_path) == headlines and len(headlines) == 4
     assert (tmp_path / 'pretrain' / 'metrics.jsonl').read_bytes() == metrics

@@ -136,7 +136,7 @@ def other_sets(vocabulary):
     blocks = [('The pitcher hit the wall because it was near.', 'it', 'The pitcher,the wall', 'the wall'),
               ('A hen saw a bug and it ate it.', 'it', 'A hen,a bug', 'A hen'),
               ("Ann left as Eve's aunt had hurt her.", 'her', 'Ann,Eve', 'Ann')]
-    lines = {'continuation': (2, 2), 'next_word': (1, 0)}
+    lines = {'continuation': (2, 2), 'pronoun': (1, 0), 'word_order': (2, 2)}
 
     def json_lines(task, n_texts, n_choices):
         rows = [{'id': f'{task}/{i}', 'texts': ['A text.'] * n_texts, 'choices': ['One.', 'Two.'][:n_choices],

@@ -15,7 +15,7 @@ TASKS = {task.name: task for task in (
     similarity.MRPC, similarity.QQP, similarity.STSB,
     classification.COLA, classification.SST2,
     pronouns.DPR, pronouns.WSC273, blimp.BLIMP,
-    quickstart.NEXT_WORD, quickstart.CONTINUATION)}
+    quickstart.PRONOUN, quickstart.CONTINUATION, quickstart.WORD_ORDER)}
 
 
 def get(name: str) -> Task:

@@ -2,7 +2,8 @@
 from gpt1_jax.data.tasks import json_lines
 
 SPLITS = ('train', 'dev', 'test')
-NEXT_WORDS = ('the', 'to', 'of', 'and')
+PRONOUNS = ('he', 'him')
 
-NEXT_WORD = json_lines.task('next_word', 'classify', NEXT_WORDS, SPLITS, segments=(1,))
-CONTINUATION = json_lines.task('continuation', 'choice', ('1', '2'), SPLITS, segments=(2,))
+PRONOUN = json_lines.task('pronoun', 'classify', PRONOUNS, SPLITS, segments=(1,))
+CONTINUATION, WORD_ORDER = (json_lines.task(name, 'choice', ('1', '2'), SPLITS, segments=(2,))
+                            for name in ('continuation', 'word_order'))
