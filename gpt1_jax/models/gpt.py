@@ -72,7 +72,7 @@ class GPTConfig:
         """Rows of W_p, the learned positions."""
         return self.n_ctx
 
-    def initializer(self, name: str) -> nn.initializers.Initializer:
+    def initializer(self, name: str | None) -> nn.initializers.Initializer:
         """Of the matrix of a block that has this name: 'qkv', 'out', 'fc' or 'proj'."""
         return WEIGHTS
 

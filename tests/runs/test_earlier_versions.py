@@ -4,7 +4,7 @@ import tarfile
 
 import pytest
 
-from gpt1_jax import finetune, pretrain
+from gpt1_jax import finetune, pretrain, verify
 from gpt1_jax.runs import checkpoint, provenance, results
 from tiny import ROOT, finetune_config, pretrain_config
 
@@ -29,9 +29,10 @@ def _assert_same(found, expected):
         assert row == pytest.approx(wanted, rel=2e-6)  # another CPU rounds otherwise
 
 
-def test_a_pretraining_run_resumes(runs):
+def test_a_pretraining_run_resumes_and_is_verified(runs):
     pretrain.run(pretrain_config('text', checkpoint__every=15), 'pretrain')
     _assert_same(_figures('pretrain/metrics.jsonl'), _figures('pretrain_metrics.jsonl'))
+    assert verify.run('pretrain')[0].startswith('steps 15 to 30 replayed: ')
 
 
 def test_a_fine_tuning_run_resumes_and_its_results_are_the_same(runs):

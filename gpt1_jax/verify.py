@@ -1,0 +1,141 @@
+"""Verifies a pretraining run: trains again between two of its checkpoints and compares every array to the bit.
+
+gpt1 verify --workdir=runs/gpt1 [--from_step=20 --to_step=40]
+
+Also checked: config.json against the config in both checkpoints, the tokens against their hashes, your own code
+(FILE:NAME), and, as notes, the code of this package, its libraries and the devices, without which results may differ by
+rounding. By default the last two checkpoints are taken; --from_step=0 begins with the initial weights. Exit status 1
+where anything differs, with what and by how much.
+"""
+from typing import Any
+
+import jax
+import numpy as np
+from absl import flags
+from ml_collections import ConfigDict
+
+from gpt1_jax import cli, pretrain, storage
+from gpt1_jax.errors import UserError
+from gpt1_jax.evaluation import load
+from gpt1_jax.models import build
+from gpt1_jax.parallel.sharding import named_leaves
+from gpt1_jax.runs import checkpoint, provenance, results, workdir
+from gpt1_jax.training.loop import TrainState
+
+SHOWN = 8  # differing arrays that a message names
+
+
+def run(directory: str | storage.Path, from_step: int | None = None, to_step: int | None = None) -> list[str]:
+    """Verify a pretraining run; returns the lines that it prints. UserError that names what differs."""
+    this = load.open_pretrained(storage.path(directory))
+    first, last = _steps(this, from_step, to_step)
+    _check_config(this, [step for step in (first, last) if step])
+    setting = pretrain.resolve(_config_of(this), this.path)
+    job = pretrain.build(setting)
+    _check_fingerprint(this, job)
+    expected = checkpoint.restore(this.checkpoints, last, job.program.state)  # DamagedError names a damaged array
+    if first:
+        state = checkpoint.restore(this.checkpoints, first, job.program.state)
+    else:
+        state = job.program.init(np.uint32(setting.config.seed))
+    meta = checkpoint.read_meta(this.checkpoints, last)
+    notes = _notes(this, first, last, meta, state.params)
+    state = _replayed(job, state, first, last)
+    differing = _differences(state, expected, meta)
+    steps = f'steps {first:,} to {last:,} replayed'
+    arrays = sum(map(len, meta['arrays'].values()))
+    if differing:
+        others = f'; and {len(differing) - SHOWN} more' if len(differing) > SHOWN else ''
+        raise UserError(f'{this.path}: {steps}: {len(differing)} of {arrays} arrays differ: '
+                        f'{"; ".join(differing[:SHOWN])}{others}{"".join(f" ({note})" for note in notes)}')
+    lines = [f'{steps}: {arrays} arrays equal to the bit', *notes]
+    print('\n'.join(lines), flush=True)
+    return lines
+
+
+def _steps(run, first, last):
+    """(first, last) of the steps to replay."""
+    saved = run.steps()
+    last = run.step(last)
+    earlier = [step for step in saved if step < last]
+    if first is None:
+        first = earlier[-1] if earlier else 0
+    if first and first not in earlier or first >= last:
+        raise UserError(f'{run.path}: --from_step={first} must be 0 or a saved step before {last}; there are '
+                        f'{", ".join(map(str, saved))}')
+    if not first and run.config['fingerprint'].get('origin'):
+        raise UserError(f'{run.path}: begins with the weights of another run: give --from_step, a saved step')
+    return first, last
+
+
+def _check_config(run, steps):
+    """UserError naming the fields of config.json that are not those saved with a checkpoint."""
+    for step in steps:
+        saved = checkpoint.read_meta(run.checkpoints, step)['config']
+        saved |= {'model': build.with_added(saved['model']),
+                  'optimizer': workdir.ADDED['pretrain'] | saved['optimizer']}
+        changed = workdir.changed(saved, run.config)
+        if changed:
+            raise UserError(f'{run.path}: config.json is not what step {step:,} was trained with '
+                            f'({"; ".join(changed.values())})')
+
+
+def _config_of(run):
+    """The pretraining config that a run's config.json was made from, for the tokens that it has."""
+    config = ConfigDict({name: value for name, value in run.config.items() if name not in ('kind', 'fingerprint')})
+    config.data.corpus, config.data.verify = '', True
+    config.init_from = config.init_step = None
+    return config
+
+
+def _check_fingerprint(run, job):
+    """UserError where the tokens or the tokenizer are others than those that the run was trained on."""
+    recorded = run.config['fingerprint']
+    for name in ('tokens', 'tokenizer'):
+        if recorded[name] != job.config['fingerprint'][name]:
+            raise UserError(f'{run.path}: was trained with other {name}: fingerprint {recorded[name][:16]}, here '
+                            f'{job.config["fingerprint"][name][:16]}')
+
+
+def _notes(run, first, last, meta, params):
+    """What differs between the training of these steps and this process, a line each."""
+    starts = [row for row in results.read(run.path / 'environment.jsonl') if row['step'] < last]
+    of_these = [row for i, row in enumerate(starts) if i + 1 == len(starts) or starts[i + 1]['step'] > first]
+    codes = {row['code'] for row in of_these} - {provenance.code_digest()}
+    notes = [f'trained with code {code}, replayed with {provenance.code_digest()}' for code in sorted(codes)]
+    setup = provenance.departures(meta['environment'], provenance.environment(params))
+    return notes + [f'another setup, whose results may differ by rounding: {", ".join(setup)}'] * bool(setup)
+
+
+def _replayed(job, state, first, last):
+    for step in range(first, last):
+        batch = job.program.place(lambda rows, step=step: job.batches.read(step, rows), job.batches.size)
+        state, _ = job.program.step(state, batch, job.hyper, *job.batches.resident)
+    return state
+
+
+def _differences(state: TrainState, expected: TrainState, meta: dict[str, Any]) -> list[str]:
+    """'params/embed/tokens by up to 0.01' of each array that is not what the checkpoint recorded."""
+    lines = []
+    for item, recorded in meta['arrays'].items():
+        ours, theirs = named_leaves(getattr(state, item)), named_leaves(getattr(expected, item))
+        for name, found in provenance.describe(getattr(state, item)).items():
+            if found['digest'] != recorded[name]['digest']:
+                by = np.abs(np.subtract(*jax.device_get((ours[name], theirs[name])), dtype=np.float64)).max()
+                lines.append(f'{item}/{name} by up to {by:.3g}')
+    return lines
+
+
+def _define_flags():
+    flags.DEFINE_string('workdir', None, 'Directory of the pretraining run.', required=True)
+    flags.DEFINE_integer('from_step', None, 'A saved step, or 0; default the last one before --to_step.', lower_bound=0)
+    flags.DEFINE_integer('to_step', None, 'A saved step; default the latest.', lower_bound=1)
+
+
+def main() -> None:
+    f = flags.FLAGS
+    run(f.workdir, f.from_step, f.to_step)
+
+
+if __name__ == '__main__':
+    cli.run(main, _define_flags)

@@ -1,0 +1,95 @@
+"""gpt1 verify: a replay of training, and what it says about a run that is not what it was."""
+import json
+import shutil
+
+import jax
+import pytest
+
+from gpt1_jax import pretrain, verify
+from gpt1_jax.errors import UserError
+from gpt1_jax.models.build import backbone
+from gpt1_jax.parallel import sharding
+from gpt1_jax.runs import checkpoint, provenance
+from tiny import corpus, override, pretrain_config
+
+
+@pytest.fixture(scope='module')
+def trained(tmp_path_factory):
+    root = tmp_path_factory.mktemp('verify')
+    config = pretrain_config(corpus(root / 'text'), train__steps=12, checkpoint__every=4, checkpoint__keep_latest=3)
+    return pretrain.run(config, root / 'run').path
+
+
+@pytest.fixture
+def run(trained, tmp_path):
+    return shutil.copytree(trained, tmp_path / 'run')
+
+
+def arrays_of(run, step):
+    return sum(len(arrays) for arrays in checkpoint.read_meta(run / 'checkpoints', step)['arrays'].values())
+
+
+def test_a_run_is_verified_between_its_last_two_checkpoints_or_those_that_are_named(run, capsys):
+    n = arrays_of(run, 12)
+    assert n > 30
+    assert verify.run(run) == [f'steps 8 to 12 replayed: {n} arrays equal to the bit']
+    assert 'equal to the bit' in capsys.readouterr().out
+    assert verify.run(run, 4, 12) == [f'steps 4 to 12 replayed: {n} arrays equal to the bit']
+    assert verify.run(run, 0, 4) == [f'steps 0 to 4 replayed: {n} arrays equal to the bit']
+    with pytest.raises(UserError, match='--from_step=5 must be 0 or a saved step before 8; there are 4, 8, 12'):
+        verify.run(run, 5, 8)
+
+
+def test_one_weight_that_was_changed_and_saved_anew_is_named(run):
+    """Its digests are sound: only training again shows that no training ended there."""
+    directory = run / 'checkpoints'
+    config = pretrain_config('', data__tokens=str(run / 'tokens'), train__steps=12)
+    model = backbone(json.loads((run / 'config.json').read_text())['model'])
+    abstract = pretrain.make_program(config, model, sharding.make_mesh()).state
+    meta, state = checkpoint.read_meta(directory, 12), checkpoint.restore(directory, 12, abstract)
+    kernel = state.params['blocks']['mlp']['fc']['kernel']
+    changed = jax.device_put(kernel.at[0, 3, 5].add(0.25), kernel.sharding)
+    state.params['blocks']['mlp']['fc']['kernel'] = changed
+    shutil.rmtree(directory / '12')
+    writer = checkpoint.Writer(directory, 3)
+    writer.save(state, {name: meta[name] for name in ('config', 'total')}, meta['quality'])
+    writer.close()
+    with pytest.raises(UserError, match=f'steps 8 to 12 replayed: 1 of {arrays_of(run, 12)} arrays differ: '
+                                        r'params/blocks/mlp/fc/kernel by up to 0\.25$'):
+        verify.run(run)
+    assert verify.run(run, 4, 8)
+
+
+def test_a_damaged_weight_is_named(run):
+    files = [file for file in (run / 'checkpoints' / '12' / 'params').rglob('*') if file.is_file()]
+    largest = max(files, key=lambda file: file.stat().st_size)
+    content = bytearray(largest.read_bytes())
+    content[len(content) // 2] ^= 1
+    largest.write_bytes(content)
+    with pytest.raises(checkpoint.CheckpointError, match='12.* params'):
+        verify.run(run)
+
+
+def test_a_changed_token_is_named(run):
+    shard = next((run / 'tokens' / 'train').glob('*.bin'))
+    content = bytearray(shard.read_bytes())
+    content[100] ^= 1
+    shard.write_bytes(content)
+    with pytest.raises(UserError, match=shard.name):
+        verify.run(run)
+
+
+@pytest.mark.parametrize('field, value', [('optimizer.peak_rate', 0.02), ('model.embd_dropout', 0.2), ('seed', 1),
+                                          ('optimizer.weight_decay', 0.0)])
+def test_a_changed_field_of_the_config_is_named(run, field, value):
+    file = run / 'config.json'
+    config = json.loads(file.read_text())
+    file.write_text(json.dumps(override(config, {field.replace('.', '__'): value})))
+    with pytest.raises(UserError, match=rf'{field}: .* -> {value}'):
+        verify.run(run)
+
+
+def test_another_version_of_the_code_is_noted(run, monkeypatch):
+    recorded = provenance.code_digest()
+    monkeypatch.setattr(provenance, 'code_digest', lambda: 'other')
+    assert verify.run(run)[1:] == [f'trained with code {recorded}, replayed with other']
