@@ -87,6 +87,13 @@ MUTATIONS = [Mutation(*fields) for fields in (
     ("the LSTM's gradient reads the cell of the same step", 'models/lstm.py',
      '(gates, c, _before(c), dh)', '(gates, c, c, dh)',
      'models/test_lstm.py::test_states_losses_and_gradients_equal_those_of_torchs_lstm_with_a_tied_output'),
+    ("with a cache a user's attention is the built-in one", 'models/fast/table.py',
+     'if code is None:', 'if True:',
+     'test_own_backbone.py::test_states_of_an_idea_with_a_cache_are_those_without'),
+    ("results of fine-tuning do not depend on the file of the pretrained backbone", 'runs/fine_tuning.py',
+     "user_code.digests(setting.config.to_dict() | {'model': setting.sizes})",
+     'user_code.digests(setting.config.to_dict())',
+     'test_own_backbone.py::test_results_of_a_fine_tuned_backbone_depend_on_its_file'),
     # training
     ('the LM loss is masked by the token before the target', 'training/losses.py',
      'weights = mask[:, 1:].astype(jnp.float32)', 'weights = mask[:, :-1].astype(jnp.float32)',
@@ -134,6 +141,9 @@ MUTATIONS = [Mutation(*fields) for fields in (
     ('the validation loss counts the windows that fill up the last batch', 'training/validation.py',
      '/ len(chosen)', '/ (size * len(sums))',
      'training/test_validation.py::test_windows_that_fill_up_the_last_batch_count_for_nothing'),
+    ('a replayed array is not compared', 'verify.py',
+     "if found['digest'] != recorded[name]['digest']:", "if found['shape'] != recorded[name]['shape']:",
+     'test_verify.py::test_one_weight_that_was_changed_and_saved_anew_is_named'),
     # data
     ('windows do not share a token', 'data/tokens.py',
      'int(i) * n_ctx, 0', 'int(i) * (n_ctx + 1), 0',

@@ -97,7 +97,7 @@ def test_what_goes_wrong_is_what_the_programs_print():
 
 def test_the_fields_that_pages_name_are_a_config_s():
     named = {field for name in PAGES for field in re.findall(r'--config\.([a-z_.]+)', page(name))}
-    there = {field for name in ('pretrain', 'finetune', 'custom', 'zero_shot', 'experiments', 'reproduce')
+    there = {field for name in ('pretrain', 'finetune', 'custom', 'zero_shot', 'experiments', 'reproduce', 'ablate')
              for field in workdir.flatten(load_config(name).to_dict())}
     assert len(named) > 20
     assert not [name for name in named if not any(f'{field}.'.startswith(f'{name}.') for field in there)]

@@ -93,6 +93,28 @@ def comparison(path: str | pathlib.Path, panels: Sequence[dict],
         save(figure, path)
 
 
+def forest(path: str | pathlib.Path, rows: Sequence[dict], xlabel: str) -> None:
+    """Differences with their intervals around zero, in the order of their values.
+
+    rows: [{'name', 'value', 'low', 'high': nan where there is none, 'clear': whether the interval excludes zero}].
+    """
+    rows = sorted(rows, key=lambda row: row['value'])
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(7.2, 1.2 + 0.27 * len(rows)))
+        axes.axvline(0, color=GREY, linewidth=1)
+        for height, row in enumerate(rows):
+            better = row['value'] < 0
+            colour = COLOURS['pretrained' if better else 'scratch'] if row['clear'] else COLOURS['baseline']
+            axes.plot([row['low'], row['high']], [height] * 2, color=colour, linewidth=1.8)
+            axes.plot(row['value'], height, 'o', color=colour, markersize=5,
+                      markerfacecolor=colour if row['clear'] else 'white')
+        axes.set_yticks(range(len(rows)), [row['name'] for row in rows])
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.grid(axis='y', visible=False)
+        axes.set(xlabel=f'{xlabel}\n(left: better; hollow: the interval contains zero)')
+        save(figure, path)
+
+
 def zero_shot(path: str | pathlib.Path, points: Sequence[dict], chance: float = 0.5,
               title: str = 'Zero-shot acceptability') -> None:
     """Accuracy without fine-tuning against pretraining updates, with its 95% interval as a band."""

@@ -2,6 +2,9 @@
 import json
 import math
 
+import numpy as np
+from scipy import stats
+
 from experiments import baselines
 from experiments.lib import tables
 from gpt1_jax.runs import results
@@ -56,3 +59,18 @@ def test_the_front_page_s_figure_is_of_the_figures_on_the_pages():
     for (tokens, value, low, high), cell in zip(points['Transformer'][len(table):][::-1], cells(mean)[1:]):
         assert cell == f'{value} ({low} to {high})' and tokens in (61_440_000, 100_352_000)
     assert len(points['Transformer']) == len(table) + 2 and len(points['LSTM']) == len(table)
+
+
+def test_the_differences_of_ideas_are_students_t_of_their_runs():
+    folder = ROOT / 'experiments' / 'results' / 'ideas'
+    page, report = ((folder / name).read_text(encoding='utf-8') for name in ('README.md', 'report.md'))
+    losses = {}
+    for row in results.read(folder / 'results.jsonl'):
+        losses.setdefault(row['idea'], []).append(row['loss'])  # in the order of seeds
+    baseline = losses.pop('baseline')
+    assert losses
+    for idea, values in losses.items():
+        interval = stats.ttest_rel(values, baseline).confidence_interval()
+        mean, low, high = np.mean(np.subtract(values, baseline)), interval.low, interval.high
+        assert f'| {idea} | {mean:+.4f} ({low:+.4f} to {high:+.4f}) | ' in report
+        assert f'| {idea} | {mean:+.3f} | {low:+.3f} to {high:+.3f} | ' in page

@@ -1,0 +1,76 @@
+"""Ideas, each compared with a baseline on the same seeds: `python -m experiments.ablate`.
+
+A run is half a minute on two CPU cores: 0.5M parameters, 0.7M tokens of the novels that come with the package.
+"""
+from gpt1_jax.configs import pretrain
+from ml_collections import ConfigDict
+
+from gpt1_jax import rules
+
+
+def get_config(which='small'):
+    config = ConfigDict()
+    # NAME: FIELD=VALUE FIELD=VALUE ..., fields of the pretraining config below; a VALUE may be FILE:NAME
+    config.ideas = (
+        '2 heads: model.n_head=2',
+        'squared ReLU: model.ops.gelu=experiments/ideas/relu.py:relu_squared')
+    config.compare = ()                    # 'NAME - NAME': ideas that are also compared with each other
+    config.seeds = 3                       # runs of the baseline and of each idea
+    config.max_seeds = 10                  # with --until=WIDTH at most so many
+    config.tasks = ConfigDict()            # also scored zero-shot, {task: directory}: config.tasks.blimp = 'data/blimp'
+    config.keep_checkpoints = False        # of finished runs
+
+    p = config.pretrain = pretrain.get_config()  # the baseline
+    p.data.corpus = 'novels'               # packaged; or files, directories, patterns
+    p.data.valid = '0.1'
+    p.tokenizer.vocab_size = 1024
+    p.model.n_layer, p.model.n_embd, p.model.n_head, p.model.n_inner, p.model.n_ctx = 3, 96, 4, 384, 64
+    p.model.unroll = 3                     # a fifth faster on a CPU
+    p.batch.size = 16
+    p.optimizer.peak_rate, p.optimizer.warmup_steps = 1e-3, 70
+    p.train.steps = 700
+    p.eval.every, p.eval.windows, p.eval.batch_size = 175, 512, 64
+    p.checkpoint.every, p.checkpoint.keep_latest = 350, 1
+    p.log_every = 175
+    if which == 'gallery':
+        p.model.n_embd, p.model.n_inner, p.train.steps, p.optimizer.warmup_steps = 64, 256, GALLERY_STEPS, 30
+        p.eval.every, p.log_every, p.checkpoint.every = GALLERY_STEPS // 3, GALLERY_STEPS // 3, GALLERY_STEPS
+        config.ideas, config.compare = GALLERY, COMPARED
+    return config
+
+
+# The choices of Section 4.1 and their alternatives: experiments/results/ideas.
+IDEAS, GALLERY_STEPS = 'experiments/ideas', 300
+NO_DROPOUT = 'model.embd_dropout=0.0 model.attn_dropout=0.0 model.resid_dropout=0.0'
+GALLERY = (
+    f'pre-LayerNorm: model.kind={IDEAS}/pre_norm.py:PreNorm',
+    f'no dropout: {NO_DROPOUT}',
+    f'Muon: optimizer.kind={IDEAS}/optimizers.py:muon',
+    f'squared ReLU: model.ops.gelu={IDEAS}/relu.py:relu_squared',
+    f'rotary positions: model.kind={IDEAS}/positions.py:NoPositions '
+    f'model.ops.attention={IDEAS}/positions.py:rotary',
+    f'free output layer: model.kind={IDEAS}/weights.py:FreeOutput',
+    'rate x 2: optimizer.peak_rate=2e-3',
+    'no warm-up: optimizer.warmup_steps=0',
+    'no dropout of the embedding matrix: model.embd_dropout=0.0',
+    f'sinusoidal positions: model.kind={IDEAS}/positions.py:Sinusoidal',
+    'Lion, rate / 5: optimizer.kind=optax:lion optimizer.peak_rate=2e-4',
+    'linear schedule: optimizer.schedule=linear',
+    f'initial weights scaled by depth: model.kind={IDEAS}/weights.py:ScaledByDepth',
+    'weight decay 0.1: optimizer.weight_decay=0.1',
+    'no clipping: optimizer.clip=0.0',
+    f'ReLU: model.ops.gelu={IDEAS}/relu.py:relu',
+    'AdamW of optax: optimizer.kind=optax:adamw',
+    f'stable, decay over the last fifth: optimizer.schedule=stable_decay optimizer.decay_steps={GALLERY_STEPS // 5}',
+    'context of 256: model.n_ctx=256 batch.size=4',
+    '2 heads: model.n_head=2',
+    '6 layers x 44: model.n_layer=6 model.n_embd=44 model.n_inner=176 model.unroll=6',
+    f'no positions: model.kind={IDEAS}/positions.py:NoPositions',
+    'no weight decay: optimizer.weight_decay=0.0',
+    'vocabulary of 4,096: tokenizer.vocab_size=4096',
+    'a tenth of the text: data.valid=0.9',
+    f'a tenth of the text, no dropout: data.valid=0.9 {NO_DROPOUT}')
+COMPARED = ('a tenth of the text, no dropout - a tenth of the text', 'rotary positions - sinusoidal positions')
+RULES = rules.of_defaults(get_config(), {
+    'ideas': rules.several(rules.text()), 'compare': rules.several(rules.text()), 'seeds': rules.whole(1, 1000),
+    'max_seeds': rules.whole(1, 1000), **{f'pretrain.{name}': rule for name, rule in pretrain.RULES.items()}})

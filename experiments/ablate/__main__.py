@@ -1,0 +1,126 @@
+"""Pretrains a baseline and ideas on the same seeds; reports paired differences of the loss with their intervals.
+
+python -m experiments.ablate [--config=configs/ablate.py] [--out=runs/ablate] [--dry_run] [--until=0.01]
+python -m experiments.ablate --idea='squared ReLU: model.ops.gelu=experiments/ideas/relu.py:relu_squared'
+
+An idea is a difference of the pretraining config: a number, or code of yours as FILE:NAME (CONTRIBUTING.md, "To try an
+idea"). Runs of one seed share batches, dropout masks and, where shapes agree, initial weights, so that most of the
+noise between seeds cancels in their difference. Writes OUT/report.md, report.html and ideas.png.
+
+Rerun an interrupted command to resume it. Runs in OUT/results.jsonl with the same settings, text, files and code are
+not repeated. --until=WIDTH adds seeds, up to config.max_seeds, until every interval of the loss is that narrow.
+"""
+import pathlib
+import statistics
+
+from absl import flags
+from gpt1_jax.configs.ablate import RULES
+from ml_collections import ConfigDict, config_flags
+
+from experiments.ablate import report, runs
+from experiments.lib import finished
+from gpt1_jax import cli, rules
+from gpt1_jax.errors import Interrupted, UserError, did_you_mean
+from gpt1_jax.runs import results
+from gpt1_jax.runs.console import duration
+
+
+def run(config: ConfigDict, out: str | pathlib.Path, until: float | None = None,
+        dry_run: bool = False) -> list[report.Comparison]:
+    """Does the runs of a ConfigDict of configs/ablate.py that are not done and writes the report; returns what it
+    compares, [] of a dry run.
+
+    until: seeds are added until all intervals are at most this wide. UserError for a mistake in the config or an idea,
+    and after the report where runs failed.
+    """
+    rules.validate(config, RULES)
+    out = pathlib.Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    results.check(out / 'results.jsonl')
+    ideas = runs.ideas(config, out)
+    pairs = _pairs(config, ideas)
+    if dry_run:
+        _print_plan(config, ideas, out)
+        return []
+    looks = max(1, config.max_seeds - config.seeds + 1) if until else 1
+    rows, failed = {}, {}
+
+    def do(idea, seed):
+        try:
+            rows[idea.name, seed] = runs.row_of(idea, seed, config, out)
+        except Interrupted:
+            raise
+        except Exception as error:  # any: it may be of the user's code
+            failed[idea.name, seed] = finished.one_line(error)
+            print(f'{idea.name}, seed {seed}: {failed[idea.name, seed]}', flush=True)
+
+    def compare():
+        compared = [report.compare(a, b, rows, looks) for a, b in pairs]
+        report.write(out, ideas, compared, rows, failed, looks)
+        return compared
+
+    for idea in ideas:
+        for seed in range(config.seeds):
+            do(idea, seed)
+        compared = compare()
+    for seed in range(config.seeds, config.max_seeds if until else 0):
+        for idea in _wide(ideas, compared, until):
+            do(idea, seed)
+        compared = compare()
+    print('\n'.join(report.differences(compared, looks)) + f'\nreport: {out / "report.md"}', flush=True)
+    if failed:
+        raise UserError('runs failed: ' + '; '.join(f'{name}, seed {seed}: {error}'
+                                                    for (name, seed), error in failed.items()))
+    return compared
+
+
+def _wide(ideas, compared, width):
+    """The ideas of comparisons whose interval is wider."""
+    wide = {idea.name for each in compared if each.found and not each.found.high - each.found.low <= width
+            for idea in each.ideas}
+    return [idea for idea in ideas if idea.name in wide]
+
+
+def _pairs(config, ideas):
+    """(idea, what it is compared with): the baseline, and as config.compare has it."""
+    by_name = {idea.name: idea for idea in ideas}
+    pairs = [(idea, by_name[runs.BASELINE]) for idea in ideas if idea.name != runs.BASELINE]
+    for text in config.compare:
+        names = text.split(' - ')
+        unknown = [name for name in names if name not in by_name]
+        if len(names) != 2 or unknown:
+            near = did_you_mean(unknown[0], by_name) if unknown else ''
+            raise UserError(f"config.compare: {text!r} must be 'NAME - NAME' of two ideas{near}")
+        pairs.append((by_name[names[0]], by_name[names[1]]))
+    return pairs
+
+
+def _print_plan(config, ideas, out):
+    """The runs of a dry run, and how long they will take at the speed of those that are done."""
+    rows, left = results.read(out / 'results.jsonl'), 0
+    for idea in ideas:
+        to_do = sum(runs.done(idea, seed, rows, config.tasks) is None for seed in range(config.seeds))
+        left += to_do * idea.tokens
+        print(f'{idea.name}: {config.seeds - to_do} runs done, {to_do} to do, {idea.tokens:,} tokens each')
+    speed = statistics.median(row['tokens_per_s'] for row in rows) if rows else None
+    time = f'about {duration(left / speed)} at {speed:,.0f} tokens a second' if speed else 'no run has been timed yet'
+    print(f'in all {left:,} tokens to train on: {time}', flush=True)
+
+
+def _define_flags():
+    config_flags.DEFINE_config_file('config', 'configs/ablate.py', 'Ideas; --config.FIELD=VALUE overrides a field.')
+    flags.DEFINE_string('out', 'runs/ablate', 'Directory to write; runs that are finished there are reused.')
+    flags.DEFINE_multi_string('idea', [], "'NAME: FIELD=VALUE ...' in place of config.ideas; may be repeated.")
+    flags.DEFINE_float('until', None, 'Add seeds until every interval is at most this wide, in nats.', lower_bound=1e-9)
+    flags.DEFINE_bool('dry_run', False, 'Prepare the text, print the runs and an estimated time, train nothing.')
+
+
+def main() -> None:
+    f = flags.FLAGS
+    if f.idea:
+        f.config.ideas, f.config.compare = tuple(f.idea), ()
+    run(f.config, f.out, f.until, f.dry_run)
+
+
+if __name__ == '__main__':
+    cli.run(main, _define_flags)

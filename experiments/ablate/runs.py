@@ -1,0 +1,163 @@
+"""The runs of an ablation: the settings of each idea, its text, and the training that is not done yet."""
+import ast
+import contextlib
+import pathlib
+import shlex
+import shutil
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gpt1_jax.configs import zero_shot as zero_shot_config
+from ml_collections import ConfigDict
+
+from gpt1_jax import pretrain, rules, storage, user_code, zero_shot
+from gpt1_jax.data import prepare, tokens
+from gpt1_jax.errors import UserError, did_you_mean
+from gpt1_jax.runs import lock, provenance, results, workdir
+
+BASELINE = 'baseline'
+
+
+class Idea(NamedTuple):
+    """A named difference from the baseline. changes: {'model.n_head': '2'}, fields of a pretraining config. config:
+    the whole of it. manifest: of its text."""
+    name: str
+    changes: dict[str, str]
+    config: ConfigDict
+    manifest: dict
+
+    def of_seed(self, seed: int) -> ConfigDict:
+        config = self.config.copy_and_resolve_references()
+        config.seed = seed
+        return config
+
+    @property
+    def tokens(self) -> int:
+        """That a run trains on."""
+        c = self.config
+        n_ctx, all_tokens = c.model.n_ctx, self.manifest['splits']['train']['tokens']
+        steps = c.train.steps or int(c.train.epochs * (all_tokens // n_ctx) / c.batch.size)
+        return steps * c.batch.size * n_ctx
+
+    def key(self, seed: int) -> str:
+        """16 hex digits over all that decides a run's losses: settings, text, files of the user's, code."""
+        config = self.of_seed(seed).to_dict()
+        fields = {name: value for name, value in rules.flatten(config).items()
+                  if not workdir.listed(name, workdir.FREE) or name in ('init_from', 'init_step')}
+        return provenance.digest([fields, self.manifest['fingerprint'], user_code.digests(config),
+                                  provenance.code_digest()])
+
+
+def parse(text: str) -> tuple[str, dict[str, str]]:
+    """(name, changes) of '2 heads: model.n_head=2 batch.size=8'. UserError where it has another form."""
+    name, _, rest = text.partition(': ')
+    with contextlib.suppress(ValueError):
+        pairs = [word.split('=', 1) for word in shlex.split(rest)]
+        if name and pairs and all(len(pair) == 2 for pair in pairs):
+            return name.strip(), dict(pairs)
+    raise UserError(f"idea {text!r}: must be 'NAME: FIELD=VALUE FIELD=VALUE'")
+
+
+def _value(text, wanted):
+    if wanted is str:
+        return text
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text
+
+
+def ideas(config: ConfigDict, out: pathlib.Path) -> list[Idea]:
+    """The baseline and each idea of a config, all of them checked before any text is prepared. UserError naming the
+    idea for a mistake in it."""
+    changes = {BASELINE: {}}
+    for name, changed in map(parse, config.ideas):
+        if name in changes:
+            raise UserError(f'duplicate idea {name!r}')
+        changes[name] = changed
+    configs = {}
+    for name, changed in changes.items():
+        with _of_idea(name):
+            configs[name] = _configured(config.pretrain, changed, out)
+            pretrain.resolve(configs[name], storage.path(out / 'runs' / 'new'))
+    return [Idea(name, changes[name], config, _prepared(name, config, out)) for name, config in configs.items()]
+
+
+@contextlib.contextmanager
+def _of_idea(name):
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f'{name}: {error}') from None
+
+
+def _configured(base, changes, out):
+    """The pretraining config with changes, which may add fields to the model, for a backbone of the user's."""
+    config = base.copy_and_resolve_references()
+    for field, value in changes.items():
+        *parents, last = field.split('.')
+        group = config
+        for parent in parents:
+            group = group.get(parent) if isinstance(group, ConfigDict) else None
+        known = rules.flatten(config)
+        if not isinstance(group, ConfigDict) or field not in known and parents != ['model']:
+            raise UserError(f'unknown field {field}{did_you_mean(field, known)}')
+        try:
+            with config.unlocked():
+                group[last] = _value(value, group.get_type(last) if last in group else None)
+        except (TypeError, ValueError) as error:
+            raise UserError(f'{field}={value}: {error}') from None
+    if not config.data.tokens:
+        text = provenance.digest([config.data.to_dict(), config.tokenizer.to_dict()])
+        config.data.tokens = str(out / f'tokens-{text[:8]}')
+    return config
+
+
+def _prepared(name, config, out):
+    """The manifest of an idea's text, which is prepared where it is not."""
+    with _of_idea(name):
+        setting = pretrain.resolve(config, storage.path(out / 'runs' / 'new'))
+        if setting.prepare is not None:
+            return prepare.prepare(setting.prepare, setting.tokens, lock.hold)
+        return storage.read_json(setting.tokens / tokens.MANIFEST)
+
+
+# Training and scoring
+
+def done(idea: Idea, seed: int, rows: Sequence[dict], tasks: Sequence[str]) -> dict | None:
+    """The row of a run that is finished and scored on all tasks; None where there is none."""
+    key = idea.key(seed)
+    return next((row for row in rows if row['key'] == key and set(tasks) <= row['tasks'].keys()), None)
+
+
+def row_of(idea: Idea, seed: int, config: ConfigDict, out: pathlib.Path) -> dict:
+    """The row of OUT/results.jsonl of a run, which is trained or resumed and scored where it is not done. UserError as
+    in pretrain.run and zero_shot.run."""
+    row = done(idea, seed, results.read(out / 'results.jsonl'), config.tasks)
+    if row is not None:
+        return row
+    print(f'\n{idea.name}, seed {seed}', flush=True)
+    key = idea.key(seed)
+    run = pretrain.run(idea.of_seed(seed), out / 'runs' / key)
+    measured = results.read(run.metrics)
+    curve = [(row['step'], row['valid_loss'], row['valid_bits_per_byte']) for row in measured if 'valid_loss' in row]
+    speeds = [row['tokens_per_s'] for row in measured if row.get('tokens_per_s')]
+    parameters = (run.path / 'parameters.txt').read_text().split()[-1]  # the table's last line
+    row = {'kind': 'ablate', 'key': key, 'idea': idea.name, 'changes': idea.changes, 'seed': seed,
+           'loss': curve[-1][1], 'bits_per_byte': curve[-1][2], 'curve': curve, 'tokens': idea.tokens,
+           'parameters': int(parameters.replace(',', '')), 'tokens_per_s': statistics.median(speeds),
+           'tasks': {task: _scored(task, directory, run, seed) for task, directory in config.tasks.items()},
+           **provenance.versions()}
+    results.append(out / 'results.jsonl', row)
+    if not config.keep_checkpoints:
+        shutil.rmtree(run.checkpoints, ignore_errors=True)
+    return row
+
+
+def _scored(task, directory, run, seed):
+    """The row of a task's first metric, over all of its items, at the last step."""
+    scored = zero_shot_config.get_config(task)
+    scored.data.dir, scored.init_from = directory, str(run.path)
+    row = next(row for row in zero_shot.run(scored, [run.steps()[-1]]) if row['group'] is None)
+    return {name: row[name] for name in ('metric', 'value', 'n', 'group', 'predictions')} | {'seed': seed}

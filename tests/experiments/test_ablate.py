@@ -1,0 +1,221 @@
+"""experiments.ablate: statistics against scipy and by hand, plan, reuse, kills, reports."""
+import math
+import random
+
+import numpy as np
+import pytest
+from gpt1_jax.configs import ablate
+from scipy import stats
+
+import experiments.ablate.__main__ as program
+from experiments.ablate import report, runs, statistics
+from gpt1_jax import pretrain
+from gpt1_jax.errors import UserError
+from gpt1_jax.runs import results
+from interruptions import Killed, power_cut
+from tiny import ROOT, corpus, pretrain_config, sst2
+
+RELU = f'squared ReLU: model.ops.gelu={ROOT}/experiments/ideas/relu.py:relu_squared'
+
+
+# Statistics
+
+def test_paired_differences_are_scipys_and_the_table_of_students_t():
+    generator = np.random.default_rng(0)
+    a, b = generator.normal(size=(2, 5))
+    found = statistics.paired(a, b)
+    expected = stats.ttest_rel(a, b)
+    np.testing.assert_allclose((found.low, found.high), expected.confidence_interval(), rtol=1e-9)
+    assert found.p == pytest.approx(expected.pvalue) and found.mean == pytest.approx(np.mean(a - b))
+    assert found.sd == pytest.approx(np.std(a - b, ddof=1))
+    assert found.unpaired_sd == pytest.approx(np.sqrt(np.var(a, ddof=1) + np.var(b, ddof=1)))
+    for n, value in ((2, 12.706), (3, 4.303), (5, 2.776), (31, 2.042)):  # of any table, with n - 1 degrees of freedom
+        assert statistics.quantile(n) == pytest.approx(value, abs=5e-4)
+
+
+def test_intervals_of_a_search_that_stops_early_hold_together():
+    """Seeds are added until the interval is narrow, at most 7 times: under no difference at most 5% exclude zero."""
+    generator, wrong = np.random.default_rng(1), 0
+    for _ in range(1000):
+        differences = generator.normal(size=10)
+        for n in range(3, 11):
+            found = statistics.paired(differences[:n], np.zeros(n), looks=8)
+            if found.high - found.low < 4:
+                break
+        wrong += found.excludes_zero
+    assert 0 < wrong <= 50
+
+
+def test_one_seed_equal_values_and_what_would_be_needed():
+    assert math.isnan(statistics.paired([1.0], [2.0]).low)
+    same = statistics.paired([1.0, 2.0], [1.0, 2.0])
+    assert same.identical and not same.excludes_zero and same.p == 1
+    found = statistics.paired([0.1, -0.05, 0.13], [0.0, 0.0, 0.0])
+    n = statistics.seeds_needed(found)
+    assert not found.excludes_zero and statistics.quantile(n) * found.sd / n ** 0.5 < found.mean < (
+        statistics.quantile(n - 1) * found.sd / (n - 1) ** 0.5)
+    assert statistics.seeds_needed(statistics.paired([1.0, -1.0001], [0.0, 0.0])) is None
+
+
+def test_holm_by_hand():
+    assert statistics.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+
+
+@pytest.mark.parametrize('values, said', [
+    ([-0.1, -0.11, -0.1], 'better'), ([0.1, 0.11, 0.1], 'worse'), ([0.0] * 3, 'no effect: equal in each seed'),
+    ([0.1, -0.05, 0.13], 'cannot tell; 13 seeds would'), ([1.0, -1.0001], 'nor would 1,000 seeds'),
+    ([0.1], 'cannot tell from one seed')])
+def test_the_report_says_when_there_is_no_answer(values, said):
+    assert said in report.verdict(statistics.paired(values, [0.0] * len(values)))
+
+
+# Ideas
+
+def test_an_idea_is_a_name_and_fields():
+    assert runs.parse("2 heads: model.n_head=2 model.ops.gelu='a b.py:f' optimizer.peak_rate=1e-3") == (
+        '2 heads', {'model.n_head': '2', 'model.ops.gelu': 'a b.py:f', 'optimizer.peak_rate': '1e-3'})
+
+
+@pytest.mark.parametrize('idea, message', [
+    ('2 heads model.n_head=2', "idea '2 heads model.n_head=2': must be 'NAME: FIELD=VALUE"),
+    ("a: model.n_head='2", "must be 'NAME: FIELD=VALUE"),
+    ('a: model.n_heads=2', "^a: unknown field model.n_heads, did you mean 'n_head"),
+    ('a: optimizer.rate=2', "^a: unknown field optimizer.rate, did you mean"),
+    ('a: model.n_head=3', '^a: model.n_embd = 16 is not a multiple'), ('a: train.steps=x', '^a: train.steps=x: '),
+    ('a: model.ops.gelu=nowhere.py:f', '^a: .*nowhere.py: No such file'), ('baseline: seed=1', 'duplicate idea')])
+def test_a_mistake_in_an_idea_is_one_line_before_any_text_is_prepared(tmp_path, idea, message):
+    config = small('no such corpus', (idea,))
+    with pytest.raises(UserError, match=message):
+        program.run(config, tmp_path / 'out')
+    assert not (tmp_path / 'out' / 'runs').exists()
+
+
+# Runs
+
+def small(text, ideas, **fields):
+    config = ablate.get_config()
+    config.pretrain = pretrain_config(text, train__steps=6, eval__every=3, checkpoint__every=2, log_every=2)
+    config.ideas, config.seeds = ideas, 2
+    config.update(fields)
+    return config
+
+
+@pytest.fixture(scope='module')
+def text(tmp_path_factory):
+    return corpus(tmp_path_factory.mktemp('ablate') / 'text')
+
+
+@pytest.fixture(scope='module')
+def undisturbed(text, tmp_path_factory):
+    out = tmp_path_factory.mktemp('undisturbed')
+    return out, program.run(small(text, (RELU, 'same: log_every=1')), out)
+
+
+def measured(out):
+    return {(row['idea'], row['seed']): (row['key'], row['loss'], row['curve'])
+            for row in results.read(out / 'results.jsonl')}
+
+
+def test_a_report_has_the_differences_of_the_runs_own_losses(text, undisturbed, tmp_path):
+    out, found = undisturbed
+    relu, same = found
+    by_hand = []
+    for seed in (0, 1):
+        config = pretrain_config(text, train__steps=6, eval__every=3, checkpoint__every=2, log_every=2, seed=seed)
+        losses = []
+        for name in (None, f'{ROOT}/experiments/ideas/relu.py:relu_squared'):
+            config.model.ops.gelu = name
+            run = pretrain.run(config, tmp_path / f'{seed}{name is None}')
+            losses.append([row['valid_loss'] for row in results.read(run.metrics) if 'valid_loss' in row][-1])
+        by_hand.append(losses[1] - losses[0])
+    assert relu.found.mean == pytest.approx(np.mean(by_hand), abs=1e-9) and relu.found.n == 2
+    assert relu.bits.mean * relu.found.mean > 0
+    assert same.found.identical
+    page = (out / 'report.md').read_text()
+    assert '| squared ReLU | ' in page and '| same | ' in page and 'no effect: equal in each seed' in page
+    assert 'They do not cover the choice of the validation text' in page
+    assert (out / 'report.html').exists() and (out / 'ideas.png').read_bytes()[:4] == b'\x89PNG'
+
+
+def test_equal_settings_are_one_run_and_runs_of_other_invocations_are_found(text, undisturbed, monkeypatch):
+    out, _ = undisturbed
+    before = len(results.read(out / 'results.jsonl'))
+    assert before == 4  # the idea that changes nothing is the baseline's
+    monkeypatch.setattr(pretrain, 'run', None)
+    found = program.run(small(text, ('other name: ' + RELU.partition(': ')[2],)), out)
+    assert [each.name for each in found] == ['other name'] and found[0].found.n == 2
+    assert len(results.read(out / 'results.jsonl')) == before
+
+
+def test_a_changed_file_or_text_is_another_run(text, tmp_path):
+    idea = tmp_path / 'idea.py'
+    idea.write_text('import jax\n\n\ndef f(x):\n    return jax.nn.relu(x)\n')
+    config = small(text, (f'a: model.ops.gelu={idea}:f',))
+    _, of_file = runs.ideas(config, tmp_path / 'out')
+    key = of_file.key(0)
+    idea.write_text(idea.read_text() + '# edited\n')
+    assert of_file.key(0) != key and of_file.key(1) != of_file.key(0)
+    assert of_file._replace(manifest=of_file.manifest | {'fingerprint': 'x'}).key(0) != of_file.key(0)
+
+
+def test_a_dry_run_trains_nothing_and_estimates_from_runs_that_are_done(text, undisturbed, capsys, tmp_path):
+    config = small(text, (RELU, '2 heads: model.n_head=2'))
+    program.run(config, tmp_path / 'new', dry_run=True)
+    said = capsys.readouterr().out
+    assert 'squared ReLU: 0 runs done, 2 to do, 768 tokens each' in said and 'no run has been timed yet' in said
+    program.run(config, undisturbed[0], dry_run=True)
+    said = capsys.readouterr().out
+    assert 'squared ReLU: 2 runs done, 0 to do' in said and '2 heads: 0 runs done, 2 to do' in said
+    assert 'in all 1,536 tokens to train on: about 0:00:' in said
+
+
+def test_a_failed_run_is_named_and_the_others_are_reported(text, tmp_path):
+    config = small(text, ('diverges: optimizer.peak_rate=1e30 optimizer.clip=0.0', '2 heads: model.n_head=2'))
+    with pytest.raises(UserError, match='^runs failed: diverges, seed 0: loss .*; diverges, seed 1: '):
+        program.run(config, tmp_path / 'out')
+    page = (tmp_path / 'out' / 'report.md').read_text()
+    assert '## Failed' in page and '| 2 heads | ' in page and 'no run' in page
+
+
+def test_seeds_are_added_until_the_intervals_are_narrow(text, tmp_path):
+    config = small(text, ('2 heads: model.n_head=2',), max_seeds=4)
+    found = program.run(config, tmp_path / 'out', until=100.0)
+    assert [each.found.n for each in found] == [2]
+    found = program.run(config, tmp_path / 'out', until=1e-9)
+    assert [each.found.n for each in found] == [4]
+    assert 'whichever of the 3 possible reports is read' in (tmp_path / 'out' / 'report.md').read_text()
+    once = statistics.paired(*zip(*((x['loss'], y['loss']) for x, y in found[0].rows)))
+    assert found[0].found.high - found[0].found.low > once.high - once.low
+
+
+def test_another_vocabulary_is_compared_in_bits_a_byte_and_another_validation_text_not_at_all(text, tmp_path):
+    ideas = ('80 merges: tokenizer.merges=80', 'less text: data.valid=0.4',
+             'less text, 2 heads: data.valid=0.4 model.n_head=2')
+    config = small(text, ideas, compare=('less text, 2 heads - less text',))
+    merges, less, both, pair = program.run(config, tmp_path / 'out')
+    assert merges.nats is None and merges.bits.n == 2
+    assert less.found is None and both.found is None and pair.nats.n == 2
+    assert pair.name == 'less text, 2 heads - less text'
+
+
+@pytest.mark.full
+def test_a_task_is_scored_with_both_kinds_of_noise(text, tmp_path):
+    sst2(tmp_path / 'SST-2', n=12)
+    config = small(text, (RELU,))
+    config.tasks.sst2 = str(tmp_path / 'SST-2')
+    program.run(config, tmp_path / 'out')
+    page = (tmp_path / 'out' / 'report.md').read_text()
+    assert '## sst2, zero-shot' in page and '| idea | over seeds | over items | seeds | items |' in page
+    assert '| 2 | 12 |' in page
+
+
+@pytest.mark.full
+def test_an_ablation_that_is_killed_five_times_equals_one_undisturbed(text, undisturbed, tmp_path):
+    out, found = undisturbed
+    config, rng = small(text, (RELU, 'same: log_every=1')), random.Random(0)
+    for _ in range(5):
+        with power_cut(rng.randrange(1, 6), Killed):  # after this many steps of the next run that is not done
+            program.run(config, tmp_path)
+    resumed = program.run(config, tmp_path)
+    assert measured(tmp_path) == measured(out)
+    assert [each[3:] for each in resumed] == [each[3:] for each in found]  # the differences
