@@ -2,8 +2,6 @@
 
 python -m experiments.tables --config=configs/experiments.py --config.pretrained=runs/gpt1 \\
     --config.lstm=runs/lstm --config.data=DATA --config.out=runs/paper
-
-The other scripts of experiments/ take the same arguments; rows in results.jsonl are shared by all of them.
 """
 from gpt1_jax.configs import finetune
 from ml_collections import ConfigDict, config_dict
@@ -23,7 +21,6 @@ def get_config():
     config.keep_checkpoints = False        # keep the weights of finished fine-tuning runs
     config.any_version = False             # also take rows that another version of the code made
     config.start = True                    # do the runs that results.jsonl lacks; False: they are n/a (not run)
-    config.out_of_time = ()                # names of runs that are n/a (budget) instead: set by experiments.reproduce
 
     config.data = ''                       # directory that holds the data sets
     # 'tfds:' or 'tfds:DATA_DIR' reads prepared TFDS data, 'parquet:DIR' or 'hf:USER/NAME' Parquet files; each stands

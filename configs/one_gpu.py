@@ -10,7 +10,6 @@ def get_config():
     config.minutes = 30.0                  # of the device, for everything but preparing and reporting
     config.share = 0.35                    # fraction of the minutes for pretraining, measuring its speed included
     config.pack = True                     # prepared where there is a CPU and time
-    config.race_passages = 2500            # of RACE's 25,137 for training: about 8,700 questions
     config.dollars_an_hour = 3.5           # price of the GPU
 
     p = config.pretrain                    # the paper's, but for its length
@@ -31,7 +30,7 @@ def get_config():
     config.layer_tasks = config.runs.layers.tasks = ('mnli',)  # RACE's would take too long
     config.runs.race.conditions = ('full', 'no_pretraining')  # without the third row: each takes minutes
     config.runs.lstm.tasks = (*experiments.SMALL, *reproduce.LARGE)  # all but RACE
-    config.tasks = ConfigDict({'race': {'data': {'eval_rows': 2000}}})
+    config.tasks = ConfigDict({'race': {'data': {'train_rows': 8700, 'eval_rows': 2000}}})  # of 87,866 questions
     for task in config.zero_shot_tasks:
         config.zero_shot[task] = ConfigDict({'tokens_per_batch': 32768})  # fewer programs than small batches have
     config.zero_shot.race.data = ConfigDict({'rows': 1000})  # the same at every update

@@ -31,7 +31,6 @@ def get_config():
     config.books = config_dict.placeholder(int)        # training books at most, evenly spaced by name; default all
     config.valid_books = config_dict.placeholder(int)  # the same of the validation books
     config.pack = False                    # copy what is read of the data sets into OUT, for another machine
-    config.race_passages = config_dict.placeholder(int)  # of those copied: a seeded subset of RACE's for training
 
     config.minutes = config_dict.placeholder(float)  # deadline, of device time without prepare and report; default none
     config.share = config_dict.placeholder(float)      # fraction of them that pretraining lasts, its speed being

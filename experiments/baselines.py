@@ -21,7 +21,7 @@ from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from experiments.benchmarks import record
-from experiments.lib import paper, run_list, tables
+from experiments.lib import paper, run_list, scores
 from experiments.lib.markdown import table
 from experiments.lib.run_list import RunSpec
 from gpt1_jax import cli, metrics, storage
@@ -43,7 +43,7 @@ def run(config: ConfigDict, out: str | pathlib.Path, names: Sequence[str] = ()) 
     None if it is undefined, 'n', 'train_rows', 'settings', and 'layer' of probes}.
     """
     out = pathlib.Path(out)
-    rows = tables.baselines(out)
+    rows = scores.baselines(out)
     config = config.copy_and_resolve_references()
     models = Models(config.pretrained) if config.pretrained else None
     config.pretrained = config.pretrained or 'none'
@@ -53,7 +53,7 @@ def run(config: ConfigDict, out: str | pathlib.Path, names: Sequence[str] = ()) 
             print(f'{task}: no data in {spec.config.data.dir}', flush=True)
             continue
         read = functools.cache(functools.partial(_read, spec))
-        for name in tables.BASELINES if models else ('constant', 'overlap', 'words'):
+        for name in scores.BASELINES if models else ('constant', 'overlap', 'words'):
             model = models.origin if name in ('probe', 'random') else ''
             settings = storage.json_digest([spec.config.data.to_dict(), model])[:16]
             if any((row['task'], row['baseline'], row['settings']) == (task, name, settings) for row in rows):
@@ -82,15 +82,15 @@ def of_task(spec: RunSpec, name: str, models: 'Models | None',
         rows, more = read(split), {}
         if name in ('probe', 'random'):
             states = functools.partial(models.states, pretrained=name == 'probe')
-            scores, more['layer'] = baselines.probe(task, train, rows, states)
+            answers, more['layer'] = baselines.probe(task, train, rows, states)
         else:
-            scores = getattr(baselines, name)(task, train, rows)
-        for group in (None, *task.groups) if scores is not None else ():
+            answers = getattr(baselines, name)(task, train, rows)
+        for group in (None, *task.groups) if answers is not None else ():
             chosen = np.array([group is None or row.id.startswith(f'{group}/') for row in rows])
             gold = np.array([row.label for row in rows])[chosen]
-            values = metrics.compute(task.metrics, gold, scores[chosen], positive=task.positive)
+            values = metrics.compute(task.metrics, gold, answers[chosen], positive=task.positive)
             for metric, value in values.items():
-                print(f'{task.name} {split}, {tables.BASELINES[name]}: {metric} {100 * value:.1f}', flush=True)
+                print(f'{task.name} {split}, {scores.BASELINES[name]}: {metric} {100 * value:.1f}', flush=True)
                 yield {'task': task.name, 'split': split, 'group': group, 'baseline': name, 'metric': metric,
                        'value': None if value != value else round(float(value), 6), 'n': int(chosen.sum()),
                        'train_rows': len(train), **more}
@@ -154,24 +154,24 @@ def lines(rows: Sequence[dict]) -> list[str]:
     """The Markdown table of all baselines."""
     body = []
     for score in SCORES:
-        values = tables.baseline_values(rows, score)
+        values = scores.baseline_values(rows, score)
         if values:
             row = next(row for row in rows if (row['task'], row['split'], row['group']) == (
                 score.task, score.split, score.group))
             layer = next((row['layer'] for row in rows if (row['task'], row['split'], row['baseline']) == (
                 score.task, score.split, 'probe')), '')
-            cells = [tables.percent(values[name]) if name in values else '' for name in tables.BASELINES]
+            cells = [scores.percent(values[name]) if name in values else '' for name in scores.BASELINES]
             body.append([score.label, score.metric, *cells, layer, f"{row['train_rows']:,}", f"{row['n']:,}"])
     return ['# Baselines', '', 'In percent (correlations times 100), on the rows that fine-tuning uses. Layer: of the '
             'frozen pretrained model.', '',
-            *table(('task', 'metric', *tables.BASELINES.values(), 'layer', 'training rows', 'n'), body)]
+            *table(('task', 'metric', *scores.BASELINES.values(), 'layer', 'training rows', 'n'), body)]
 
 
 def _define_flags():
     config_flags.DEFINE_config_file('config', 'configs/experiments.py',
                                     'Sets, rows and model; --config.FIELD=VALUE overrides a field.')
     flags.DEFINE_string('data', None, 'Directory that holds the data sets; default config.data.')
-    flags.DEFINE_string('out', tables.BASELINES_FILE, 'The JSON file to write; the Markdown table goes beside it.')
+    flags.DEFINE_string('out', scores.BASELINES_FILE, 'The JSON file to write; the Markdown table goes beside it.')
     flags.DEFINE_multi_string('task', [], 'Only this set.')
 
 

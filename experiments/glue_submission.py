@@ -71,23 +71,17 @@ def open_runs(config: ConfigDict, dry_run: bool = False) -> dict[str, workdir.Ru
         try:
             if config.submission.get(task):
                 runs[task] = _open(config.submission[task], task)
-            elif not (config.pretrained and config.data):
-                problems.append(f'{task}: no run: give --config.submission.{task}=DIR')
-            else:
+                directory = runs[task].config['data']['dir']
+            elif config.pretrained and config.data:
                 to_make.append(task)
+                directory = run_list.directory(config, task)
+            else:
+                raise UserError(f'no run: give --config.submission.{task}=DIR')
+            for member in MEMBERS.values():
+                if member.task == task:
+                    tasks.get(task).files(directory, member.split)
         except UserError as error:
             problems.append(f'{task}: {error}')
-    for name, member in MEMBERS.items():
-        if member.task in runs:
-            directory = runs[member.task].config['data']['dir']
-        elif member.task in to_make:
-            directory = run_list.directory(config, member.task)
-        else:
-            continue
-        try:
-            tasks.get(member.task).files(directory, member.split)
-        except UserError as error:
-            problems.append(f'{name}: {error}')
     if problems:
         raise UserError(INCOMPLETE + '; '.join(problems))
     return runs | _fine_tune(config, to_make, dry_run)
@@ -95,16 +89,14 @@ def open_runs(config: ConfigDict, dry_run: bool = False) -> dict[str, workdir.Ru
 
 def _fine_tune(config, tasks_to_make, dry_run):
     """{task: its run} of tasks that are fine-tuned here, with their first seed; empty in a dry run."""
-    specs = []
-    for task in tasks_to_make:
-        seeds = run_list.seeds_of(config, task)[:1]
-        specs += run_list.finetune_specs(config, task, 'full', seeds=seeds, keep=True)
+    specs = [spec for task in tasks_to_make for spec in run_list.finetune_specs(
+        config, task, 'full', seeds=run_list.seeds_of(config, task)[:1], keep=True)]
     outcomes = runner.carry_out(config, specs, dry_run) if specs else []
-    failed = [f'{one.spec.task}: {one.error or "not fine-tuned yet"}' for one in outcomes
-              if one.status in ('no data', 'failed', 'left out')]
+    failed = [f'{each.spec.task}: {each.error or "not fine-tuned yet"}' for each in outcomes
+              if each.status in ('no data', 'failed', 'left out')]
     if failed:
         raise UserError(INCOMPLETE + '; '.join(failed))
-    return {one.spec.task: _open(one.rows[0]['run'], one.spec.task) for one in outcomes if one.rows}
+    return {each.spec.task: _open(each.rows[0]['run'], each.spec.task) for each in outcomes if each.rows}
 
 
 def lines(name: str, ids: Sequence[str], scores: np.ndarray, labels: Sequence[str]) -> str:
@@ -167,8 +159,7 @@ def _open(directory, task):
     if run.config['kind'] != 'finetune' or run.config['task'] != task:
         raise UserError(f'{directory}: a run of {run.config.get("task", "pretraining")}')
     if not run.steps():
-        raise UserError(f'{directory}: no complete checkpoint (experiments delete those of their runs, but with '
-                        '--config.keep_checkpoints)')
+        raise UserError(f'{directory}: no complete checkpoint (experiments keep them with --config.keep_checkpoints)')
     return run
 
 

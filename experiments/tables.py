@@ -1,20 +1,28 @@
-"""Section 4.2, Tables 2 to 4: entailment; question answering and commonsense; similarity, classification, GLUE.
+"""Sections 4.2 and 5: Tables 2 to 5, both panels of Figure 2, BLiMP and the claims, from one list of runs.
 
-python -m experiments.tables --config=configs/experiments.py --config.pretrained=runs/gpt1 --config.data=DATA \\
-    --config.out=runs/paper [--table=2] [--dry_run]
+python -m experiments.tables --config=configs/experiments.py --config.pretrained=runs/gpt1 --config.lstm=runs/lstm \\
+    --config.data=DATA --config.out=runs/paper [--only=table2] [--only=claims] [--dry_run]
 
-RACE is one model, trained on middle and high school questions together; its last row is over all questions.
+Writes OUT/NAME.md, and OUT/NAME.png of a figure, for each NAME of --only, by default all. Runs that several of them
+need are done once. RACE is one model, trained on middle and high school questions together; its last row is over all
+questions.
 """
-from collections.abc import Sequence
+import functools
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from absl import flags
-from ml_collections import ConfigDict
+from ml_collections import ConfigDict, config_flags
 
-from experiments.lib import bootstrap, paper, run_list, runner, tables
+from experiments import claims, figure2_layers, figure2_zero_shot, figure_blimp, gains, table5_ablations
+from experiments.lib import bootstrap, paper, run_list, runner, scores
+from experiments.lib.finished import Outcome
 from experiments.lib.markdown import bullets, table
 from experiments.lib.paper import Score
 from experiments.lib.run_list import RunSpec
-from experiments.lib.runner import Outcome
+from gpt1_jax import cli
+from gpt1_jax.errors import UserError
 
 TITLES = {2: 'natural language inference', 3: 'question answering and commonsense reasoning',
           4: 'semantic similarity and classification'}
@@ -23,75 +31,124 @@ HEADER = ('task', 'metric', 'paper (test)', 'ours', 'best baseline', '95% interv
           'split', 'parameters', 'best on dev (optimistic)')
 
 
-def run(config: ConfigDict, dry_run: bool = False, numbers: Sequence[int] = tuple(TITLES)) -> list[str]:
-    """Fine-tune on the sets of these tables and write OUT/table2.md, ...; returns their lines, none in a dry run."""
-    outcomes = runner.of_script(config, lambda config: specs(config, numbers), dry_run)
-    text = []
-    for number in () if dry_run else numbers:
-        text += runner.write(config, f'table{number}.md', lines(config, outcomes, number))
-    runner.raise_failures(outcomes)
-    return text
-
-
-def specs(config: ConfigDict, numbers: Sequence[int]) -> list[RunSpec]:
-    """The runs of these tables."""
-    tasks = dict.fromkeys(task for number in numbers for task in tasks_of(number))
-    return [spec for task in tasks for spec in run_list.finetune_specs(config, task, 'full')]
-
-
 def tasks_of(number: int) -> list[str]:
-    """The tasks of a table; Table 4's GLUE score has more of them than the table has rows."""
+    """The tasks of Table 2, 3 or 4; Table 4's GLUE score has more of them than the table has rows."""
     glue = paper.GLUE.values() if number == 4 else ()
-    return [score.task for several in (SCORES[number], *glue) for score in several]
+    return list(dict.fromkeys(score.task for several in (SCORES[number], *glue) for score in several))
 
 
-def lines(config: ConfigDict, outcomes: Sequence[Outcome], number: int) -> list[str]:
-    """The Markdown of a table from the outcomes of `specs`."""
-    outcomes = [outcome for outcome in outcomes if outcome.spec.task in tasks_of(number)]
-    baselines = tables.baselines_of(config)
+def specs(number: int, config: ConfigDict) -> list[RunSpec]:
+    """The runs of Table 2, 3 or 4."""
+    return [spec for task in tasks_of(number) for spec in run_list.finetune_specs(config, task, 'full')]
+
+
+def lines(number: int, config: ConfigDict, outcomes: Sequence[Outcome]) -> list[str]:
+    """The Markdown of Table 2, 3 or 4."""
+    baselines = scores.baselines_of(config)
     rows = [line(outcomes, score, baselines) for score in SCORES[number]]
     notes = [f'{score.label}: {score.about}.' for score in SCORES[number] if score.about]
     if number == 4:
         row, about = glue_line(outcomes)
         rows.append(row)
         notes += [about] if about else []
-    return [f'# Table {number}: {TITLES[number]}', '', *table(HEADER, rows), tables.READING, '',
-            *bullets([*notes, *tables.state(outcomes), *tables.settings(config, outcomes)])]
+    return [f'# Table {number}: {TITLES[number]}', '', *table(HEADER, rows), scores.READING, '',
+            *bullets([*notes, *scores.state(outcomes), *scores.settings(config, outcomes)])]
 
 
 def line(outcomes: Sequence[Outcome], score: Score, baselines: Sequence[dict] = ()) -> list[str]:
-    """A row of a table under HEADER. baselines: as in tables.baselines."""
-    label = [score.label, score.metric, tables.number(score.paper)]
-    found, split, selection = tables.shown(outcomes, score)
-    baseline = tables.best_baseline(baselines, score, found, split)
+    """A row of a table under HEADER. baselines: as in scores.baselines."""
+    label = [score.label, score.metric, scores.number(score.paper)]
+    found, split, selection = scores.shown(outcomes, score)
+    baseline = scores.best_baseline(baselines, score, found, split)
     if found is None:
-        return [*label, tables.absent(outcomes, score.task), baseline, *[''] * 7]
-    best = tables.on_dev(outcomes, score, selection='best') if selection == 'final' else None
-    value, *measured = tables.measured(found)
-    return [*label, value, baseline, *measured, split, selection, '' if best is None else tables.percent(best.value)]
+        return [*label, scores.absent(outcomes, score.task), baseline, *[''] * 7]
+    best = scores.on_dev(outcomes, score, selection='best') if selection == 'final' else None
+    value, *measured = scores.measured(found)
+    return [*label, value, baseline, *measured, split, selection, scores.percent(best.value) if best else '']
 
 
 def glue_line(outcomes: Sequence[Outcome]) -> tuple[list[str], str]:
     """(the row of the GLUE score, a remark on it): both the paper's and ours over what is there."""
-    scores = [score for several in paper.GLUE.values() for score in several]
-    found = {score: tables.on_dev(outcomes, score) for score in scores}
+    found = {score: scores.on_dev(outcomes, score) for several in paper.GLUE.values() for score in several}
     ours, theirs, missing = paper.shared_glue(found)
     if not ours:
-        return ['GLUE', 'mean', tables.number(paper.GLUE_SCORE), tables.NA, *[''] * 8], ''
+        return ['GLUE', 'mean', scores.number(paper.GLUE_SCORE), scores.NA, *[''] * 8], ''
     mean = paper.glue_score(ours, bootstrap.mean)
-    best = {score: tables.on_dev(outcomes, score, selection='best') for score in scores if found[score] is not None}
+    best = {score: scores.on_dev(outcomes, score, selection='best') for score in found if found[score]}
     optimistic = paper.glue_score(paper.shared_glue(best)[0], bootstrap.mean)
     about = 'GLUE: the mean over nine tasks, of each task\'s metrics (MRPC, STS-B, QQP) or sets (MNLI) first.'
     if missing:
         about += (f' Missing here: {", ".join(missing)}; so both columns are averages over the rest, {len(ours)} tasks '
                   f'(the paper\'s score over all nine is {paper.GLUE_SCORE}).')
-    return ['GLUE', 'mean', tables.number(paper.glue_score(theirs)), tables.percent(mean.value), '',
-            tables.interval(mean), '', '', f'{mean.n:,}', 'dev', 'final', tables.percent(optimistic.value)], about
+    return ['GLUE', 'mean', scores.number(paper.glue_score(theirs)), scores.percent(mean.value), '',
+            scores.interval(mean), '', '', f'{mean.n:,}', 'dev', 'final', scores.percent(optimistic.value)], about
+
+
+class Part(NamedTuple):
+    """A table or figure: config -> its runs; (config, their outcomes) -> Markdown; (config, outcomes, path) -> a PNG
+    file, if there is anything to draw."""
+    specs: Callable[[ConfigDict], list[RunSpec]]
+    lines: Callable[[ConfigDict, Sequence[Outcome]], list[str]]
+    draw: Callable[[ConfigDict, Sequence[Outcome], pathlib.Path], None] = lambda *_: None
+
+
+PARTS = {'gains': Part(gains.specs, gains.lines), 'claims': Part(claims.specs, claims.lines),
+         **{f'table{number}': Part(functools.partial(specs, number), functools.partial(lines, number))
+            for number in SCORES},
+         'table5': Part(table5_ablations.specs, table5_ablations.lines),
+         **{module.__name__.split('.')[-1]: Part(module.specs, module.lines, module.draw)
+            for module in (figure2_layers, figure2_zero_shot, figure_blimp)}}
+
+
+def run(config: ConfigDict, only: Sequence[str] = tuple(PARTS), dry_run: bool = False) -> dict[str, list[str]]:
+    """Do the runs of some parts and write their files; returns {part: its lines}, {} in a dry run.
+
+    UserError, after all that can be written is, where runs failed or none has its data.
+    """
+    run_list.check(config)
+    planned = {name: PARTS[name].specs(config) for name in only}
+    every = {spec.name: spec for several in planned.values() for spec in several}
+    outcomes = runner.carry_out(config, list(every.values()), dry_run)
+    written, problems = {}, []
+    for name in () if dry_run else only:
+        own = {spec.name for spec in planned[name]}
+        try:
+            written[name] = write(config, name, [each for each in outcomes if each.spec.name in own])
+        except UserError as error:
+            problems.append(f'{name}: {error}')
+    failed = [outcome.spec.name for outcome in outcomes if outcome.status == 'failed']
+    if failed:
+        problems.append(f'{len(failed)} of {len(outcomes)} runs failed: {", ".join(failed)}')
+    elif outcomes and all(outcome.status == 'no data' for outcome in outcomes):
+        problems.append(f'none of the {len(outcomes)} runs has its data: {outcomes[0].error}')
+    if problems:
+        raise UserError('; '.join(problems))
+    return written
+
+
+def write(config: ConfigDict, name: str, outcomes: Sequence[Outcome]) -> list[str]:
+    """Write OUT/NAME.md and OUT/NAME.png, and print the former; returns its lines."""
+    path = pathlib.Path(config.out) / f'{name}.md'
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = PARTS[name].lines(config, outcomes)
+    PARTS[name].draw(config, outcomes, path.with_suffix('.png'))
+    path.write_text('\n'.join(text).rstrip() + '\n', encoding='utf-8')
+    print('\n'.join(text) + f'\n{path}', flush=True)
+    return text
 
 
 def _define_flags():
-    flags.DEFINE_multi_enum('table', list(map(str, TITLES)), list(map(str, TITLES)), 'Only this table.')
+    config_flags.DEFINE_config_file('config', 'configs/experiments.py',
+                                    'Runs and settings; --config.FIELD=VALUE overrides a field.')
+    flags.DEFINE_multi_enum('only', list(PARTS), list(PARTS), 'Only this table or figure.')
+    flags.DEFINE_bool('dry_run', False, 'Print the list of runs and the tokens to process, and stop.')
+
+
+def main() -> None:
+    f = flags.FLAGS
+    run_list.find_models(f.config)
+    run(f.config, list(dict.fromkeys(f.only)), f.dry_run)
 
 
 if __name__ == '__main__':
-    runner.command(lambda config, dry_run: run(config, dry_run, [*map(int, flags.FLAGS.table)]), _define_flags)
+    cli.run(main, _define_flags)

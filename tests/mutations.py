@@ -248,7 +248,7 @@ MUTATIONS = [Mutation(*fields) for fields in (
      'test_metrics.py::test_metrics_agree_with_scikit_learn_and_scipy'),
     ('separate bootstraps of the same items draw different ones', 'metrics/bootstrap.py',
      'grouped: bool = False', 'grouped: bool = True',
-     'experiments/test_paper_tables.py::test_a_difference_is_paired_over_items_and_over_the_seeds_that_both_have'),
+     'experiments/test_tables.py::test_a_difference_is_paired_over_items_and_over_the_seeds_that_both_have'),
     ('two runs are resampled apart', 'metrics/__init__.py',
      'return resampled(terms, METRICS[name].final, n_resamples, seed)',
      'return [resampled([x], METRICS[name].final, n_resamples, seed + i)[0] for i, x in enumerate(terms)]',

@@ -17,6 +17,7 @@ from matplotlib.transforms import ScaledTranslation  # noqa: E402
 
 from experiments.lib import blimp_published as published  # noqa: E402
 from gpt1_jax.data.tasks.blimp import PHENOMENA  # noqa: E402
+from gpt1_jax.metrics.bootstrap import Estimate, interval  # noqa: E402
 
 # One colour for one meaning in every figure, distinguishable by colour-blind readers (Okabe and Ito).
 COLOURS = {'pretrained': '#0072B2', 'scratch': '#D55E00', 'baseline': '#7F7F7F', 'train': '#56B4E9', 'valid': '#0072B2',
@@ -33,12 +34,18 @@ STYLE = {'figure.dpi': 150, 'font.size': 10, 'axes.spines.top': False, 'axes.spi
 PERCENT = FuncFormatter(lambda value, _: f'{100 * value:.0f}')
 COUNT = FuncFormatter(lambda value, _: f'{value:,.0f}')
 UPDATES = '# of pre-training updates (log scale)'
+VALUES = ('value', 'low', 'high')  # of a point
 
 
 def save(figure: Figure, path: str | pathlib.Path) -> None:
     """Write a PNG file and close the figure."""
     figure.savefig(path, bbox_inches='tight', format='png')
     plt.close(figure)
+
+
+def point(found: Estimate) -> dict[str, float]:
+    """{'value', 'low', 'high'} of an estimate."""
+    return dict(zip(VALUES, (found.value, *interval(found.draws))))
 
 
 def losses(path: str | pathlib.Path, rows: Sequence[dict], title: str = 'Pretraining') -> None:

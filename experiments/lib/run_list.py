@@ -1,6 +1,7 @@
 """Which runs an experiment needs: fine-tuning of a task under a condition, one run a seed; zero-shot scoring of a
 pretrained run's checkpoints.
 """
+import contextlib
 import dataclasses
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,43 +20,28 @@ from gpt1_jax.weights import from_hub
 
 # Where the labels of the paper's own test split are public. GLUE keeps its own, so `dev` stands in.
 LABELLED_TEST = ('snli', 'scitail', 'race', 'story_cloze')
+NO_MODEL = 'give --config.pretrained=DIR, a pretrained run'
 SOURCES = ('tfds:', 'parquet:', 'hf:')  # a data directory that begins with one of these is taken as it is
 # The rows of Table 5: what each one changes. The auxiliary objective stays on without pretraining (the paper leaves it
 # open); the LSTM starts from another pretrained run.
 CONDITIONS = {'full': {}, 'no_pretraining': {'n_transfer': transfer.NOTHING}, 'no_aux': {'lm_weight': 0.0}, 'lstm': {}}
 
 
-def _groups(rule):
-    """Rule: fields of a config, each of which another rule accepts."""
-    accepts, wanted = rule
-    return lambda x: all(map(accepts, workdir.flatten(x.to_dict()).values())), f'a group of fields, each of it {wanted}'
+def _group_of(rule, wanted):
+    """Rule: a group, all of whose fields another rule accepts."""
+    return lambda x: all(map(rule[0], rules.flatten(x.to_dict()).values())), f'a group of fields, each of it {wanted}'
 
 
 SEEDS = (lambda x: x and rules.several(finetune.RULES['seed'])[0](x), 'a tuple of seeds')
+VALUES = (lambda x: x and rules.several(rules.number())[0](x), 'a tuple of numbers')
 PER_TASK = (lambda x: all(map(rules.GROUP[0], x.values())), 'a group of fields for each task that it names')
-RULES = {
-    'pretrained': rules.optional(rules.text()),
-    'lstm': rules.optional(rules.text()),
-    'out': rules.text(),
-    'data': rules.text(),
-    'results': rules.optional(rules.text()),
-    'keep_checkpoints': rules.flag(),
-    'any_version': rules.flag(),
-    'start': rules.flag(),
-    'out_of_time': rules.several(rules.text()),
-    'directories': _groups(rules.text()),
-    'seeds': SEEDS,
-    'seeds_small': SEEDS,
-    'grid_seeds': rules.optional(SEEDS),
-    'layers': rules.several(rules.whole(transfer.NOTHING)),
-    'layer_tasks': rules.several(rules.text()),
-    'zero_shot_tasks': rules.several(rules.text()),
+RULES = {name: rule for name, rule in rules.of_defaults(experiments.get_config(), {
+    **dict.fromkeys(('seeds', 'seeds_small', 'grid_seeds'), SEEDS), 'layers': rules.several(rules.whole(-1)),
+    **dict.fromkeys(('layer_tasks', 'zero_shot_tasks'), rules.several(rules.text())),
     'zero_shot_steps': rules.several(rules.whole(0)),
-    'submission': _groups(rules.optional(rules.text())),
-    'grid': _groups((lambda x: x and rules.several(rules.number())[0](x), 'a tuple of numbers')),
-    'tasks': PER_TASK,
-    'zero_shot': PER_TASK,
-    **{f'finetune.{name}': rule for name, rule in finetune.RULES.items()}}
+    **{f'finetune.{name}': rule for name, rule in finetune.RULES.items()}}).items() if not name.startswith('grid.')} | {
+    'directories': _group_of(rules.text(), 'a text'), 'grid': _group_of(VALUES, VALUES[1]), 'tasks': PER_TASK,
+    'zero_shot': PER_TASK}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -95,16 +81,13 @@ def finetune_specs(config: ConfigDict, task: str, condition: str, settings: Mapp
     if not origin and base == 'lstm':
         return []
     if not origin:
-        raise UserError('give --config.pretrained=DIR, a pretrained run')
+        raise UserError(NO_MODEL)
     specs = []
     for seed in seeds_of(config, task) if seeds is None else seeds:
-        tuned = config.finetune.copy_and_resolve_references().lock()  # a misspelt field is an error
-        try:
+        tuned = config.finetune.copy_and_resolve_references().lock()  # an unknown field is an error
+        with _fits(f'config.tasks.{task} or the settings of {condition}', 'configs/finetune.py'):
             tuned.update(config.tasks.get(task, ConfigDict()))
             tuned.update_from_flattened_dict(CONDITIONS.get(base, {}) | dict(settings or {}))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise UserError(f'config.tasks.{task} or the settings of {condition} do not fit configs/finetune.py: '
-                            f'{" ".join(str(error).split())}') from None
         tuned.task = task
         tuned.seed = seed
         tuned.data.dir = directory(config, task)
@@ -116,16 +99,21 @@ def finetune_specs(config: ConfigDict, task: str, condition: str, settings: Mapp
     return specs
 
 
+@contextlib.contextmanager
+def _fits(changes, file):
+    """UserError where changes of a config do not fit its file."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UserError(f'{changes}: does not fit {file}: {" ".join(str(error).split())}') from None
+
+
 def _scored_splits(config, task, data_dir):
     """Dev, other dev and labelled test splits that are there, and for Figure 2 the training split as well."""
-    found = []
-    for split in tasks.get(task).splits:
-        labelled = split.startswith('dev') or (split == 'test' and task in LABELLED_TEST)
-        if labelled and (split == 'dev' or has_data(task, data_dir, split)):
-            found.append(split)
-    if task in config.layer_tasks:
-        found.append('train')
-    return tuple(found)
+    labelled = [split for split in tasks.get(task).splits
+                if split.startswith('dev') or (split == 'test' and task in LABELLED_TEST)]
+    there = [split for split in labelled if split == 'dev' or has_data(task, data_dir, split)]
+    return (*there, *['train'] * (task in config.layer_tasks))
 
 
 def zero_shot_specs(config: ConfigDict, task: str, condition: str = 'full', steps: Sequence[int] = ()) -> list[RunSpec]:
@@ -141,11 +129,8 @@ def zero_shot_specs(config: ConfigDict, task: str, condition: str = 'full', step
     scored = zero_shot_config.get_config(task).lock()
     scored.data.dir = directory(config, task)
     scored.init_from = str(origin)
-    try:
+    with _fits(f'config.zero_shot.{task}', 'configs/zero_shot.py'):
         scored.update(config.zero_shot.get(task, ConfigDict()))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise UserError(f'config.zero_shot.{task} does not fit configs/zero_shot.py: '
-                        f'{" ".join(str(error).split())}') from None
     steps = tuple(steps or config.zero_shot_steps or workdir.load(origin).steps())
     if condition == 'lstm' and (storage.path(origin) / 'config.json').exists():
         saved = workdir.load(origin).steps()
@@ -170,10 +155,9 @@ def check(config: ConfigDict, pretrained: bool = True) -> None:
     rules.validate(config, RULES)
     if pretrained:
         if not config.pretrained:
-            raise UserError('give --config.pretrained=DIR, a pretrained run')
-        workdir.load(config.pretrained)
-        if config.lstm:
-            workdir.load(config.lstm)
+            raise UserError(NO_MODEL)
+        for run in filter(None, (config.pretrained, config.lstm)):
+            workdir.load(run)
     if not config.data:
         raise UserError('give --config.data=DIR, the directory that holds the data sets')
     if not config.data.startswith(SOURCES) and not pathlib.Path(config.data).is_dir():
@@ -205,10 +189,19 @@ def directory(config: ConfigDict, task: str) -> str:
     if task not in config.directories:
         raise UserError(f'config.directories.{task} is missing')
     name = config.directories[task]
-    for source in (name, config.data):
-        if source.startswith(SOURCES):
-            return source
-    return str(pathlib.Path(config.data) / name)
+    source = next((each for each in (name, config.data) if each.startswith(SOURCES)), None)
+    return source or str(pathlib.Path(config.data) / name)
+
+
+def splits_read(spec: RunSpec) -> tuple[str, ...]:
+    """The splits that a run reads: those that it scores, and train to fine-tune or to choose a threshold."""
+    needs_train = spec.kind == 'finetune' or zero_shot_heuristics.get(spec.task).threshold
+    return tuple(dict.fromkeys(('train', *spec.splits) if needs_train else spec.splits))
+
+
+def lacks_data(spec: RunSpec) -> bool:
+    """Whether files that a run reads are missing."""
+    return not all(has_data(spec.task, spec.config.data.dir, split) for split in splits_read(spec))
 
 
 def has_data(task: str, data_dir: str, split: str) -> bool:

@@ -7,10 +7,9 @@ configs/overnight_cpu.py, configs/one_gpu.py. --books: a directory with train/ a
 pattern of these. --data: the directory of the data sets, as config.directories names them; sets that are not there are
 left out.
 
-The plan comes first: the runs in the order of priority, and pretraining's length at the measured speed. --minutes is a
-deadline: a run starts while there is time left, and the runs that remain at its end are `n/a (budget)`. Stopped or
-killed at any moment, the same command resumes with the same results; after --stage_minutes a stage saves and stops with
-exit status 75.
+--minutes is a deadline: runs start in the order of priority while there is time left, and the remaining ones are
+`n/a (not run)`. Stopped or killed at any moment, the same command resumes with the same results; after --stage_minutes
+a stage saves and stops with exit status 75.
 
 --stage=NAME does one stage: prepare (on a CPU: tokenizes the books and, with config.pack, copies the data sets into
 OUT, which is then everything that another machine needs), one of config.stages, or report. After prepare, --dry_run
@@ -39,7 +38,7 @@ from gpt1_jax.runs.console import duration
 RULES = run_list.RULES | {
     'stages': rules.several(rules.text()),
     'runs': run_list.PER_TASK,
-    **dict.fromkeys(('books', 'valid_books', 'race_passages'), rules.optional(rules.whole(1))),
+    **dict.fromkeys(('books', 'valid_books'), rules.optional(rules.whole(1))),
     'pack': rules.flag(),
     'minutes': rules.optional(rules.positive()),
     'share': rules.optional(rules.between(0, 1)),
@@ -62,8 +61,7 @@ def run(config: ConfigDict, out: str | pathlib.Path, stage: str | None = None, b
         raise UserError(f'{out}: nothing is prepared there: --stage=prepare comes first')
     run_list.check(config, pretrained=False)
     if dry_run:
-        plan = plan_lib.read(config) or plan_lib.make(config, plan_lib.measure(config), 0)
-        print('\n'.join(plan_lib.lines(config, plan)))
+        print('\n'.join(plan_lib.lines(config)))
         return
     out = pathlib.Path(config.out)
     results.append(out / 'commands.jsonl', {'command': ' '.join(['python -m experiments.reproduce', *sys.argv[1:]])})
@@ -75,8 +73,9 @@ def run(config: ConfigDict, out: str | pathlib.Path, stage: str | None = None, b
         if error:
             failures[name] = error
     if stage in (None, 'report'):
+        check_finished(config.pretrained)
         from experiments.reproduce import report  # draws: needs matplotlib
-        report.write(config, _finished_plan(config), clock, failures)
+        report.write(config, clock, failures)
     if failures:
         raise UserError('; '.join(f'{name}: {error}' for name, error in failures.items()))
 
@@ -103,61 +102,57 @@ def checked(config: ConfigDict, out: str | pathlib.Path, data: str | None = None
     else:
         config.pretrained = str(out / 'pretrain')
     if config.lstm:
-        _check_finished(config.lstm)
-    elif _finished(out / 'pretrain_lstm'):
+        check_finished(config.lstm)
+    elif finished(out / 'pretrain_lstm'):
         config.lstm = str(out / 'pretrain_lstm')
     return config
 
 
 def _adopt(config):
     """Copy the model, batch, optimizer and length of a given pretrained run into config.pretrain."""
-    _check_finished(config.pretrained)
+    check_finished(config.pretrained)
     of_run = workdir.load(config.pretrained).config
     for group in ('model', 'batch', 'optimizer', 'train'):  # imported weights have a model alone
         known = {field: value for field, value in of_run.get(group, {}).items() if field in config.pretrain[group]}
         config.pretrain[group].update(known)
+    if config.pretrain.train.steps:
+        config.share = None
 
 
-def _check_finished(directory):
-    """UserError for an unfinished run."""
+def check_finished(directory: str | pathlib.Path) -> None:
+    """UserError for an unfinished run, or none."""
     last, total = workdir.load(directory).progress()
     if last is None or last < (total or last):
         of_total = f' of {total:,}' if total else ''
         raise UserError(f'{directory}: pretraining is at step {last or 0:,}{of_total}: it must be finished first')
 
 
-def _finished(directory):
+def finished(directory: str | pathlib.Path) -> bool:
     """Whether a directory holds a finished run."""
     try:
-        _check_finished(directory)
+        check_finished(directory)
     except UserError:
         return False
     return True
 
 
-def _finished_plan(config):
-    """The plan. UserError while pretraining is unfinished."""
-    plan = plan_lib.read(config)
-    if plan is None:
-        raise UserError(f'{config.out}/{plan_lib.FILE}: is missing: --stage=pretrain comes first')
-    _check_finished(config.pretrained)
-    return plan
-
-
 def _timed(config, stage, clock):
     """Do a stage under the clock; returns what failed, or None. An unfinished Transformer is an error at once.
 
-    At the deadline the remaining runs are n/a (budget), which the report says; that is no error.
+    At the deadline the remaining runs are left out; that is no error.
     """
     of_total = f' of {duration(clock.total)}' if config.minutes else ''
     print(f'\n=== {stage} ({duration(clock.used)}{of_total})', flush=True)
+    do = pretrain_model if stage in plan_lib.MODELS else run_stage
+
+    def must():
+        return clock.left > 0 or stage == 'pretrain' and not finished(config.pretrained)
     try:
-        if clock.left > 0 or stage == 'pretrain' and not _finished(config.pretrained):
-            do = {'pretrain': pretrain_transformer, 'pretrain_lstm': pretrain_lstm}.get(stage, run_stage)
-            with clock_lib.stoppable(), clock.counting(stage):
+        if must():
+            with clock.counting(stage):
                 return do(config, stage, clock)
     except Interrupted:
-        if clock.left > 0 or stage == 'pretrain' and not _finished(config.pretrained):
+        if must():
             raise
     except Exception as error:
         if stage == 'pretrain':
@@ -166,49 +161,28 @@ def _timed(config, stage, clock):
             return ' '.join(str(error).split())
         traceback.print_exc()
         return repr(error)
-    print(f'{stage}: the {duration(clock.total)} are over; the remaining runs are n/a (budget)', flush=True)
+    print(f'{stage}: the {duration(clock.total)} are over; the remaining runs are n/a (not run)', flush=True)
 
 
-def pretrain_transformer(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> None:
-    """Measure and plan, once; then train to the end of the plan."""
-    plan = plan_lib.read(config)
-    if plan is None:
-        plan = plan_lib.make(config, plan_lib.measure(config), clock.used)
-        plan_lib.write(config, plan)
-    print('\n'.join(plan_lib.lines(config, plan)), flush=True)
-    if not inputs.given(config):
-        pretrain.run(plan_lib.pretraining(config, plan), config.pretrained)
-
-
-def pretrain_lstm(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> None:
-    """Pretrain an LSTM on the same text; its step is measured first, and it is left out if it does not fit."""
-    plan = _finished_plan(config)
-    own = pathlib.Path(config.out) / stage
-    if inputs.given(config, 'lstm') or config.lstm and not inputs.has_text(config):
+def pretrain_model(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> None:
+    """Pretrain the Transformer, or an LSTM on the same text; nothing for a model that is given."""
+    lstm = stage == 'pretrain_lstm'
+    if lstm:
+        check_finished(config.pretrained)
+    if inputs.given(config, plan_lib.MODELS[stage]):
         return
     if not inputs.has_text(config):
         print('the LSTM: n/a: give --books=DIR, the text to train on', flush=True)
         return
-    if not (own / 'config.json').exists():
-        if 'lstm_step_seconds' not in plan:
-            plan['lstm_step_seconds'] = plan_lib.measure(config, lstm=True)['step_seconds']
-            plan_lib.write(config, plan)
-        seconds = plan_lib.pretraining_seconds(config, plan, lstm=True)
-        if clock.left < seconds:
-            print(f'the LSTM: n/a (budget): {duration(seconds)}, {duration(max(0, clock.left))} left', flush=True)
-            return
-    pretrain.run(plan_lib.pretraining(config, plan, lstm=True), own)
-    config.lstm = str(own)
+    own = pathlib.Path(config.out) / stage
+    pretrain.run(plan_lib.pretraining(config, clock.used, lstm), own)
+    config[plan_lib.MODELS[stage]] = str(own)
 
 
 def run_stage(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> str | None:
     """Do the runs of a stage whose data exists, until the deadline; returns which of them failed, or None."""
-    specs = plan_lib.runs(config, stage, _finished_plan(config)['saved'])
-    missing = dict.fromkeys(spec.task for spec in specs if inputs.lacks_data(spec))
-    if missing:
-        print(f'left out, no data in {config.data}: {", ".join(missing)}', flush=True)
-    outcomes = runner.carry_out(config, [spec for spec in specs if spec.task not in missing],
-                                leave_out=lambda _: '' if clock.left > 0 else runner.BUDGET)
+    check_finished(config.pretrained)
+    outcomes = runner.carry_out(config, plan_lib.runs(config, stage), may_start=lambda: clock.left > 0)
     failed = [outcome.spec.name for outcome in outcomes if outcome.status == 'failed']
     return f'{len(failed)} runs failed: {", ".join(failed)}' if failed else None
 

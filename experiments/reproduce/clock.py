@@ -14,17 +14,19 @@ from gpt1_jax.errors import Interrupted, UserError
 EVERY = 1.0  # seconds between writes of the file: a kill loses at most that
 
 
+class _Stopped(BaseException):
+    """Not an Exception, so that no row, checkpoint or run in progress takes it for a failure of its own."""
+
+
 class Clock:
     """Seconds that each stage has used, kept in a file as {stage: seconds}.
 
-    total: seconds for the whole job. start: seconds for a stage in this start, or None. When either is used up, the
-    process gets one SIGTERM, as from a scheduler.
+    total: seconds for the whole job. start: seconds for a stage in this start, or None.
     """
 
     def __init__(self, path: str | pathlib.Path, total: float = math.inf, start: float | None = None) -> None:
         self.path, self.total, self.start = pathlib.Path(path), total, start
-        self.stages = {}
-        self._running = None  # (stage, when it began)
+        self.stages: dict[str, float] = {}
         if self.path.exists():
             try:
                 self.stages = {name: float(seconds) for name, seconds in storage.read_json(self.path).items()}
@@ -33,8 +35,7 @@ class Clock:
 
     @property
     def used(self) -> float:
-        now = 0 if self._running is None else time.monotonic() - self._running[1]
-        return sum(self.stages.values()) + now
+        return sum(self.stages.values())
 
     @property
     def left(self) -> float:
@@ -42,48 +43,34 @@ class Clock:
 
     @contextlib.contextmanager
     def counting(self, stage: str) -> Iterator[None]:
-        """Count the time inside this context for a stage."""
-        self._running = stage, time.monotonic()
-        done = threading.Event()
-        thread = threading.Thread(target=self._watch, args=(done,), daemon=True)
+        """Count the time inside this context for a stage. Once `total` or `start` is used up, the process gets one
+        SIGTERM, as from a scheduler; any SIGTERM raises Interrupted here, except in training, which saves first."""
+        began, before, done = time.monotonic(), self.stages.get(stage, 0.0), threading.Event()
+
+        def write():
+            self.stages[stage] = before + time.monotonic() - began
+            storage.write_json(self.path, {name: round(seconds, 1) for name, seconds in self.stages.items()})
+
+        def watch():
+            stopped = False
+            while not done.wait(EVERY):
+                write()
+                over = self.left <= 0 or self.start is not None and time.monotonic() - began >= self.start
+                if over and not stopped:
+                    stopped = True
+                    os.kill(os.getpid(), signal.SIGTERM)
+
+        def stop(*_):
+            raise _Stopped
+        thread = threading.Thread(target=watch, daemon=True)
+        handler = signal.signal(signal.SIGTERM, stop)
         thread.start()
         try:
             yield
+        except _Stopped:
+            raise Interrupted('stopped by SIGTERM: rerun the same command to resume') from None
         finally:
+            signal.signal(signal.SIGTERM, handler)
             done.set()
             thread.join()
-            self.stages = self._write()
-            self._running = None
-
-    def _write(self):
-        stage, began = self._running
-        stages = self.stages | {stage: self.stages.get(stage, 0) + time.monotonic() - began}
-        storage.write_json(self.path, {name: round(used, 1) for name, used in stages.items()})
-        return stages
-
-    def _watch(self, done):
-        stopped = False
-        while not done.wait(EVERY):
-            self._write()
-            over = self.left <= 0 or self.start is not None and time.monotonic() - self._running[1] >= self.start
-            if over and not stopped:
-                stopped = True
-                os.kill(os.getpid(), signal.SIGTERM)
-
-
-class _Stopped(BaseException):
-    """Not an Exception, so that no row, checkpoint or run in progress takes it for a failure of its own."""
-
-
-@contextlib.contextmanager
-def stoppable() -> Iterator[None]:
-    """Turns SIGTERM into Interrupted, wherever the main thread is. Training has a handler of its own, which saves."""
-    def stop(*_):
-        raise _Stopped
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    except _Stopped:
-        raise Interrupted('stopped by SIGTERM: rerun the same command to resume') from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
+            write()

@@ -9,12 +9,10 @@ from collections.abc import Callable, Sequence
 from ml_collections import ConfigDict
 
 from experiments.lib import run_list
-from experiments.lib.run_list import RunSpec, has_data
+from experiments.lib.run_list import RunSpec, has_data, splits_read
 from gpt1_jax import prepare as prepare_lib
 from gpt1_jax.data import tasks
-from gpt1_jax.data.tokens import permutation
 from gpt1_jax.errors import UserError
-from gpt1_jax.evaluation import zero_shot_heuristics
 
 HELD_OUT = 0.02  # fraction of a corpus without validation books
 
@@ -30,7 +28,7 @@ def prepare(config: ConfigDict, specs_of: Callable[[ConfigDict], Sequence[RunSpe
         originals = config.copy_and_resolve_references()
         originals.data = str(data)
         run_list.check(originals, pretrained=False)
-        copy(specs_of(originals), pathlib.Path(data), pathlib.Path(config.data), config.race_passages)
+        copy(specs_of(originals), pathlib.Path(data), pathlib.Path(config.data))
     elif config.pack and (again or not pathlib.Path(config.data).exists()):
         raise UserError('give --books=DIR and --data=DIR')
     run_list.check(config, pretrained=False)
@@ -96,31 +94,13 @@ def _spaced(names, limit):
     return [names[i * len(names) // limit] for i in range(limit)]
 
 
-def lacks_data(spec: RunSpec) -> bool:
-    """Whether files that a run reads are missing."""
-    return not all(has_data(spec.task, spec.config.data.dir, split) for split in splits_read(spec))
-
-
-def splits_read(spec: RunSpec) -> tuple[str, ...]:
-    """The splits that a run reads: those that it scores, and train to fine-tune or to choose a threshold."""
-    needs_train = spec.kind == 'finetune' or zero_shot_heuristics.get(spec.task).threshold
-    return tuple(dict.fromkeys(('train', *spec.splits) if needs_train else spec.splits))
-
-
-def copy(specs: Sequence[RunSpec], source: pathlib.Path, target: pathlib.Path, race_passages: int | None) -> None:
-    """Copy the files under `source` that runs read to the same places under `target`; existing files are kept.
-
-    race_passages: of RACE's training set at most so many, a seeded subset; None: all.
-    """
+def copy(specs: Sequence[RunSpec], source: pathlib.Path, target: pathlib.Path) -> None:
+    """Copy the files under `source` that runs read to the same places under `target`; existing files are kept."""
     target.mkdir(parents=True, exist_ok=True)
-    for spec in specs:
-        for split in splits_read(spec):
-            if not has_data(spec.task, spec.config.data.dir, split):
-                continue
-            files = sorted(map(pathlib.Path, tasks.get(spec.task).files(spec.config.data.dir, split)))
-            if spec.task == 'race' and split == 'train':
-                files = [files[i] for i in sorted(permutation(0, 0, len(files))[:race_passages])]
-            for file in files:
+    read = {(spec.task, spec.config.data.dir, split) for spec in specs for split in splits_read(spec)}
+    for task, directory, split in sorted(read):
+        if has_data(task, directory, split):
+            for file in map(pathlib.Path, tasks.get(task).files(directory, split)):
                 copied = target / file.relative_to(source)
                 if not copied.exists():
                     copied.parent.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from experiments.lib import baselines, paper, tables
+from experiments.lib import baselines, paper, scores
 from gpt1_jax import metrics
 from gpt1_jax.data import tasks
 from gpt1_jax.data.tasks.example import Example
@@ -90,23 +90,23 @@ def test_the_probe_takes_the_layer_that_knows(task):
             row[[words[word] for word in text.split()]] = 1
         return {1: rng.normal(size=found.shape), 2: found}
     train, rows = planted(rng, task), planted(rng, task)
-    scores, layer = baselines.probe(task, train, rows, states)
-    assert layer == 2 and value(task, rows, scores) > 0.8
+    found, layer = baselines.probe(task, train, rows, states)
+    assert layer == 2 and value(task, rows, found) > 0.8
 
 
 def test_choices_may_be_of_different_numbers():
     rows = [Example('0', ('a cat',), ('cat', 'dog', 'cow'), 0), Example('1', ('a dog',), ('cat', 'dog'), 1)] * 20
-    scores = baselines.overlap(STORY, rows, rows)
-    assert scores.argmax(-1).tolist() == [0, 1] * 20 and scores[1, 2] == metrics.ABSENT
+    found = baselines.overlap(STORY, rows, rows)
+    assert found.argmax(-1).tolist() == [0, 1] * 20 and found[1, 2] == metrics.ABSENT
 
 
 def test_a_result_below_its_best_baseline_says_so():
     rows = [{'task': 'rte', 'split': 'dev', 'group': None, 'metric': 'accuracy', 'baseline': name, 'value': value}
             for name, value in (('constant', 0.53), ('overlap', 0.58), ('words', None))]
     made = dataclasses.make_dataclass('Found', ['value'])
-    assert tables.best_baseline(rows, paper.RTE, made(0.52)) == '58.0 (shared words); ours is below'
-    assert tables.best_baseline(rows, paper.RTE, made(0.60)) == '58.0 (shared words)'
-    assert tables.best_baseline(rows, paper.QNLI, made(0.60)) == ''
+    assert scores.best_baseline(rows, paper.RTE, made(0.52)) == '58.0 (shared words); ours is below'
+    assert scores.best_baseline(rows, paper.RTE, made(0.60)) == '58.0 (shared words)'
+    assert scores.best_baseline(rows, paper.QNLI, made(0.60)) == ''
 
 
 def test_rows_of_one_label_have_one_answer():

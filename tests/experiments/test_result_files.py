@@ -6,7 +6,7 @@ import numpy as np
 from scipy import stats
 
 from experiments import baselines
-from experiments.lib import tables
+from experiments.lib import scores
 from gpt1_jax.runs import results
 from tiny import ROOT
 
@@ -38,7 +38,7 @@ def test_the_losses_over_updates_are_those_of_the_file():
 
 
 def test_the_page_of_the_baselines_is_that_of_their_file():
-    rows = tables.baselines(OVERNIGHT / 'baselines.json')
+    rows = scores.baselines(OVERNIGHT / 'baselines.json')
     assert (OVERNIGHT / 'baselines.md').read_text(encoding='utf-8').splitlines() == '\n'.join(
         baselines.lines(rows)).rstrip().splitlines()
     about = json.loads((OVERNIGHT / 'baselines.json').read_text(encoding='utf-8'))

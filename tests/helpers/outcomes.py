@@ -1,12 +1,13 @@
-"""What tables and claims are made of: outcomes of runs, with predictions files of a few or many items."""
-from experiments.lib.runner import Outcome, RunSpec
+"""Outcomes of runs to make tables of, with predictions files of a few or many items behind them."""
+from experiments.lib.finished import Outcome
+from experiments.lib.run_list import RunSpec
 from tiny import predictions
 
 HARD = 1000  # items of a fixture set
 
 
 class Made:
-    """Outcomes with predictions files behind them."""
+    """outcomes: of the runs that were added."""
 
     def __init__(self, directory):
         self.directory, self.outcomes = directory, []
@@ -21,5 +22,17 @@ class Made:
             rows.append({'kind': 'finetune', 'task': task, 'split': split, 'group': group, 'n': n, 'metric': metric,
                          'value': right / n if value is None else value, 'selection': selection,
                          'seed': seed, 'step': 10_000, 'predictions': where})
-        self.outcomes.append(Outcome(RunSpec(f'{task}-{condition}-{seed}', task, condition, seed, 'finetune', None,
-                                             (split,)), 'ran', tuple(rows)))
+        self._append(f'{task}-{condition}-{seed}', task, condition, seed, 'finetune', split, rows)
+
+    def zero_shot(self, task, condition, curve, metric='accuracy'):
+        """curve: {step: how many of HARD items are right}."""
+        rows = []
+        for step, right in curve.items():
+            path = self.directory / f'zero_shot-{task}-{condition}-{step}.jsonl'
+            rows.append({'kind': 'zero_shot', 'task': task, 'split': 'dev', 'group': None, 'n': HARD, 'metric': metric,
+                         'value': right / HARD, 'step': step, 'predictions': predictions(path, right, HARD)})
+        self._append(f'{task}-zero_shot-{condition}', task, condition, 0, 'zero_shot', 'dev', rows)
+
+    def _append(self, name, task, condition, seed, kind, split, rows):
+        spec = RunSpec(name, task, condition, seed, kind, None, (split,))
+        self.outcomes.append(Outcome(spec, 'ran', rows=tuple(rows)))

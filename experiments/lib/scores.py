@@ -5,19 +5,19 @@ Elsewhere dev stands in: the parameters of the last step of the fixed schedule, 
 were best on dev, which is optimistic, as the same rows chose them.
 """
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from gpt1_jax.configs import finetune as finetune_config
+from gpt1_jax.configs import experiments
 from ml_collections import ConfigDict
 
-from experiments.lib import bootstrap, run_list, runner
+from experiments.lib import bootstrap, run_list
 from experiments.lib.bootstrap import Estimate
-from experiments.lib.paper import Score
-from experiments.lib.runner import Outcome
-from gpt1_jax import storage
-from gpt1_jax.runs import workdir
+from experiments.lib.finished import Outcome
+from experiments.lib.paper import MODELS, Score
+from gpt1_jax import rules, storage
+from gpt1_jax.metrics.bootstrap import interval as interval_of
 
-NA = 'n/a'
+NA, NOT_RUN = 'n/a', 'not run'
 BASELINES = {'constant': 'constant answer', 'overlap': 'shared words', 'words': 'n-grams',  # of experiments.baselines
              'probe': 'frozen model', 'random': 'frozen random weights'}
 BASELINES_FILE = 'baselines.json'  # in config.out
@@ -29,14 +29,10 @@ READING = ('All results are in percent (correlations times 100). With several se
 def find(outcomes: Sequence[Outcome], task: str, condition: str, metric: str, split: str, selection: str,
          group: str | None = None) -> Estimate | None:
     """The Estimate of one metric over its seeds from the rows of the outcomes; None where there are none."""
-    rows = []
-    for outcome in outcomes:
-        if (outcome.spec.task, outcome.spec.condition) != (task, condition):
-            continue
-        for row in outcome.rows:
-            evaluation = row['split'], row['metric'], row.get('group'), row.get('selection')
-            if evaluation == (split, metric, group, selection):
-                rows.append(row)
+    wanted = split, metric, group, selection
+    rows = [row for outcome in outcomes if (outcome.spec.task, outcome.spec.condition) == (task, condition)
+            for row in outcome.rows
+            if (row['split'], row['metric'], row.get('group'), row.get('selection')) == wanted]
     return bootstrap.of_rows(rows) if rows else None
 
 
@@ -56,49 +52,50 @@ def on_dev(outcomes: Sequence[Outcome], score: Score, condition: str = 'full',
 
 
 def absent(outcomes: Sequence[Outcome], task: str, condition: str = 'full') -> str:
-    """The cell for a missing result: 'n/a', with the reason if its runs were left out: 'n/a (budget)'."""
-    why = {outcome.error for outcome in outcomes
-           if (outcome.status, outcome.spec.task, outcome.spec.condition) == ('left out', task, condition)}
-    return f'{NA} ({min(why)})' if why else NA
+    """The cell for a missing result: 'n/a', or 'n/a (not run)' if its runs were left out."""
+    left_out = any((outcome.status, outcome.spec.task, outcome.spec.condition) == ('left out', task, condition)
+                   for outcome in outcomes)
+    return f'{NA} ({NOT_RUN})' if left_out else NA
 
 
 def no_lstm(config: ConfigDict) -> list[str]:
     """A line on why there is no row of the LSTM; [] if there is one."""
-    if config.lstm:
-        return []
-    if 'pretrain_lstm' in config.out_of_time:
-        return [f'LSTM: {NA} ({runner.BUDGET}).']
-    return [f'LSTM: {NA}, no --config.lstm=DIR was given.' if config.start else f'LSTM: {NA} ({runner.NOT_RUN}).']
+    return [] if config.lstm else [f'LSTM: {NA}, no --config.lstm=DIR was given.']
 
 
 def measured(found: Estimate) -> list[str]:
     """Cells: value, interval, range of seeds, seeds and n."""
-    low, high = found.range
-    spread = f'{percent(low)} to {percent(high)}' if len(found.seeds) > 1 else ''
-    return [percent(found.value), interval(found), spread, str(len(found.seeds) or ''), f'{found.n:,}']
+    return [*pair(found), spread(found), str(len(found.seeds) or ''), f'{found.n:,}']
+
+
+def spread(found: Estimate, sign: str = '') -> str:
+    """The cell of the range of several seeds."""
+    return span(*found.range, sign) if len(found.seeds) > 1 else ''
 
 
 def settings(config: ConfigDict, outcomes: Sequence[Outcome]) -> list[str]:
     """What the results were made with: all that is not the paper's, and the models."""
-    ours = workdir.flatten(config.finetune.to_dict())
-    theirs = workdir.flatten(finetune_config.get_config('').to_dict())
-    differs = ', '.join(f'{name} {value}' for name, value in ours.items() if value != theirs.get(name))
-    tuned = "Settings of fine-tuning: the paper's"
-    if differs:
-        tuned += f' but for {differs}'
+    tuned = f'Settings of fine-tuning: {changes(config.finetune, experiments.get_config().finetune)}'
     for task in config.tasks:
-        tuned += f'; {task}: {changed(config.tasks[task])}'
-    models = {}
-    for outcome in outcomes:
-        for row in outcome.rows[:1]:
-            if 'model' in row.get('config', {}):
-                models[row['config']['model']['kind']] = row['config']['model']
-    lines = [f'{tuned}.', pretrained(config)]
-    for kind, model in sorted(models.items()):
-        fields = ', '.join(f'{name} {value}' for name, value in sorted(model.items())
-                           if name not in ('kind', 'unroll', 'remat', 'kernels', 'precision'))
-        lines.append(f'Model {kind}: {fields}.')
-    return lines
+        tuned += f'; {task}: {listed(rules.flatten(config.tasks[task].to_dict()))}'
+    models = {row['config']['model']['kind']: row['config']['model'] for outcome in outcomes
+              for row in outcome.rows[:1] if 'model' in row.get('config', {})}
+    return [f'{tuned}.', pretrained(config), *(f'Model {kind}: ' + listed(
+        {name: value for name, value in sorted(model.items())
+         if name not in ('kind', 'unroll', 'remat', 'kernels', 'precision')}) + '.'
+        for kind, model in sorted(models.items()))]
+
+
+def changes(ours: ConfigDict, papers: ConfigDict) -> str:
+    """"the paper's but for batch.size 8, train.epochs 5": how a config differs from the paper's."""
+    theirs = rules.flatten(papers.to_dict())
+    differs = {name: value for name, value in rules.flatten(ours.to_dict()).items() if value != theirs.get(name)}
+    return "the paper's" + (f' but for {listed(differs)}' if differs else '')
+
+
+def listed(fields: Mapping) -> str:
+    """'batch.size 8, train.epochs 5'."""
+    return ', '.join(f'{name} {value}' for name, value in fields.items())
 
 
 def pretrained(config: ConfigDict) -> str:
@@ -113,21 +110,12 @@ def _without_cache(directory):
     return str(path.relative_to(cache) if path.is_relative_to(cache) else directory)
 
 
-def changed(nested: Mapping) -> str:
-    """'batch.size 8, train.epochs 5'."""
-    return ', '.join(f'{name} {value}' for name, value in workdir.flatten(nested.to_dict()).items())
-
-
 def state(outcomes: Sequence[Outcome]) -> list[str]:
-    """A line for each task without data, one for each reason to leave runs out, and one for each failed run."""
+    """A line for each task without data, one for the runs that were left out, and one for each failed run."""
     no_data = {f'{NA}, no data: {each.spec.task} ({each.error})' for each in outcomes if each.status == 'no data'}
-    left_out = {}
-    for each in outcomes:
-        if each.status == 'left out':
-            left_out.setdefault(each.error, set()).add(each.spec.name)
+    left_out = sorted({each.spec.name for each in outcomes if each.status == 'left out'})
     failed = [f'FAILED: {each.spec.name}: {each.error}' for each in outcomes if each.status == 'failed']
-    return [*(f'{NA} ({why}): {", ".join(sorted(names))}' for why, names in sorted(left_out.items())),
-            *sorted(no_data), *failed]
+    return [*([f'{NA} ({NOT_RUN}): {", ".join(left_out)}'] if left_out else []), *sorted(no_data), *failed]
 
 
 def difference(outcomes: Sequence[Outcome], scores: Sequence[Score], a: str, b: str) -> Estimate | None:
@@ -142,12 +130,28 @@ def difference(outcomes: Sequence[Outcome], scores: Sequence[Score], a: str, b: 
     return bootstrap.mean(found) if found else None
 
 
+def contrasts(models: Mapping[str, Mapping], minus: Callable, what: str) -> list[str]:
+    """Lines on the last step against the first of each model, and on the models at the last step that both have.
+
+    models: {condition: {step: result}}. minus: (result, result) -> their difference, paired over `what`.
+    """
+    def line(name, a, b):
+        return f'{name}: {signed(minus(a, b))[:-1]}, paired over the same {what}).'
+
+    text = [line(f'{MODELS[condition]}, from update {min(steps):,} to {max(steps):,}', steps[max(steps)],
+                 steps[min(steps)]) for condition, steps in models.items() if len(steps) > 1]
+    shared = set.intersection(*map(set, models.values())) if len(models) == len(MODELS) else ()
+    if shared:
+        both = ' − '.join(MODELS[condition] for condition in models)
+        text.append(line(f'{both} at update {max(shared):,}', *(steps[max(shared)] for steps in models.values())))
+    return text
+
+
 def column(outcomes: Sequence[Outcome], scores: Sequence[Score], condition: str,
            selection: str = 'final') -> Estimate | None:
     """A column of Table 5 on dev: the mean of those of its scores that are there."""
     found = [on_dev(outcomes, score, condition, selection) for score in scores]
-    found = [one for one in found if one is not None]
-    return bootstrap.mean(found) if found else None
+    return bootstrap.mean(list(filter(None, found))) if any(found) else None
 
 
 def baselines(path: str | pathlib.Path) -> list[dict]:
@@ -190,5 +194,19 @@ def percent(value: float, sign: str = '') -> str:
 
 def interval(found: Estimate, sign: str = '') -> str:
     """The 95% interval in percent; '' where there are no resamples."""
-    low, high = found.interval()
+    return span(*interval_of(found.draws), sign)
+
+
+def span(low: float, high: float, sign: str = '') -> str:
+    """'12.0 to 15.0', of two fractions."""
     return '' if low != low else f'{percent(low, sign)} to {percent(high, sign)}'
+
+
+def pair(found: Estimate | None, sign: str = '') -> list[str]:
+    """Two cells: the value and its 95% interval; n/a for None."""
+    return [NA, ''] if found is None else [percent(found.value, sign), interval(found, sign)]
+
+
+def signed(difference: Estimate) -> str:
+    """'+3.0 (+1.0 to +5.0)'."""
+    return f'{percent(difference.value, "+")} ({interval(difference, "+")})'

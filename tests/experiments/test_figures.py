@@ -1,0 +1,318 @@
+"""Figure 2, BLiMP and training curves: what is drawn and written, from two tiny models on tiny sets, end to end."""
+import itertools
+import json
+import pathlib
+import re
+
+import numpy as np
+import pytest
+
+import official
+from experiments import figure_blimp, plots, tables
+from experiments.lib import blimp_published, figures, run_list, runner
+from experiments.lib.paper import SCALES
+from gpt1_jax import pretrain
+from gpt1_jax.data.tasks.blimp import PHENOMENA
+from gpt1_jax.errors import UserError
+from gpt1_jax.metrics import bootstrap
+from gpt1_jax.runs import results
+from tiny import cola, corpus, dpr, load_config, override, pretrain_config, race, sst2
+
+pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
+STEPS = (5, 10, 20)  # saved updates
+PARTS = ('figure2_layers', 'figure2_zero_shot', 'figure_blimp')
+
+
+@pytest.fixture(scope='module')
+def config(tmp_path_factory):
+    """configs/experiments.py with two tiny pretrained models and all of the data but MultiNLI and WSC273."""
+    root = tmp_path_factory.mktemp('figures')
+    books, data = corpus(root / 'books'), root / 'data'
+    race(data / 'RACE'), cola(data / 'CoLA'), sst2(data / 'SST-2'), dpr(data / 'DPR'), official.blimp(data / 'blimp')
+    (root / 'filter.json').write_text(json.dumps({'hills': [0, 1, 2]}))
+    # A rate so high that the LSTM's answers are no ties.
+    small = dict(model__n_ctx=48, optimizer__peak_rate=5e-2, train__steps=STEPS[-1], eval__every=20,
+                 checkpoint__keep_steps=STEPS, checkpoint__every=5)
+    gpt = pretrain.run(pretrain_config(books, **small), root / 'gpt')
+    lstm = pretrain.run(pretrain_config('', data__tokens=str(root / 'gpt' / 'tokens'), model__kind='lstm',
+                                        model__n_units=16, **small), root / 'lstm')
+    found = override(load_config('experiments'), dict(
+        pretrained=str(gpt.path), lstm=str(lstm.path), data=str(data), out=str(root / 'out'), seeds=(0,),
+        finetune__batch__size=8, finetune__batch__eval_size=8, finetune__train__epochs=1, finetune__batch__lengths=1))
+    found.zero_shot.blimp = {'data': {'filter': str(root / 'filter.json')}}
+    return found
+
+
+@pytest.fixture(scope='module')
+def text(config):
+    """{part: its lines}."""
+    return tables.run(config, PARTS)
+
+
+def cells(lines, first, heading):
+    """The cells after the first of the line that begins with it, under a heading."""
+    section = '\n'.join(lines).partition(heading)[2]
+    return [cell.strip() for cell in re.search(rf'^\| {re.escape(first)} \|(.*)\|$', section, re.M)[1].split('|')]
+
+
+def test_a_dry_run_lists_a_run_for_each_number_of_layers_of_the_pretrained_model(config, capsys):
+    assert tables.run(config, ['figure2_layers'], dry_run=True) == {}
+    out = capsys.readouterr().out
+    for n in ('no_pretraining', 'layers_0', 'layers_1', 'full'):  # the model has two layers, that is all of them
+        assert re.search(rf'^race-{n}-0: [\d,]+ tokens$', out, re.M)
+    assert '8 runs: 4 to do, 0 done, 4 no data' in out and out.count('mnli: no data') == 1 and 'layers_2' not in out
+
+
+def test_the_layers_have_accuracy_with_intervals_and_the_gain_on_the_row_above(text):
+    lines = text['figure2_layers']
+    rows = [cells(lines, first, '## RACE') for first in ('none', '0', '1', '2')]
+    for above, row in zip([None, *rows], rows):
+        assert 0 <= float(row[0]) <= 100 and re.fullmatch(r'[\d.]+ to [\d.]+', row[1])
+        assert row[4:6] == ['1', '12'] and 0 <= float(row[6]) <= 100 and row[8] == '32'
+        if above is None:
+            assert row[2:4] == ['', '']
+        else:
+            assert float(row[2]) == pytest.approx(float(row[0]) - float(above[0]), abs=0.11)
+            assert re.fullmatch(r'[+-][\d.]+ to [+-][\d.]+', row[3])
+    assert cells(lines, 'none', '## MultiNLI')[0] == 'n/a'
+
+
+def test_the_ends_are_the_runs_of_the_tables(config, text):
+    found = runner.carry_out(config, [one for condition in ('full', 'no_pretraining')
+                                    for one in run_list.finetune_specs(config, 'race', condition)], dry_run=True)
+    assert [one.status for one in found] == ['done', 'done']
+
+
+def test_every_part_leaves_a_picture_and_a_table_and_no_run_is_done_again(config, text, capsys):
+    for name in PARTS:
+        out = pathlib.Path(config.out)
+        assert (out / f'{name}.png').read_bytes().startswith(b'\x89PNG')
+        assert f']({name}.png)' in (out / f'{name}.md').read_text()
+    assert tables.run(config, PARTS) == text
+    assert '20 runs: 0 to do, 14 done, 6 no data' in capsys.readouterr().out
+
+
+def test_every_saved_update_of_both_models_is_scored_and_normalised_without_clipping(text):
+    lines = text['figure2_zero_shot']
+    for task, heading, n in (('sst2', '## SST-2', '10'), ('dpr', '## DPRD', '8'), ('cola', '## CoLA', '13'),
+                             ('race', '## RACE', '12')):
+        for step in STEPS:
+            row = cells(lines, str(step), heading)
+            assert row[0] == n and len(row) == (9 if task == 'cola' else 7)
+            assert re.fullmatch(r'-?[\d.]+', row[1]) and re.fullmatch(r'-?[\d.]+ to -?[\d.]+', row[2])
+            scale, half = SCALES[task], len(row) // 2
+            for value, relative in ((row[1], row[3]), (row[1 + half], row[3 + half])):
+                expected = (float(value) - scale.chance) / (scale.sota - scale.chance)
+                assert float(relative) == pytest.approx(expected, abs=0.01)  # both are rounded
+    row = cells(lines, 'SST-2', '## Constants')
+    assert row[:4] == ['accuracy', '50', '93.2', SCALES['sst2'].source]
+
+
+def test_the_last_update_is_compared_with_the_first_and_the_models_with_each_other(text):
+    lines = '\n'.join(text['figure2_zero_shot'])
+    assert '## WSC273: winograd schemas\n\nn/a' in lines and 'n/a, no data: wsc273' in lines
+    assert len(re.findall(r'\* Transformer, from update 5 to 20: [+-][\d.]+ \([+-][\d.]+ to', lines)) == 4
+    assert len(re.findall(r'\* Transformer − LSTM at update 20: ', lines)) == 4
+
+
+def test_without_an_lstm_or_data_what_is_there_is_shown(config, tmp_path):
+    alone = config.copy_and_resolve_references()
+    alone.lstm, alone.out, alone.data = None, str(tmp_path / 'out'), str(tmp_path / 'nothing')
+    pathlib.Path(alone.data).mkdir()
+    with pytest.raises(UserError, match='none of the .* has its data'):
+        tables.run(alone, PARTS)
+    zero_shot, layers = ((tmp_path / 'out' / f'{name}.md').read_text() for name in (PARTS[1], PARTS[0]))
+    assert zero_shot.count('n/a, no data') == 5 and 'LSTM: n/a' in zero_shot and '.png' not in zero_shot
+    assert layers.count('| n/a |') == 16 and 'n/a, no data: race' in layers and '.png' not in layers
+    alone.pretrained = ''
+    with pytest.raises(UserError, match='--config.pretrained'):
+        tables.run(alone, dry_run=True)
+
+
+def blimp_rows(config):
+    return [row for row in results.read(pathlib.Path(config.out) / 'results.jsonl') if row['task'] == 'blimp']
+
+
+def test_blimp_has_accuracy_and_tokens_at_every_saved_update_beside_what_is_published(config, text):
+    lines = text['figure_blimp']
+    for step in STEPS:
+        row = cells(lines, str(step), '## Overall')
+        assert row[0] == row[3] == f'{step * 8 * 48:,}'
+        expected = [one['value'] for one in blimp_rows(config) if (one['step'], one['group'], one['metric']) == (
+            step, None, 'accuracy')]
+        assert [row[1], row[4]] == [f'{100 * value:.1f}' for value in expected]
+        assert all(re.fullmatch(r'[\d.]+ to [\d.]+', row[i]) for i in (2, 5))
+    for about in figure_blimp.METRICS.values():
+        assert len(cells(lines, about, '## Conventions')) == 4
+    assert cells(lines, 'binding', '## Phenomena')[4:] == ['73.5', '74.7']
+    assert len(cells(lines, 'argument structure', '## Phenomena')) == 6 and '| ellipsis |' not in '\n'.join(lines)
+    assert cells(lines, 'Transformer-XL', '## Published') == ['103M words', '69.6', '72.2']
+
+
+def test_a_difference_of_blimp_scores_is_that_of_the_accuracies_and_paired(config, text):
+    found = {one['step']: one for one in blimp_rows(config) if one['run'] == config.pretrained
+             and one['group'] is None and one['metric'] == 'accuracy'}
+    gain = 100 * (found[20]['value'] - found[5]['value'])
+    lines = '\n'.join(text['figure_blimp'])
+    assert f'* Transformer, from update 5 to 20: {gain:+.1f} (' in lines
+    assert '* Transformer − LSTM at update 20: ' in lines
+    same = {(None, 'accuracy'): found[20]}
+    nothing = figure_blimp.difference(same, same)  # the same pairs in each resample
+    assert (nothing.value, *bootstrap.interval(nothing.draws), nothing.n) == (0, 0, 0, 32)
+
+
+def test_the_lstm_is_drawn_where_the_transformer_has_read_as_many_tokens():
+    row = {'value': 0.6, 'low': 0.5, 'high': 0.7}
+    found = {condition: {10: {(None, 'accuracy'): row}} for condition in ('full', 'lstm')}
+    drawn = figure_blimp.curves(found, {'full': 100, 'lstm': 50})
+    assert [(curve['model'], curve['points'][0]['step']) for curve in drawn] == [('Transformer', 10), ('LSTM', 5)]
+    assert drawn[0]['points'][0]['value'] == 60
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The figures that would be saved."""
+    kept = []
+    for module in (figures, plots):
+        monkeypatch.setattr(module, 'save', lambda figure, path: kept.append(figure))
+    yield kept
+    for figure in kept:
+        plots.plt.close(figure)
+
+
+def points(field, places, value, low, high):
+    return [{field: place, 'value': value, 'low': low, 'high': high} for place in places]
+
+
+def test_dev_is_solid_train_dashed_and_a_task_has_one_colour(drawn):
+    figures.layers_transferred('x.png', [
+        {'task': task, 'name': task.upper(), 'split': split, 'points': points('layers', (2, -1, 0), 0.5, 0.4, 0.6)}
+        for task in ('race', 'mnli') for split in ('dev', 'train')])
+    lines = drawn[0].axes[0].get_lines()
+    assert [(line.get_label(), line.get_linestyle()) for line in lines] == [
+        ('RACE Dev', '-'), ('RACE Train', '--'), ('MNLI Dev', '-'), ('MNLI Train', '--')]
+    colours = [line.get_color() for line in lines]
+    assert colours[0] == colours[1] != colours[2] == colours[3]
+    assert list(lines[0].get_xdata()) == [-1, 0, 2]
+
+
+def test_the_transformer_is_solid_the_lstm_dashed_and_update_0_has_a_place(drawn):
+    figures.zero_shot_tasks('x.png', [
+        {'task': 'sst2', 'name': 'sentiment analysis', 'model': model,
+         'points': points('step', (0, 10, 1000), -0.2, -0.3, 1.4)} for model in ('Transformer', 'LSTM')])
+    axes, = drawn[0].axes
+    assert [line.get_linestyle() for line in axes.get_lines()[:2]] == ['-', '--']
+    assert [line.get_text() for line in axes.get_legend().get_texts()] == ['sentiment analysis', 'Transformer', 'LSTM']
+    assert axes.get_xscale() == 'symlog' and axes.get_ylim()[0] < -0.3 and axes.get_ylim()[1] > 1.4  # not clipped
+    places = [axes.transData.transform((step, 0))[0] for step in (0, 10, 1000)]
+    assert places[0] + 20 < places[1] < places[2] - 20
+
+
+def test_the_published_lines_and_a_panel_for_each_phenomenon_are_drawn(drawn):
+    curves = {group: points('step', (1000, 50_000), 55, 54, 56) for group in (None, *PHENOMENA)}
+    curves['binding'][0] |= {'value': 12, 'low': 11}
+    figures.blimp('x.png', [{'group': group, 'model': 'Transformer', 'points': curve}
+                            for group, curve in curves.items()], 2048)
+    overall, *panels = drawn[0].axes
+    assert [panel.get_title() for panel in panels] == list(PHENOMENA.values())
+    assert {panel.get_ylim() for panel in panels} == {(11, 100)}  # one scale, and nothing is cut off
+    heights = {line.get_ydata()[0] for line in overall.get_lines()}
+    assert {one.sets for one in blimp_published.PAPER} <= heights
+    for group, panel in zip(PHENOMENA, panels):
+        assert set(blimp_published.BY_PHENOMENON[group]) <= {line.get_ydata()[0] for line in panel.get_lines()}
+    decoder, = [line for line in overall.get_lines() if line.get_marker() == 'D']
+    np.testing.assert_allclose(decoder.get_xdata() * 2048, [25e6, 50e6, 100e6])  # as far as our curve goes
+
+
+@pytest.mark.parametrize('last, shown', [(10_000, False), (13_000, True)])
+def test_the_published_decoder_is_in_the_legend_where_it_is_in_the_figure(drawn, last, shown):
+    curve = {'group': None, 'model': 'Transformer', 'points': points('step', (1000, last), 55, 54, 56)}
+    figures.blimp('x.png', [curve], 2048)
+    labels = [text.get_text() for text in drawn[0].legends[0].get_texts()]
+    assert (blimp_published.DECODER in labels) == shown
+    assert any(line.get_marker() == 'D' for line in drawn[0].axes[0].get_lines()) == shown
+
+
+def test_labels_on_a_log_scale_keep_their_distance():
+    assert figures.labelled_steps([0, 25, 50, 100, 200, 400]) == [0, 25, 50, 100, 200, 400]
+    every = figures.labelled_steps(list(range(0, 200001, 2000)))
+    assert every[0] == 0 and every[-1] == 200000 and len(every) <= 14
+
+
+# Training curves
+
+def rows(last, first=0, shift=0.0):
+    for step in range(first + 10, last + 1, 10):
+        yield {'step': step, 'loss': 9 - step / 20 + shift, 'learning_rate': step / 1e4, 'tokens_per_s': 1000.0 + step,
+               'grad_norm': 1.0}
+        if step % 20 == 0:
+            yield {'step': step, 'valid_loss': 2.0, 'valid_perplexity': 1000.0 / step}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Stopped after 50 steps, continued from 30 to 60."""
+    (tmp_path / 'a' / 'run').mkdir(parents=True)
+    for first, last, shift in ((0, 50, 0.5), (30, 60, 0.0)):
+        log = results.Log(tmp_path / 'a' / 'run' / 'metrics.jsonl', first)
+        for row in rows(last, first, shift):
+            log.append(row)
+    return tmp_path / 'a' / 'run'
+
+
+def test_a_run_that_was_continued_is_drawn_once(run):
+    assert plots.read_curves(run) == {
+        'loss': [(10, 9.0), (20, 8.5), (30, 8.0), (40, 7.0), (50, 6.5), (60, 6.0)],
+        'learning_rate': [(step, step / 1e4) for step in range(10, 61, 10)],
+        'valid_perplexity': [(20, 50.0), (40, 25.0), (60, 1000 / 60)],
+        'tokens_per_s': [(step, 1000.0 + step) for step in range(10, 61, 10)]}
+
+
+def test_each_panel_has_every_run_in_its_colour_and_says_if_no_run_has_the_field(run, drawn, tmp_path):
+    results.write(tmp_path / 'metrics.jsonl', ({'step': 7, 'loss': 1.5, 'tokens_per_s': 60_000},))
+    curves = {'one': plots.read_curves(run), 'two': plots.read_curves(tmp_path)}
+    plots.training_curves('x.png', curves)
+    plots.training_curves('x.png', {'two': curves['two']})
+    for axes, (field, title) in zip(drawn[0].axes, plots.PANELS.items()):
+        assert axes.get_title() == title
+        there = [one[field] for one in curves.values() if one[field]]
+        assert [list(map(tuple, line.get_xydata())) for line in axes.lines] == there
+        assert len({line.get_color() for line in axes.lines}) == len(there)
+    assert [axes.get_yscale() for axes in drawn[0].axes] == ['linear', 'linear', 'log', 'log']  # 1,000, 60,000 a second
+    assert [text.get_text() for text in drawn[0].legends[0].texts] == ['one', 'two']
+    none = ['none in these runs']
+    assert [[text.get_text() for text in axes.texts] for axes in drawn[1].axes] == [[], none, none, []]
+
+
+@pytest.mark.parametrize('content, message', [
+    (None, 'no rows: not a run, or one that has logged nothing yet'), ('{"step": 1}\nx\n', 'line 2: not JSON'),
+    ('{"loss": 1}\n', 'line 1: step is None, must be a number of updates'),
+    ('{"step": 1}\n{"step": 2, "loss": "low"}\n', "line 2: loss is 'low', must be a number"),
+    ('{"step": 1e999}\n', 'line 1: step is inf, must be a number of updates')])
+def test_what_cannot_be_drawn_is_one_line(tmp_path, capsys, content, message):
+    if content is not None:
+        (tmp_path / 'metrics.jsonl').write_text(content)
+    assert plots.main([str(tmp_path), f'--out={tmp_path / "x.png"}']) == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith(f'error: {tmp_path}/metrics.jsonl: {message}') and printed.count('\n') == 1
+    assert not (tmp_path / 'x.png').exists()
+
+
+def test_labels_are_as_long_as_it_takes_and_many_runs_have_a_colour_or_a_line_of_their_own(drawn, tmp_path):
+    assert plots.labels(['/x/runs/gpt', '/x/runs/lstm']) == ['gpt', 'lstm']
+    assert plots.labels(['/x/a/run', '/x/b/run', '/x/b/other']) == ['a/run', 'b/run', 'b/other']
+    plots.training_curves('x.png', {str(i): dict.fromkeys(plots.PANELS, [(1, 1.0)]) for i in range(21)})
+    assert all((a.get_color(), a.get_linestyle()) != (b.get_color(), b.get_linestyle())
+               for a, b in itertools.combinations(drawn[0].axes[0].lines, 2))
+
+
+def test_the_command_draws_a_run_given_twice_once_and_no_loss_that_is_not_finite(tmp_path, monkeypatch, capsys):
+    (tmp_path / 'metrics.jsonl').write_text('{"step": 1, "loss": 2}\n{"step": 2, "loss": NaN}\n'
+                                            '{"step": 3, "loss": 1e999}\n{"step": 4, "loss": 1}\n')
+    monkeypatch.chdir(tmp_path)
+    seen, real = [], plots.training_curves
+    monkeypatch.setattr(plots, 'training_curves', lambda path, curves: (seen.append(curves), real(path, curves)))
+    assert plots.main(['.', str(tmp_path)]) == 0 and capsys.readouterr().out == f'{tmp_path}/runs.png\n'
+    assert [one['loss'] for one in seen[0].values()] == [[(1, 2), (4, 1)]]
+    assert (tmp_path / 'runs.png').read_bytes().startswith(b'\x89PNG')
+    assert plots.main(['.', '--out=no/x.png']) == 1 and 'no/x.png: No such file' in capsys.readouterr().err

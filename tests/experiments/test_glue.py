@@ -1,0 +1,216 @@
+"""The leaderboard's zip: made from fine-tuned runs, and whatever can be wrong with one, by member, row and cause."""
+import json
+import pathlib
+import zipfile
+
+import numpy as np
+import pytest
+from gpt1_jax.configs import experiments as experiments_config
+
+import sets
+import tiny
+from experiments import glue_submission, glue_validator
+from experiments.glue_validator import MEMBERS
+from gpt1_jax import pretrain
+from gpt1_jax.data import tasks
+from gpt1_jax.errors import UserError
+from gpt1_jax.runs import results
+
+pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
+DIRECTORIES = experiments_config.get_config().directories
+MODEL = {'vocab_size': 9, 'n_layer': 1, 'n_embd': 4, 'n_head': 1, 'n_inner': 4, 'n_ctx': 8}
+
+
+@pytest.fixture(scope='module')
+def data(tmp_path_factory):
+    """A GLUE root with a few rows of each set."""
+    root = tmp_path_factory.mktemp('glue')
+    for task in glue_submission.TASKS:
+        sets.write_official(task, root / DIRECTORIES[task])
+    return root
+
+
+@pytest.fixture(scope='module')
+def indices(data):
+    return glue_validator.indices_of(data)
+
+
+@pytest.fixture(scope='module')
+def good(indices):
+    """{member: a right text}."""
+    return {name: glue_validator.HEADER + '\n' + ''.join(
+        f'{i}\t{(member.labels or ("2.500",))[-1]}\n' for i in indices[name]) for name, member in MEMBERS.items()}
+
+
+def zipped(path, members, extra=()):
+    """Write {name: text, or None to leave it out}; extra: further (name, text)."""
+    with zipfile.ZipFile(path, 'w') as archive:
+        for name, text in [*members.items(), *extra]:
+            if text is not None:
+                archive.writestr(name, text)
+    return path
+
+
+@pytest.fixture
+def validate(data, good, tmp_path, capsys):
+    """(changed members, extra) -> (exit status, lines) of the program on a zip that is right but for these."""
+    def check(changed=None, extra=()):
+        path = zipped(tmp_path / 'submission.zip', good | (changed or {}), extra)
+        status = glue_validator.main([str(path), f'--data={data}'])
+        return status, capsys.readouterr().out.splitlines()
+    return check
+
+
+def test_a_good_zip_passes_and_small_sets_are_noted(validate, indices):
+    status, lines = validate()
+    assert status == 0 and 'a good submission' in lines[0] and 'leaderboard would refuse it' in lines[1]
+    assert f'QQP.tsv {len(indices["QQP.tsv"])} for 390,965' in lines[1] and len(set(map(len, indices.values()))) > 2
+
+
+@pytest.mark.parametrize('change, fault', [
+    ({'AX.tsv': None}, 'AX.tsv: missing'), ({'README.md': 'x'}, 'README.md: not a member of a submission'),
+    ({'CoLA.tsv': None, 'out/CoLA.tsv': 'x'}, 'out/CoLA.tsv: not a member of a submission'),
+    ({'RTE.tsv': ''}, "RTE.tsv: row 1: header '', must be 'index\\tprediction'"),
+    ({'RTE.tsv': b'\xff'}, 'RTE.tsv: not UTF-8 at byte')])
+def test_a_zip_with_other_members_fails(validate, change, fault):
+    status, lines = validate(change)
+    assert status == 1 and any(fault in line for line in lines), lines
+
+
+@pytest.mark.parametrize('name, row, line, fault', [
+    ('RTE', 1, 'id\tprediction', "row 1: header 'id\\tprediction'"),
+    ('RTE', 1, '\ufeffindex\tprediction', "row 1: header '\\ufeffindex\\tprediction'"),
+    ('RTE', 2, '0\tentailment\r', 'row 2: ends with a carriage return'),
+    ('QNLI', 3, '1\tentailment\tx', 'row 3: 3 column(s)'), ('QNLI', 3, '1 entailment', 'row 3: 1 column(s), must be 2'),
+    ('QNLI', 3, None, ' rows, must be '), ('QNLI', 3, None, "row 3: index '2', but the test set has 1 there"),
+    ('QNLI', 4, '1\tentailment', "row 4: index '1', but"), ('QNLI', 4, '02\tentailment', "row 4: index '02', but"),
+    ('QNLI', 5, '3\tneutral', "row 5: prediction 'neutral' is not one of entailment, not_ent"),
+    ('MNLI-mm', 5, '3\tnot_entailment', "row 5: prediction 'not_entailment' is not one of"),
+    ('AX', 5, '3\t0', "row 5: prediction '0' is not one of entailment, neutral, contradiction"),
+    ('WNLI', 5, '3\t1.0', "row 5: prediction '1.0' is not one of 0, 1"),
+    ('STS-B', 5, '3\t5.001', 'row 5: prediction 5.001 is outside 0..5'),
+    ('STS-B', 5, '3\t-0.1', 'row 5: prediction -0.1 is outside 0..5'),
+    ('STS-B', 5, '3\tnan', "row 5: prediction 'nan' is not a number"),
+    ('STS-B', 5, '3\t1_0', "row 5: prediction '1_0' is not a number")])
+def test_a_broken_row_fails_with_its_number_and_cause(validate, good, name, row, line, fault):
+    lines = good[f'{name}.tsv'].splitlines()
+    lines[row - 1:row] = [] if line is None else [line]
+    status, printed = validate({f'{name}.tsv': '\n'.join(lines) + '\n', 'AX.tsv' if name != 'AX' else 'RTE.tsv': None})
+    assert status == 1 and any(one.startswith(f'{name}.tsv: ') and fault in one for one in printed), printed
+    assert any(one.endswith('missing') for one in printed)  # every fault is listed
+
+
+@pytest.mark.filterwarnings('ignore:Duplicate name')
+def test_a_member_twice_or_damaged_or_full_of_faults_fails(validate, good, tmp_path):
+    assert validate(extra=[('RTE.tsv', good['RTE.tsv'])]) == (1, ['RTE.tsv: duplicate in the zip'])
+    _, lines = validate({'CoLA.tsv': good['CoLA.tsv'].replace('\t1', '\t2')})
+    assert len(lines) == glue_validator.SHOWN + 1 and 'more faults' in lines[-1]
+    path = zipped(tmp_path / 'damaged.zip', good)
+    path.write_bytes(path.read_bytes().replace(b'0\tnot_entailment', b'0\tnot-entailment', 1))
+    assert any('damaged (Bad CRC-32' in fault for fault in glue_validator.faults(path))
+    for content in (b'', b'not a zip'):
+        path.write_bytes(content)
+        assert 'not a zip file' in glue_validator.faults(path)[0]
+    assert 'no such file' in glue_validator.faults(tmp_path / 'other.zip')[0]
+
+
+def test_without_data_the_published_sizes_count(tmp_path, good):
+    found = glue_validator.faults(zipped(tmp_path / 'submission.zip', good | {
+        'WNLI.tsv': 'index\tprediction\n' + ''.join(f'{i}\t0\n' for i in range(146))}))
+    assert any(fault.startswith('CoLA.tsv: ') and fault.endswith(' rows, must be 1,063') for fault in found)
+    assert not any(fault.startswith('WNLI.tsv') for fault in found)
+
+
+def test_a_test_file_that_is_missing_is_one_line(tmp_path, capsys):
+    assert glue_validator.main([str(tmp_path / 'x.zip'), f'--data={tmp_path}']) == 1
+    assert 'CoLA/test.tsv: no such file' in capsys.readouterr().out
+
+
+def stand_in(root, task, data, indices):
+    """A directory that looks like a fine-tuned run with predictions: the last label, or 2.5."""
+    run = root / task
+    (run / 'checkpoints' / '1' / 'params').mkdir(parents=True)
+    labels = tasks.get(task).labels
+    config = {'kind': 'finetune', 'task': task, 'labels': labels, 'data': {'dir': str(data)}}
+    run.joinpath('config.json').write_text(json.dumps(config | {'model': MODEL, 'fingerprint': {}}))
+    for name, member in MEMBERS.items():
+        if member.task == task:
+            ids = indices[name]
+            scores = np.tile([2.5] if task == 'stsb' else np.eye(len(labels))[-1], (len(ids), 1))
+            results.write_predictions(run / f'predictions_{member.split}.jsonl', ids, [None] * len(ids), scores)
+    return str(run)
+
+
+@pytest.fixture(scope='module')
+def submitted(data, indices, tmp_path_factory):
+    """(config, zip, notes): STS-B and MNLI fine-tuned from a tiny pretrained model, stand-ins for the others."""
+    root = tmp_path_factory.mktemp('submission')
+    gpt = pretrain.run(tiny.pretrain_config(tiny.corpus(root / 'books'), train__steps=2, model__n_ctx=32), root / 'gpt')
+    config = tiny.override(tiny.load_config('experiments'), dict(
+        pretrained=str(gpt.path), data=str(data), out=str(root / 'out'), finetune__batch__size=8,
+        finetune__batch__eval_size=8, finetune__train__epochs=1, finetune__batch__lengths=1, seeds_small=(3, 4)))
+    for task in set(glue_submission.TASKS) - {'stsb', 'mnli'}:
+        config.submission[task] = stand_in(root, task, data / DIRECTORIES[task], indices)
+    notes = glue_submission.run(config, root / 'submission.zip', reuse=True)
+    return config, root / 'submission.zip', notes
+
+
+def test_a_submission_has_what_its_models_predicted_and_passes_the_validator(submitted, tmp_path, indices):
+    config, path, notes = submitted
+    assert glue_validator.faults(path, indices) == []
+    assert len(notes) == 11 and 'the published test set 1,063' in notes[0]
+    with zipfile.ZipFile(path) as archive:
+        rows = {name: [line.split('\t') for line in archive.read(name).decode().splitlines()][1:]
+                for name in archive.namelist()}
+    assert [{line[1] for line in rows[name]} for name in ('RTE.tsv', 'WNLI.tsv')] == [{'not_entailment'}, {'1'}]
+    assert all(0 <= float(line[1]) <= 5 and len(line[1].split('.')[1]) == 3 for line in rows['STS-B.tsv'])
+    (run,) = (pathlib.Path(config.out) / 'runs').glob('mnli-*')
+    predicted = [json.loads(line) for line in (run / 'predictions_ax.jsonl').read_text().splitlines()]
+    labels = tasks.get('mnli').labels
+    assert rows['AX.tsv'] == [[row['id'], labels[int(np.argmax(row['scores']))]] for row in predicted]
+    glue_submission.run(config, tmp_path / 'again.zip', reuse=True)
+    assert (tmp_path / 'again.zip').read_bytes() == path.read_bytes()
+
+
+def test_all_that_is_missing_is_named_at_once(submitted, indices, tmp_path):
+    config = submitted[0].copy_and_resolve_references()
+    config.pretrained = ''
+    config.submission.cola, config.submission.qnli = str(tmp_path), config.submission.rte
+    config.submission.wnli = stand_in(tmp_path, 'wnli', tmp_path / 'nothing', indices)
+    with pytest.raises(UserError) as found:
+        glue_submission.run(config, tmp_path / 'submission.zip')
+    for part in ('cola: ', 'not a run directory', 'stsb: no run: give --config.submission.stsb=DIR', 'qnli: ',
+                 'a run of rte', 'mnli: no run', 'wnli: ', 'nothing/test.tsv: no such file'):
+        assert part in str(found.value), part
+    assert '\n' not in str(found.value) and not (tmp_path / 'submission.zip').exists()
+
+
+def test_tasks_that_cannot_be_fine_tuned_now_are_named(submitted, tmp_path):
+    config = submitted[0].copy_and_resolve_references()
+    config.out, config.start = str(tmp_path), False
+    with pytest.raises(UserError, match='needs all nine tasks.*stsb: not fine-tuned yet; mnli: not fine-tuned yet'):
+        glue_submission.run(config, tmp_path / 'submission.zip')
+
+
+def test_predictions_of_other_rows_are_refused(submitted, indices, tmp_path):
+    config = submitted[0].copy_and_resolve_references()
+    config.submission.rte = stand_in(tmp_path, 'rte', tmp_path / 'RTE', indices)
+    (tmp_path / 'RTE').mkdir()
+    (tmp_path / 'RTE' / 'test.tsv').write_text('index\tsentence1\tsentence2\n0\ta b.\tc d.\n')
+    with pytest.raises(UserError, match='predictions_glue_test.jsonl: .* rows that are not the 1 of the test file'):
+        glue_submission.run(config, tmp_path / 'submission.zip', reuse=True)
+
+
+def test_scores_out_of_range_are_clipped_and_labels_must_be_the_leaderboards():
+    text = glue_submission.lines('STS-B.tsv', ['7', '3', '9'], np.array([[-0.4], [5.2], [2.0004]]), ['0', '1'])
+    assert text == 'index\tprediction\n7\t0.000\n3\t5.000\n9\t2.000\n'
+    with pytest.raises(UserError, match='RTE.tsv: 2 scores a row for the labels yes, no'):
+        glue_submission.lines('RTE.tsv', ['0'], np.array([[0.0, 1.0]]), ['yes', 'no'])
+
+
+def test_a_faulty_zip_never_gets_its_name(tmp_path, good, indices):
+    out = tmp_path / 'submission.zip'
+    out.write_bytes(b'before')
+    with pytest.raises(UserError, match="AX.tsv: row 7: index '6', but the test set has 5 there"):
+        glue_submission.write(out, good | {'AX.tsv': good['AX.tsv'].replace('\n5\t', '\n6\t')}, indices)
+    assert out.read_bytes() == b'before' and list(tmp_path.iterdir()) == [out]
