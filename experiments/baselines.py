@@ -23,7 +23,7 @@ from ml_collections import ConfigDict, config_flags
 from experiments.benchmarks import record
 from experiments.lib import paper, run_list, scores
 from experiments.lib.markdown import table
-from experiments.lib.run_list import RunSpec
+from experiments.lib.run_list import Run
 from gpt1_jax import cli, metrics, storage
 from gpt1_jax.data import splits, tasks
 from gpt1_jax.data.tasks.example import Example
@@ -48,35 +48,35 @@ def run(config: ConfigDict, out: str | pathlib.Path, names: Sequence[str] = ()) 
     models = Models(config.pretrained) if config.pretrained else None
     config.pretrained = config.pretrained or 'none'
     for task in names or dict.fromkeys(score.task for score in SCORES):
-        spec = run_list.finetune_specs(config, task, 'full')[0]
-        if not all(run_list.has_data(task, spec.config.data.dir, split) for split in ('train', 'dev')):
-            print(f'{task}: no data in {spec.config.data.dir}', flush=True)
+        tuned = run_list.finetune_runs(config, task, 'full')[0]
+        if not all(run_list.has_data(task, tuned.config.data.dir, split) for split in ('train', 'dev')):
+            print(f'{task}: no data in {tuned.config.data.dir}', flush=True)
             continue
-        read = functools.cache(functools.partial(_read, spec))
+        read = functools.cache(functools.partial(_read, tuned))
         for name in scores.BASELINES if models else ('constant', 'overlap', 'words'):
             model = models.origin if name in ('probe', 'random') else ''
-            settings = storage.json_digest([spec.config.data.to_dict(), model])[:16]
+            settings = storage.json_digest([tuned.config.data.to_dict(), model])[:16]
             if any((row['task'], row['baseline'], row['settings']) == (task, name, settings) for row in rows):
                 continue
-            found = [row | {'settings': settings} for row in of_task(spec, name, models, read)]
+            found = [row | {'settings': settings} for row in of_task(tuned, name, models, read)]
             rows = [row for row in rows if (row['task'], row['baseline']) != (task, name)] + found
             record.write(str(out), {'rows': rows})
     out.with_suffix('.md').write_text('\n'.join(lines(rows)).rstrip() + '\n', encoding='utf-8')
     return rows
 
 
-def _read(spec, split):
-    data = spec.config.data
-    return splits.choose(tasks.get(spec.task).read(data.dir, split),
+def _read(run, split):
+    data = run.config.data
+    return splits.choose(tasks.get(run.task).read(data.dir, split),
                          data.train_rows if split == 'train' else data.eval_rows)
 
 
-def of_task(spec: RunSpec, name: str, models: 'Models | None',
+def of_task(run: Run, name: str, models: 'Models | None',
             read: Callable[[str], Sequence[Example]]) -> Iterator[dict]:
     """Yields the rows of a baseline on the splits that fine-tuning scores. read: split -> examples."""
     from experiments.lib import baselines  # scikit-learn, an extra
-    task, train = tasks.get(spec.task), read('train')
-    for split in spec.splits:
+    task, train = tasks.get(run.task), read('train')
+    for split in run.splits:
         if split == 'train':
             continue
         rows, more = read(split), {}

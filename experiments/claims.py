@@ -14,9 +14,8 @@ from ml_collections import ConfigDict
 from experiments import figure2_layers, figure2_zero_shot, table5_ablations
 from experiments.lib import bootstrap, paper, scores
 from experiments.lib.bootstrap import Estimate
-from experiments.lib.finished import Outcome
 from experiments.lib.markdown import bullets, table
-from experiments.lib.run_list import RunSpec
+from experiments.lib.run_list import Run
 
 HOLDS, FAILS, UNDECIDED = 'holds', 'does not hold', 'undecided'
 # NLI sets and QQP: where the paper sees the auxiliary objective help. Table 5 has no run without it on SNLI.
@@ -71,24 +70,24 @@ def verdict(claim: Claim) -> str:
     return f'{said} ({", ".join(limits)})' if limits else said
 
 
-def specs(config: ConfigDict) -> list[RunSpec]:
+def specs(config: ConfigDict) -> list[Run]:
     """The runs of Figure 2 and those of Table 5 without its grid."""
     return [*figure2_layers.specs(config), *table5_ablations.specs(config, settings=False),
             *figure2_zero_shot.specs(config)]
 
 
-def lines(config: ConfigDict, outcomes: Sequence[Outcome]) -> list[str]:
+def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
     """The Markdown of the claims."""
-    layers = {task: figure2_layers.points(config, outcomes, task) for task in figure2_layers.NAMES}
+    layers = {task: figure2_layers.points(config, runs, task) for task in figure2_layers.NAMES}
     depth = max(figure2_layers.conditions(config), default=0)
     body = [[claim.text, claim.paper, claim.about, *weakest(claim), verdict(claim)]
-            for claim in (*of_layers(layers, depth), *of_zero_shot(outcomes), *of_ablations(outcomes))]
+            for claim in (*of_layers(layers, depth), *of_zero_shot(runs), *of_ablations(runs))]
     rule = ' '.join(__doc__.split('\n\n')[1].split())
     return ['# Claims of Section 5', '', *table(HEADER, body),
             'A difference is stated so that it is above 0 if the claim is true; of several, the smallest is shown. '
             f'{rule} "1 seed": the spread between runs is not known. Verdicts are on the sign of a difference, not its '
             'size.', '', scores.READING, '',
-            *bullets([*scores.state(outcomes), *scores.no_lstm(config), *scores.settings(config, outcomes)])]
+            *bullets([*scores.state(runs), *scores.no_lstm(config), *scores.settings(config, runs)])]
 
 
 def weakest(claim: Claim) -> list[str]:
@@ -123,11 +122,11 @@ def between(measured: Mapping[int, Estimate], pairs: Sequence[tuple[int, int]]) 
     return {f'{b} − {a}': bootstrap.minus(measured[b], measured[a]) for a, b in pairs if {a, b} <= measured.keys()}
 
 
-def of_zero_shot(outcomes: Sequence[Outcome]) -> list[Claim]:
+def of_zero_shot(runs: Sequence[Run]) -> list[Claim]:
     """Figure 2, right: from the points that its table shows, without step 0."""
     claims, gaps = [], []  # for each task, how much more the LSTM's score jumps from step to step
     for task in paper.SCALES:
-        curves = [figure2_zero_shot.points(outcomes, condition, task) for condition in paper.MODELS]
+        curves = [figure2_zero_shot.points(runs, condition, task) for condition in paper.MODELS]
         split = next((row['split'] for curve in curves for _, row in curve.values()), '')
         full, lstm = ({step: each for step, (each, _) in curve.items() if step > 0} for curve in curves)
         enough = len(full) > 2
@@ -163,12 +162,12 @@ def jumps(points: Mapping[int, Estimate]) -> float:
     return float(np.std(np.diff([points[step].value for step in sorted(points)])))
 
 
-def of_ablations(outcomes: Sequence[Outcome]) -> list[Claim]:
+def of_ablations(runs: Sequence[Run]) -> list[Claim]:
     """Table 5. Of a mean, the paper's side and ours are over the columns that we have."""
     claims = []
     for text, a, b, names, on_average in ABLATIONS:
         about = f'{paper.NAMES[a]} − {paper.NAMES[b]}'
-        measured = {name: scores.difference(outcomes, paper.COLUMNS[name], a, b) for name in names}
+        measured = {name: scores.difference(runs, paper.COLUMNS[name], a, b) for name in names}
         measured = {name: each for name, each in measured.items() if each}
         theirs = {name: paper.difference(a, b, name) for name in measured or names}
         if not on_average:

@@ -10,10 +10,9 @@ from ml_collections import ConfigDict
 
 from experiments.lib import bootstrap, figures, run_list, scores
 from experiments.lib.bootstrap import Estimate
-from experiments.lib.finished import Outcome
 from experiments.lib.markdown import bullets, table
 from experiments.lib.paper import Score
-from experiments.lib.run_list import RunSpec
+from experiments.lib.run_list import Run
 from gpt1_jax.models import build
 from gpt1_jax.runs import workdir
 from gpt1_jax.training import transfer
@@ -25,10 +24,10 @@ ABOUT = ('Accuracy in percent after fine-tuning with the first layers of the pre
          'Dev of MultiNLI is the matched set. "gain" is dev against the row above, by a paired bootstrap.')
 
 
-def specs(config: ConfigDict) -> list[RunSpec]:
+def specs(config: ConfigDict) -> list[Run]:
     """A run for each task, number of layers and seed; dev and train are scored."""
-    return [spec for task in config.layer_tasks for n, condition in conditions(config).items()
-            for spec in run_list.finetune_specs(config, task, condition, {
+    return [run for task in config.layer_tasks for n, condition in conditions(config).items()
+            for run in run_list.finetune_runs(config, task, condition, {
                 'n_transfer': n} if condition.startswith('layers_') else None)]
 
 
@@ -40,18 +39,18 @@ def conditions(config: ConfigDict) -> dict[int, str]:
     return {n: ends.get(n, f'layers_{n}') for n in sorted(set(config.layers)) if n <= depth}
 
 
-def points(config: ConfigDict, outcomes: Sequence[Outcome], task: str, split: str = 'dev') -> dict[int, Estimate]:
+def points(config: ConfigDict, runs: Sequence[Run], task: str, split: str = 'dev') -> dict[int, Estimate]:
     """{layers: accuracy} of what is there."""
-    found = {n: scores.find(outcomes, task, name, 'accuracy', split, 'final') for n, name in conditions(config).items()}
+    found = {n: scores.find(runs, task, name, 'accuracy', split, 'final') for n, name in conditions(config).items()}
     return {n: each for n, each in found.items() if each}
 
 
-def draw(config: ConfigDict, outcomes: Sequence[Outcome], path: pathlib.Path) -> None:
+def draw(config: ConfigDict, runs: Sequence[Run], path: pathlib.Path) -> None:
     """Draw the figure."""
     curves = []
     for task in config.layer_tasks:
         for split in ('dev', 'train'):
-            there = points(config, outcomes, task, split).items()
+            there = points(config, runs, task, split).items()
             if there:
                 curves.append({'task': task, 'name': NAMES.get(task, task), 'split': split, 'points': [
                     {'layers': n, **figures.point(each)} for n, each in there]})
@@ -59,13 +58,13 @@ def draw(config: ConfigDict, outcomes: Sequence[Outcome], path: pathlib.Path) ->
         figures.layers_transferred(path, curves)
 
 
-def lines(config: ConfigDict, outcomes: Sequence[Outcome]) -> list[str]:
+def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
     """The Markdown: a table for each task."""
     text, picture = [], []
     for task in config.layer_tasks:
         name = NAMES.get(task, task)
-        dev, train = (points(config, outcomes, task, split) for split in ('dev', 'train'))
-        rows = [row(n, dev, train, scores.absent(outcomes, task, condition))
+        dev, train = (points(config, runs, task, split) for split in ('dev', 'train'))
+        rows = [row(n, dev, train, scores.absent(runs, task, condition))
                 for n, condition in conditions(config).items()]
         text += [f'## {name}', '', *table(HEADER, rows)]
         highest = max(dev.values(), key=lambda each: each.value, default=None)
@@ -74,7 +73,7 @@ def lines(config: ConfigDict, outcomes: Sequence[Outcome]) -> list[str]:
         if dev or train:
             picture = ['![accuracy against layers transferred](figure2_layers.png)', '']
     return ['# Figure 2 (left): layers transferred', '', ABOUT, '', *picture, *text, scores.READING, '',
-            *bullets([*scores.state(outcomes), *scores.settings(config, outcomes)])]
+            *bullets([*scores.state(runs), *scores.settings(config, runs)])]
 
 
 def row(n: int, dev: dict[int, Estimate], train: dict[int, Estimate], absent: str) -> list[str]:

@@ -9,10 +9,9 @@ from ml_collections import ConfigDict
 
 from experiments.lib import bootstrap, figures, run_list, scores
 from experiments.lib.bootstrap import Estimate
-from experiments.lib.finished import Outcome
 from experiments.lib.markdown import bullets, table
 from experiments.lib.paper import MODELS, SCALES, normalised
-from experiments.lib.run_list import RunSpec
+from experiments.lib.run_list import Run
 from gpt1_jax.data import tasks
 
 # As in the paper's legend, and the set that stands for it.
@@ -26,10 +25,10 @@ ABOUT = ('A task\'s metric in percent (Matthews correlation times 100), and "rel
 Points = Mapping[int, tuple[Estimate, dict]]  # {step: (estimate, row of results.jsonl)}
 
 
-def specs(config: ConfigDict) -> list[RunSpec]:
+def specs(config: ConfigDict) -> list[Run]:
     """Every saved step of each model on each task."""
-    return [spec for condition in MODELS for task in names(config)
-            for spec in run_list.zero_shot_specs(config, task, condition)]
+    return [run for condition in MODELS for task in names(config)
+            for run in run_list.zero_shot_runs(config, task, condition)]
 
 
 def names(config: ConfigDict) -> list[str]:
@@ -42,32 +41,32 @@ def metric_of(task: str) -> str:
     return SCALES[task].metric if task in SCALES else tasks.get(task).metrics[0]
 
 
-def points(outcomes: Sequence[Outcome], condition: str, task: str) -> Points:
+def points(runs: Sequence[Run], condition: str, task: str) -> Points:
     """The results of a model on a task, steps ascending."""
-    rows = {row['step']: row for outcome in outcomes for row in outcome.rows
-            if (outcome.spec.kind, outcome.spec.task, outcome.spec.condition) == ('zero_shot', task, condition)
+    rows = {row['step']: row for run in runs for row in run.rows
+            if (run.kind, run.task, run.condition) == ('zero_shot', task, condition)
             and row['metric'] == metric_of(task) and row.get('group') is None}
     return {step: (bootstrap.of_rows([rows[step]]), rows[step]) for step in sorted(rows)}
 
 
-def draw(config: ConfigDict, outcomes: Sequence[Outcome], path: pathlib.Path) -> None:
+def draw(config: ConfigDict, runs: Sequence[Run], path: pathlib.Path) -> None:
     """Draw the figure, normalised."""
     curves = []
     for condition, model in MODELS.items():
         for task in filter(SCALES.__contains__, names(config)):
             there = [{'step': step} | {name: normalised(task, 100 * value) for name, value in figures.point(
-                each).items()} for step, (each, _) in points(outcomes, condition, task).items()]
+                each).items()} for step, (each, _) in points(runs, condition, task).items()]
             if there:
                 curves.append({'task': task, 'name': NAMES[task][0], 'model': model, 'points': there})
     if curves:
         figures.zero_shot_tasks(path, curves)
 
 
-def lines(config: ConfigDict, outcomes: Sequence[Outcome]) -> list[str]:
+def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
     """The Markdown: a table for each task, the models side by side, and the constants."""
     text, picture = [], []
     for task in names(config):
-        models = {condition: points(outcomes, condition, task) for condition in MODELS}
+        models = {condition: points(runs, condition, task) for condition in MODELS}
         text += [f'## {NAMES[task][1]}: {NAMES[task][0]}', '', *section(task, models)]
         if task in SCALES and any(models.values()):
             picture = ['![relative performance against updates](figure2_zero_shot.png)', '']
@@ -77,7 +76,7 @@ def lines(config: ConfigDict, outcomes: Sequence[Outcome]) -> list[str]:
             *table(('task', 'metric', 'random guess', 'state of the art', 'source', 'verified'), constants),
             'The state of the art is that of a single model in June 2018; the paper prints neither constant.', '',
             f'{bootstrap.INTERVALS} There is one pretraining run a model.', '',
-            *bullets([*scores.no_lstm(config), *scores.state(outcomes), scores.pretrained(config)])]
+            *bullets([*scores.no_lstm(config), *scores.state(runs), scores.pretrained(config)])]
 
 
 def section(task: str, models: Mapping[str, Points]) -> list[str]:

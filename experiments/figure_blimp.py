@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from ml_collections import ConfigDict
 
 from experiments.lib import blimp_published, figures, run_list, scores
-from experiments.lib.finished import Outcome
 from experiments.lib.markdown import bullets, table
 from experiments.lib.paper import MODELS
-from experiments.lib.run_list import RunSpec
+from experiments.lib.run_list import Run
 from gpt1_jax import metrics
 from gpt1_jax.data.tasks.blimp import PHENOMENA
 from gpt1_jax.errors import UserError
@@ -32,17 +31,17 @@ ABOUT = ('Percent of minimal pairs whose good sentence has the higher log-probab
 Rows = Mapping[int, Mapping[tuple, dict]]  # {step: {(group, metric): row of results.jsonl}}
 
 
-def specs(config: ConfigDict) -> list[RunSpec]:
+def specs(config: ConfigDict) -> list[Run]:
     """Every saved step of each model."""
-    return [spec for condition in MODELS for spec in run_list.zero_shot_specs(config, 'blimp', condition)]
+    return [run for condition in MODELS for run in run_list.zero_shot_runs(config, 'blimp', condition)]
 
 
-def points(outcomes: Sequence[Outcome]) -> dict[str, Rows]:
+def points(runs: Sequence[Run]) -> dict[str, Rows]:
     """{condition: the rows of a model, by step, then by group and metric}; steps ascending."""
     found: dict[str, dict] = {condition: {} for condition in MODELS}
-    for outcome in outcomes:
-        for row in sorted(outcome.rows, key=lambda row: row['step']):
-            found[outcome.spec.condition].setdefault(row['step'], {})[row['group'], row['metric']] = row
+    for run in runs:
+        for row in sorted(run.rows, key=lambda row: row['step']):
+            found[run.condition].setdefault(row['step'], {})[row['group'], row['metric']] = row
     return found
 
 
@@ -56,10 +55,10 @@ def tokens_per_update(config: ConfigDict) -> dict[str, int | None]:
     return found
 
 
-def draw(config: ConfigDict, outcomes: Sequence[Outcome], path: pathlib.Path) -> None:
+def draw(config: ConfigDict, runs: Sequence[Run], path: pathlib.Path) -> None:
     """Draw BLiMP overall and each phenomenon."""
     tokens = tokens_per_update(config)
-    drawn = curves(points(outcomes), tokens)
+    drawn = curves(points(runs), tokens)
     if drawn:
         figures.blimp(path, drawn, tokens['full'])
 
@@ -80,9 +79,9 @@ def curves(found: Mapping[str, Rows], tokens: Mapping[str, int | None]) -> list[
     return drawn
 
 
-def lines(config: ConfigDict, outcomes: Sequence[Outcome]) -> list[str]:
+def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
     """The Markdown: overall at each step, each convention and phenomenon at the last one, published accuracies."""
-    found, tokens = points(outcomes), tokens_per_update(config)
+    found, tokens = points(runs), tokens_per_update(config)
     models = {condition: steps for condition, steps in found.items() if steps}
     text = ['# BLiMP, zero-shot', '', ABOUT, '']
     if models:
@@ -99,7 +98,7 @@ def lines(config: ConfigDict, outcomes: Sequence[Outcome]) -> list[str]:
     else:
         text += ['## Overall', '', scores.NA, '']
     return [*text, '## Published', '', *_published(),
-            *bullets([*scores.no_lstm(config), *scores.state(outcomes), scores.pretrained(config)])]
+            *bullets([*scores.no_lstm(config), *scores.state(runs), scores.pretrained(config)])]
 
 
 def _overall(models, tokens):

@@ -6,32 +6,31 @@ from collections.abc import Sequence
 from ml_collections import ConfigDict
 
 from experiments.lib import bootstrap, paper, run_list, scores
-from experiments.lib.finished import Outcome
 from experiments.lib.markdown import bullets, table
-from experiments.lib.run_list import RunSpec
+from experiments.lib.run_list import Run
 
 SCORES = [score for score in dict.fromkeys([*paper.TABLE2, *paper.TABLE3, *paper.TABLE4]) if score.group is None]
 HEADER = ('task', *(paper.NAMES[condition] for condition in run_list.CONDITIONS), 'best baseline',
           'full − no pretraining', '95% interval', 'n')
 
 
-def specs(config: ConfigDict) -> list[RunSpec]:
+def specs(config: ConfigDict) -> list[Run]:
     """Each task under each condition."""
-    return [spec for task in dict.fromkeys(score.task for score in SCORES) for condition in run_list.CONDITIONS
-            for spec in run_list.finetune_specs(config, task, condition)]
+    return [run for task in dict.fromkeys(score.task for score in SCORES) for condition in run_list.CONDITIONS
+            for run in run_list.finetune_runs(config, task, condition)]
 
 
-def lines(config: ConfigDict, outcomes: Sequence[Outcome]) -> list[str]:
+def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
     """The Markdown of the table and what the mean of the differences says."""
     found, rows = {}, []
     baselines = scores.baselines_of(config)
     for score in SCORES:
         row = [f'{score.label} ({score.metric})']
         for condition in run_list.CONDITIONS:
-            each, _, _ = scores.shown(outcomes, score, condition)
-            row.append(scores.percent(each.value) if each else scores.absent(outcomes, score.task, condition))
-        full, split, _ = scores.shown(outcomes, score)
-        gain = scores.difference(outcomes, [score], 'full', 'no_pretraining')
+            each, _, _ = scores.shown(runs, score, condition)
+            row.append(scores.percent(each.value) if each else scores.absent(runs, score.task, condition))
+        full, split, _ = scores.shown(runs, score)
+        gain = scores.difference(runs, [score], 'full', 'no_pretraining')
         if gain:
             found[score.label] = gain
         rows.append([*row, scores.best_baseline(baselines, score, full, split), *scores.pair(gain, '+'),
@@ -46,4 +45,4 @@ def lines(config: ConfigDict, outcomes: Sequence[Outcome]) -> list[str]:
         each = f'It is not above zero on its own for: {", ".join(unclear)}.' if unclear else "Each one's is above zero."
         verdict = [f'The interval of the mean over {len(found)} scores {side} zero. {each}', '']
     return ['# Does pretraining help?', '', *table(HEADER, rows), *verdict, scores.READING, '',
-            *bullets(scores.state(outcomes))]
+            *bullets(scores.state(runs))]

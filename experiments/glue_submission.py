@@ -89,14 +89,14 @@ def open_runs(config: ConfigDict, dry_run: bool = False) -> dict[str, workdir.Ru
 
 def _fine_tune(config, tasks_to_make, dry_run):
     """{task: its run} of tasks that are fine-tuned here, with their first seed; empty in a dry run."""
-    specs = [spec for task in tasks_to_make for spec in run_list.finetune_specs(
+    specs = [run for task in tasks_to_make for run in run_list.finetune_runs(
         config, task, 'full', seeds=run_list.seeds_of(config, task)[:1], keep=True)]
     outcomes = runner.carry_out(config, specs, dry_run) if specs else []
-    failed = [f'{each.spec.task}: {each.error or "not fine-tuned yet"}' for each in outcomes
+    failed = [f'{each.task}: {each.error or "not fine-tuned yet"}' for each in outcomes
               if each.status in ('no data', 'failed', 'left out')]
     if failed:
         raise UserError(INCOMPLETE + '; '.join(failed))
-    return {each.spec.task: _open(each.rows[0]['run'], each.spec.task) for each in outcomes if each.rows}
+    return {each.task: _open(each.rows[0]['run'], each.task) for each in outcomes if each.rows}
 
 
 def lines(name: str, ids: Sequence[str], scores: np.ndarray, labels: Sequence[str]) -> str:

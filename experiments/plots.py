@@ -79,17 +79,11 @@ def read_curves(run: pathlib.Path) -> dict[str, list[tuple]]:
         raise UserError(f'{path}: no rows: not a run, or one that has logged nothing yet')
     curves = {field: {} for field in PANELS}
     for number, row in enumerate(rows, 1):
-        step = row.get('step')
-        if not isinstance(step, (int, float)) or not 0 <= step < 1e15:
-            raise UserError(f'{path}: line {number}: step is {shown(step)}, must be a number of updates')
-        for field in PANELS:
-            if field not in row:
-                continue
-            value = row[field]
-            if not isinstance(value, (int, float)):
-                raise UserError(f'{path}: line {number}: {field} is {shown(value)}, must be a number')
-            if abs(value) < 1e300:
-                curves[field][step] = value
+        for field in ('step', *(field for field in PANELS if field in row)):
+            if not isinstance(row.get(field), (int, float)):
+                raise UserError(f'{path}: line {number}: {field} is {shown(row.get(field))}, must be a number')
+            if field in PANELS and abs(row[field]) < 1e300 and row['step'] < 1e15:
+                curves[field][row['step']] = row[field]
     return {field: sorted(points.items()) for field, points in curves.items()}
 
 

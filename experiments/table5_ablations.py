@@ -9,9 +9,8 @@ from ml_collections import ConfigDict
 
 from experiments.lib import bootstrap, paper, run_list, scores
 from experiments.lib.bootstrap import Estimate
-from experiments.lib.finished import Outcome
 from experiments.lib.markdown import bullets, table
-from experiments.lib.run_list import RunSpec
+from experiments.lib.run_list import Run
 from gpt1_jax import rules
 
 GRID = ('full', 'no_pretraining')  # the conditions that run at every setting of the grid
@@ -23,16 +22,16 @@ DETAIL = ('row', 'column', 'ours', '95% interval', 'range of seeds', 'seeds', 'n
 Columns = Mapping[str, tuple]  # of paper.COLUMNS, those of which there is any result
 
 
-def specs(config: ConfigDict, settings: bool = True) -> list[RunSpec]:
+def specs(config: ConfigDict, settings: bool = True) -> list[Run]:
     """The runs of the table's rows, then those of the grid. settings: whether the latter are wanted."""
-    found = [spec for condition in ROWS for task in TASKS for spec in run_list.finetune_specs(config, task, condition)]
-    return found + [spec for task in TASKS * settings for spec in grid_specs(config, task)]
+    found = [run for condition in ROWS for task in TASKS for run in run_list.finetune_runs(config, task, condition)]
+    return found + [run for task in TASKS * settings for run in grid_specs(config, task)]
 
 
-def grid_specs(config: ConfigDict, task: str) -> list[RunSpec]:
+def grid_specs(config: ConfigDict, task: str) -> list[Run]:
     """The runs of a task at every setting of the grid."""
-    return [spec for setting, values in grid(config).items() for condition in GRID
-            for spec in run_list.finetune_specs(config, task, f'{condition}@{setting}', values, config.grid_seeds)]
+    return [run for setting, values in grid(config).items() for condition in GRID
+            for run in run_list.finetune_runs(config, task, f'{condition}@{setting}', values, config.grid_seeds)]
 
 
 def grid(config: ConfigDict) -> dict[str, dict]:
@@ -45,49 +44,49 @@ def grid(config: ConfigDict) -> dict[str, dict]:
     return settings
 
 
-def lines(config: ConfigDict, outcomes: Sequence[Outcome]) -> list[str]:
+def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
     """The Markdown of the table."""
     columns = {name: several for name, several in paper.COLUMNS.items()
-               if any(scores.column(outcomes, several, row) for row in ROWS)}
+               if any(scores.column(runs, several, row) for row in ROWS)}
     if not columns:
-        return ['# Table 5: ablations', '', *bullets([*scores.state(outcomes), 'no column has any result']), '']
-    best = {condition: best_setting(config, outcomes, condition, columns) for condition in GRID}
+        return ['# Table 5: ablations', '', *bullets([*scores.state(runs), 'no column has any result']), '']
+    best = {condition: best_setting(config, runs, condition, columns) for condition in GRID}
     body, detail = [], []
     for condition in ROWS:
-        body.append(_ours(outcomes, condition, columns, f'{paper.NAMES[condition]}, ours'))
+        body.append(_ours(runs, condition, columns, f'{paper.NAMES[condition]}, ours'))
         body.append([f'{paper.NAMES[condition]}, paper (test)',
                      *_mean_first([paper.column(condition, name) for name in columns])])
-        detail += _details(outcomes, condition, columns)
+        detail += _details(runs, condition, columns)
         if best.get(condition):
             at = f'{condition}@{best[condition]}'
             label = f'{paper.NAMES[condition]}, ours, best of the grid ({best[condition]})'
-            body.append(_ours(outcomes, at, columns, label))
-            detail += _details(outcomes, at, columns)
+            body.append(_ours(runs, at, columns, label))
+            detail += _details(runs, at, columns)
     header = ('', 'Avg', *columns)
     return [
         '# Table 5: ablations', '', 'Ours: split dev, parameters "final" (the last step of the fixed schedule). The '
         "paper's rows are on the test sets.", '', *table(header, body + _baselines(config, columns)),
-        '## Differences', '', *table(header, _differences(outcomes, columns, best)),
+        '## Differences', '', *table(header, _differences(runs, columns, best)),
         '## Every score', '', *table(DETAIL, detail), scores.READING, '',
-        *bullets([*notes(config, outcomes, columns, best), *scores.state(outcomes)])]
+        *bullets([*notes(config, runs, columns, best), *scores.state(runs)])]
 
 
-def best_setting(config: ConfigDict, outcomes: Sequence[Outcome], condition: str, columns: Columns) -> str | None:
+def best_setting(config: ConfigDict, runs: Sequence[Run], condition: str, columns: Columns) -> str | None:
     """The setting of the grid with the highest average over the columns; None unless two or more have all of them."""
     averages = {}
     for setting in grid(config):
-        found = [scores.column(outcomes, several, f'{condition}@{setting}') for several in columns.values()]
+        found = [scores.column(runs, several, f'{condition}@{setting}') for several in columns.values()]
         if all(found):
             averages[setting] = bootstrap.mean(found).value
     return max(averages, key=averages.get) if len(averages) > 1 else None
 
 
-def _ours(outcomes, condition, columns, label):
+def _ours(runs, condition, columns, label):
     """[label, Avg if every column is there, columns...]."""
-    found = [scores.column(outcomes, several, condition) for several in columns.values()]
+    found = [scores.column(runs, several, condition) for several in columns.values()]
     average = scores.percent(bootstrap.mean(found).value) if all(found) else scores.NA
     return [label, average, *(scores.percent(each.value) if each else scores.absent(
-        outcomes, several[0].task, condition) for each, several in zip(found, columns.values()))]
+        runs, several[0].task, condition) for each, several in zip(found, columns.values()))]
 
 
 def _baselines(config, columns):
@@ -107,24 +106,24 @@ def _baselines(config, columns):
     return text
 
 
-def _differences(outcomes, columns, best):
+def _differences(runs, columns, best):
     """Rows of 'full' minus each other condition, ours and the paper's, then both ends of the grid at their best."""
     rows = []
     for condition in ROWS[1:]:
         label = f'full − {paper.NAMES[condition]}'
-        rows.append([f'{label}, ours', *_difference(outcomes, 'full', condition, columns)])
+        rows.append([f'{label}, ours', *_difference(runs, 'full', condition, columns)])
         theirs = [paper.difference('full', condition, name) for name in columns]
         rows.append([f'{label}, paper (test)', *_mean_first(theirs, '+')])
     if all(best.values()):
         ends = [f'{condition}@{best[condition]}' for condition in GRID]
         rows.append(['full − no pretraining, ours, each at its best of the grid',
-                     *_difference(outcomes, *ends, columns)])
+                     *_difference(runs, *ends, columns)])
     return rows
 
 
-def _difference(outcomes, a, b, columns):
+def _difference(runs, a, b, columns):
     """[Avg, columns...] of condition a - condition b with 95% intervals."""
-    found = [scores.difference(outcomes, several, a, b) for several in columns.values()]
+    found = [scores.difference(runs, several, a, b) for several in columns.values()]
     average: Estimate | None = bootstrap.mean(found) if all(found) else None
     return [scores.signed(each) if each else scores.NA for each in (average, *found)]
 
@@ -134,20 +133,20 @@ def _mean_first(values, sign=''):
     return [f'{value:{sign}.1f}' for value in (sum(values) / len(values), *values)]
 
 
-def _details(outcomes, condition, columns):
+def _details(runs, condition, columns):
     """A row for each score that is behind the columns, MNLI's two sets apart."""
     name, _, setting = condition.partition('@')
     label = paper.NAMES[name] + (f' at {setting}' if setting else '')
     rows = []
     for score in itertools.chain(*columns.values()):
-        found, best = (scores.on_dev(outcomes, score, condition, selection) for selection in ('final', 'best'))
+        found, best = (scores.on_dev(runs, score, condition, selection) for selection in ('final', 'best'))
         if found:
             rows.append([label, f'{score.label} ({score.metric})', *scores.measured(found), score.split, 'final',
                          scores.percent(best.value) if best else ''])
     return rows
 
 
-def notes(config: ConfigDict, outcomes: Sequence[Outcome], columns: Columns,
+def notes(config: ConfigDict, runs: Sequence[Run], columns: Columns,
           best: Mapping[str, str | None]) -> list[str]:
     """What the rows are and what is missing."""
     averages = ', '.join(f'{value} ({paper.NAMES[row]})' for row, value in paper.TABLE5_AVERAGE.items())
@@ -157,7 +156,7 @@ def notes(config: ConfigDict, outcomes: Sequence[Outcome], columns: Columns,
     if absent:
         found.append(f'Missing here: {", ".join(absent)}; Avg of ours and of the paper is over the other '
                      f'{len(columns)} columns.')
-    missing = [score.label for score in itertools.chain(*columns.values()) if scores.on_dev(outcomes, score) is None]
+    missing = [score.label for score in itertools.chain(*columns.values()) if scores.on_dev(runs, score) is None]
     if missing:
         found.append(f'Missing within a column: {", ".join(missing)}; ours is the mean of the rest of that column, the '
                      "paper's is as printed.")
@@ -168,4 +167,4 @@ def notes(config: ConfigDict, outcomes: Sequence[Outcome], columns: Columns,
         found.append(f'The grid, the same with and without pretraining: {"; ".join(grid(config))}. The best is the one '
                      f'setting with the highest Avg on dev: {chosen}. As dev chose it, it is optimistic.{seeds}')
     found.append('Without pretraining the auxiliary objective stays on; the paper does not say.')
-    return found + scores.settings(config, outcomes)
+    return found + scores.settings(config, runs)

@@ -17,10 +17,9 @@ from ml_collections import ConfigDict, config_flags
 
 from experiments import claims, figure2_layers, figure2_zero_shot, figure_blimp, gains, table5_ablations
 from experiments.lib import bootstrap, paper, run_list, runner, scores
-from experiments.lib.finished import Outcome
 from experiments.lib.markdown import bullets, table
 from experiments.lib.paper import Score
-from experiments.lib.run_list import RunSpec
+from experiments.lib.run_list import Run
 from gpt1_jax import cli
 from gpt1_jax.errors import UserError
 
@@ -37,44 +36,44 @@ def tasks_of(number: int) -> list[str]:
     return list(dict.fromkeys(score.task for several in (SCORES[number], *glue) for score in several))
 
 
-def specs(number: int, config: ConfigDict) -> list[RunSpec]:
+def specs(number: int, config: ConfigDict) -> list[Run]:
     """The runs of Table 2, 3 or 4."""
-    return [spec for task in tasks_of(number) for spec in run_list.finetune_specs(config, task, 'full')]
+    return [run for task in tasks_of(number) for run in run_list.finetune_runs(config, task, 'full')]
 
 
-def lines(number: int, config: ConfigDict, outcomes: Sequence[Outcome]) -> list[str]:
+def lines(number: int, config: ConfigDict, runs: Sequence[Run]) -> list[str]:
     """The Markdown of Table 2, 3 or 4."""
     baselines = scores.baselines_of(config)
-    rows = [line(outcomes, score, baselines) for score in SCORES[number]]
+    rows = [line(runs, score, baselines) for score in SCORES[number]]
     notes = [f'{score.label}: {score.about}.' for score in SCORES[number] if score.about]
     if number == 4:
-        row, about = glue_line(outcomes)
+        row, about = glue_line(runs)
         rows.append(row)
         notes += [about] if about else []
     return [f'# Table {number}: {TITLES[number]}', '', *table(HEADER, rows), scores.READING, '',
-            *bullets([*notes, *scores.state(outcomes), *scores.settings(config, outcomes)])]
+            *bullets([*notes, *scores.state(runs), *scores.settings(config, runs)])]
 
 
-def line(outcomes: Sequence[Outcome], score: Score, baselines: Sequence[dict] = ()) -> list[str]:
+def line(runs: Sequence[Run], score: Score, baselines: Sequence[dict] = ()) -> list[str]:
     """A row of a table under HEADER. baselines: as in scores.baselines."""
     label = [score.label, score.metric, scores.number(score.paper)]
-    found, split, selection = scores.shown(outcomes, score)
+    found, split, selection = scores.shown(runs, score)
     baseline = scores.best_baseline(baselines, score, found, split)
     if found is None:
-        return [*label, scores.absent(outcomes, score.task), baseline, *[''] * 7]
-    best = scores.on_dev(outcomes, score, selection='best') if selection == 'final' else None
+        return [*label, scores.absent(runs, score.task), baseline, *[''] * 7]
+    best = scores.on_dev(runs, score, selection='best') if selection == 'final' else None
     value, *measured = scores.measured(found)
     return [*label, value, baseline, *measured, split, selection, scores.percent(best.value) if best else '']
 
 
-def glue_line(outcomes: Sequence[Outcome]) -> tuple[list[str], str]:
+def glue_line(runs: Sequence[Run]) -> tuple[list[str], str]:
     """(the row of the GLUE score, a remark on it): both the paper's and ours over what is there."""
-    found = {score: scores.on_dev(outcomes, score) for several in paper.GLUE.values() for score in several}
+    found = {score: scores.on_dev(runs, score) for several in paper.GLUE.values() for score in several}
     ours, theirs, missing = paper.shared_glue(found)
     if not ours:
         return ['GLUE', 'mean', scores.number(paper.GLUE_SCORE), scores.NA, *[''] * 8], ''
     mean = paper.glue_score(ours, bootstrap.mean)
-    best = {score: scores.on_dev(outcomes, score, selection='best') for score in found if found[score]}
+    best = {score: scores.on_dev(runs, score, selection='best') for score in found if found[score]}
     optimistic = paper.glue_score(paper.shared_glue(best)[0], bootstrap.mean)
     about = 'GLUE: the mean over nine tasks, of each task\'s metrics (MRPC, STS-B, QQP) or sets (MNLI) first.'
     if missing:
@@ -85,11 +84,11 @@ def glue_line(outcomes: Sequence[Outcome]) -> tuple[list[str], str]:
 
 
 class Part(NamedTuple):
-    """A table or figure: config -> its runs; (config, their outcomes) -> Markdown; (config, outcomes, path) -> a PNG
-    file, if there is anything to draw."""
-    specs: Callable[[ConfigDict], list[RunSpec]]
-    lines: Callable[[ConfigDict, Sequence[Outcome]], list[str]]
-    draw: Callable[[ConfigDict, Sequence[Outcome], pathlib.Path], None] = lambda *_: None
+    """A table or figure. specs: config -> its runs. lines: (config, these runs with their results) -> Markdown. draw:
+    the same and a path -> a PNG file, if there is anything to draw."""
+    specs: Callable[[ConfigDict], list[Run]]
+    lines: Callable[[ConfigDict, Sequence[Run]], list[str]]
+    draw: Callable[[ConfigDict, Sequence[Run], pathlib.Path], None] = lambda *_: None
 
 
 PARTS = {'gains': Part(gains.specs, gains.lines), 'claims': Part(claims.specs, claims.lines),
@@ -107,31 +106,31 @@ def run(config: ConfigDict, only: Sequence[str] = tuple(PARTS), dry_run: bool = 
     """
     run_list.check(config)
     planned = {name: PARTS[name].specs(config) for name in only}
-    every = {spec.name: spec for several in planned.values() for spec in several}
-    outcomes = runner.carry_out(config, list(every.values()), dry_run)
+    every = {run.name: run for several in planned.values() for run in several}
+    runs = runner.carry_out(config, list(every.values()), dry_run)
     written, problems = {}, []
     for name in () if dry_run else only:
-        own = {spec.name for spec in planned[name]}
+        own = {run.name for run in planned[name]}
         try:
-            written[name] = write(config, name, [each for each in outcomes if each.spec.name in own])
+            written[name] = write(config, name, [each for each in runs if each.name in own])
         except UserError as error:
             problems.append(f'{name}: {error}')
-    failed = [outcome.spec.name for outcome in outcomes if outcome.status == 'failed']
+    failed = [run.name for run in runs if run.status == 'failed']
     if failed:
-        problems.append(f'{len(failed)} of {len(outcomes)} runs failed: {", ".join(failed)}')
-    elif outcomes and all(outcome.status == 'no data' for outcome in outcomes):
-        problems.append(f'none of the {len(outcomes)} runs has its data: {outcomes[0].error}')
+        problems.append(f'{len(failed)} of {len(runs)} runs failed: {", ".join(failed)}')
+    elif runs and all(run.status == 'no data' for run in runs):
+        problems.append(f'none of the {len(runs)} runs has its data: {runs[0].error}')
     if problems:
         raise UserError('; '.join(problems))
     return written
 
 
-def write(config: ConfigDict, name: str, outcomes: Sequence[Outcome]) -> list[str]:
+def write(config: ConfigDict, name: str, runs: Sequence[Run]) -> list[str]:
     """Write OUT/NAME.md and OUT/NAME.png, and print the former; returns its lines."""
     path = pathlib.Path(config.out) / f'{name}.md'
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = PARTS[name].lines(config, outcomes)
-    PARTS[name].draw(config, outcomes, path.with_suffix('.png'))
+    text = PARTS[name].lines(config, runs)
+    PARTS[name].draw(config, runs, path.with_suffix('.png'))
     path.write_text('\n'.join(text).rstrip() + '\n', encoding='utf-8')
     print('\n'.join(text) + f'\n{path}', flush=True)
     return text

@@ -3,13 +3,15 @@
 A curve is {'points': [{'step' or 'layers', 'value', 'low', 'high'}], ...}; values and their 95% intervals are fractions
 unless a function says otherwise.
 """
+import contextlib
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import matplotlib
 
 matplotlib.use('Agg')
 import matplotlib.pyplot as plt  # noqa: E402
+from matplotlib.axes import Axes  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 from matplotlib.lines import Line2D  # noqa: E402
 from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator  # noqa: E402
@@ -48,10 +50,19 @@ def point(found: Estimate) -> dict[str, float]:
     return dict(zip(VALUES, (found.value, *interval(found.draws))))
 
 
+@contextlib.contextmanager
+def _panel(path: str | pathlib.Path, size: tuple[float, float], **labels: str) -> Iterator[Axes]:
+    """The axes of a figure of one panel, which is written at the end. labels: title, xlabel, ylabel."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=size)
+        yield axes
+        axes.set(**labels)
+        save(figure, path)
+
+
 def losses(path: str | pathlib.Path, rows: Sequence[dict], title: str = 'Pretraining') -> None:
     """Training and validation loss (nats a token) against updates, from rows of metrics.jsonl."""
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(6.4, 3.8))
+    with _panel(path, (6.4, 3.8), title=title, xlabel='updates', ylabel='loss (nats per token)') as axes:
         lines = {'loss': {'label': 'training', 'color': COLOURS['train'], 'linewidth': 1.2},
                  'valid_loss': {'label': 'validation', 'color': COLOURS['valid'], 'marker': 'o', 'markersize': 4}}
         for field, line in lines.items():
@@ -60,11 +71,9 @@ def losses(path: str | pathlib.Path, rows: Sequence[dict], title: str = 'Pretrai
                 axes.plot(*zip(*points), **line)
                 if field == 'valid_loss':
                     _label(axes, f'{points[-1][1]:.2f}', *points[-1])
-        axes.set(title=title, xlabel='updates', ylabel='loss (nats per token)')
         axes.set_xlim(left=0)
         axes.xaxis.set_major_formatter(COUNT)
         axes.legend()
-        save(figure, path)
 
 
 def comparison(path: str | pathlib.Path, panels: Sequence[dict],
@@ -125,8 +134,7 @@ def forest(path: str | pathlib.Path, rows: Sequence[dict], xlabel: str) -> None:
 def zero_shot(path: str | pathlib.Path, points: Sequence[dict], chance: float = 0.5,
               title: str = 'Zero-shot acceptability') -> None:
     """Accuracy without fine-tuning against pretraining updates, with its 95% interval as a band."""
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(6.4, 3.8))
+    with _panel(path, (6.4, 3.8), title=title, xlabel='pretraining updates (log scale)', ylabel='accuracy (%)') as axes:
         x, values = _curve(axes, points, color=COLOURS['pretrained'], marker='o', markersize=4, label='right pairs')
         _updates(axes, x, most=1000)
         _label(axes, f'{100 * values[-1]:.1f}', x[-1], values[-1])
@@ -134,9 +142,7 @@ def zero_shot(path: str | pathlib.Path, points: Sequence[dict], chance: float = 
         axes.yaxis.set_major_formatter(PERCENT)
         axes.set_ylim(min(chance - 0.08, *(point['low'] for point in points)) - 0.01,
                       max(0, *(point['high'] for point in points)) + 0.06)
-        axes.set(title=title, xlabel='pretraining updates (log scale)', ylabel='accuracy (%)')
         axes.legend(loc='upper left')
-        save(figure, path)
 
 
 def layers_transferred(path: str | pathlib.Path, curves: Sequence[dict],
@@ -146,8 +152,8 @@ def layers_transferred(path: str | pathlib.Path, curves: Sequence[dict],
     curves: {'task': 'mnli' | 'race', 'name': 'MultiNLI', 'split': 'dev' | 'test' | 'train', 'points'} each; layers is
     -1 for nothing, 0 for the embeddings, n for the first n blocks. Train is dashed, without a band.
     """
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(6.4, 4.2))
+    about = '# of layers transferred (none: no weights at all, 0: the embeddings alone)'
+    with _panel(path, (6.4, 4.2), title=title, xlabel=about, ylabel='accuracy (%)') as axes:
         for curve in curves:
             colour, marker = _of_task(curve['task'])
             train = curve['split'] == 'train'
@@ -157,10 +163,7 @@ def layers_transferred(path: str | pathlib.Path, curves: Sequence[dict],
         ticks = sorted({point['layers'] for curve in curves for point in curve['points']})
         axes.set_xticks(ticks, ['none' if tick < 0 else str(tick) for tick in ticks])
         axes.yaxis.set_major_formatter(PERCENT)
-        axes.set(title=title, ylabel='accuracy (%)',
-                 xlabel='# of layers transferred (none: no weights at all, 0: the embeddings alone)')
         axes.legend(ncols=2, loc='upper center', bbox_to_anchor=(0.5, -0.16))
-        save(figure, path)
 
 
 def zero_shot_tasks(path: str | pathlib.Path, curves: Sequence[dict],
@@ -170,15 +173,15 @@ def zero_shot_tasks(path: str | pathlib.Path, curves: Sequence[dict],
     curves: {'task', 'name': 'sentiment analysis', 'model': 'Transformer' | 'LSTM', 'points'} each, normalised. The
     Transformer is solid, the LSTM dashed; each curve's last interval is beside it, as bands would hide the curves.
     """
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(6.8, 4.6))
+    about = 'relative task performance\n(0: random guess, 1: state of the art)'
+    with _panel(path, (6.8, 4.6), title=title, xlabel=UPDATES, ylabel=about) as axes:
         for number, curve in enumerate(curves):
             colour, marker = _of_task(curve['task'])
             solid = curve['model'] == 'Transformer'
             x, _ = _curve(axes, curve['points'], band=0, color=colour, marker=marker, markersize=4, linewidth=1.5,
                           linestyle='-' if solid else '--', markerfacecolor=colour if solid else 'white')
             last = max(curve['points'], key=lambda point: point['step'])
-            beside = axes.transData + ScaledTranslation((8 + 5 * number) / 72, 0, figure.dpi_scale_trans)
+            beside = axes.transData + ScaledTranslation((8 + 5 * number) / 72, 0, axes.figure.dpi_scale_trans)
             axes.vlines(x[-1], last['low'], last['high'], color=colour, linewidth=1.5, transform=beside, clip_on=False,
                         linestyle='-' if solid else (0, (2, 1)))
         shown = [point[name] for curve in curves for point in curve['points'] for name in ('value', 'low', 'high')]
@@ -189,15 +192,12 @@ def zero_shot_tasks(path: str | pathlib.Path, curves: Sequence[dict],
         pad = 0.04 * (max(shown) - min(shown)) + 1e-3
         axes.set_ylim(min(shown) - pad, max(shown) + pad)
         _updates(axes, _steps(curves))
-        axes.set(title=title, xlabel=UPDATES,
-                 ylabel='relative task performance\n(0: random guess, 1: state of the art)')
         names = {curve['task']: curve['name'] for curve in curves}
         handles = [Line2D([], [], color=_of_task(task)[0], marker=_of_task(task)[1], markersize=5, label=name)
                    for task, name in names.items()]
         handles += [Line2D([], [], color='#404040', label=model, linestyle='-' if model == 'Transformer' else '--')
                     for model in dict.fromkeys(curve['model'] for curve in curves)]
         axes.legend(handles=handles, loc='center left', bbox_to_anchor=(1.06, 0.5))
-        save(figure, path)
 
 
 def blimp(path: str | pathlib.Path, curves: Sequence[dict], tokens_per_update: int | None = None,

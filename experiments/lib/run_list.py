@@ -45,8 +45,8 @@ RULES = {name: rule for name, rule in rules.of_defaults(experiments.get_config()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class RunSpec:
-    """One run to do.
+class Run:
+    """A run of a list: what it is, and its result.
 
     name:       file-name safe, unique in its list. task: a name in gpt1_jax.data.tasks.
     condition:  which row of a table or line of a figure: 'full', 'no_pretraining', 'layers_3', ...
@@ -54,6 +54,9 @@ class RunSpec:
     splits:     those that it scores. selections: the parameters that a fine-tuned run scores: 'final', 'best' on dev.
     steps:      zero-shot alone: the pretraining steps scored.
     keep:       its checkpoint is wanted later: it is not deleted, and a run that lost it is done again.
+
+    status:     'to do', 'done' (in results.jsonl), 'ran', 'no data', 'left out', 'failed'.
+    key:        of its rows. rows: of results.jsonl. error: one line. tokens: to process, estimated in a dry run.
     """
     name: str
     task: str
@@ -65,10 +68,15 @@ class RunSpec:
     selections: tuple[str, ...] = ('final', 'best')
     steps: tuple[int, ...] = ()
     keep: bool = False
+    status: str = 'to do'
+    key: str = ''
+    rows: tuple[dict, ...] = ()
+    error: str = ''
+    tokens: int = 0
 
 
-def finetune_specs(config: ConfigDict, task: str, condition: str, settings: Mapping | None = None,
-                   seeds: Sequence[int] | None = None, keep: bool = False) -> list[RunSpec]:
+def finetune_runs(config: ConfigDict, task: str, condition: str, settings: Mapping | None = None,
+                   seeds: Sequence[int] | None = None, keep: bool = False) -> list[Run]:
     """A fine-tuning run for each seed, from the pretrained run that the condition wants; none for the LSTM where
     `config.lstm` is not given.
 
@@ -82,7 +90,7 @@ def finetune_specs(config: ConfigDict, task: str, condition: str, settings: Mapp
         return []
     if not origin:
         raise UserError(NO_MODEL)
-    specs = []
+    runs = []
     for seed in seeds_of(config, task) if seeds is None else seeds:
         tuned = config.finetune.copy_and_resolve_references().lock()  # an unknown field is an error
         with _fits(f'config.tasks.{task} or the settings of {condition}', 'configs/finetune.py'):
@@ -94,9 +102,9 @@ def finetune_specs(config: ConfigDict, task: str, condition: str, settings: Mapp
         tuned.init_from = str(origin)
         tuned.eval.splits = _scored_splits(config, task, tuned.data.dir)
         tuned.eval.selections = ('final', 'best')
-        specs.append(RunSpec(f'{task}-{condition}-{seed}', task, condition, seed, 'finetune', tuned, tuned.eval.splits,
-                             keep=keep))
-    return specs
+        runs.append(Run(f'{task}-{condition}-{seed}', task, condition, seed, 'finetune', tuned, tuned.eval.splits,
+                        keep=keep))
+    return runs
 
 
 @contextlib.contextmanager
@@ -116,8 +124,8 @@ def _scored_splits(config, task, data_dir):
     return (*there, *['train'] * (task in config.layer_tasks))
 
 
-def zero_shot_specs(config: ConfigDict, task: str, condition: str = 'full', steps: Sequence[int] = ()) -> list[RunSpec]:
-    """The scoring of a task at saved steps of the pretrained run ('full') or of the LSTM's ('lstm'): one RunSpec, or
+def zero_shot_runs(config: ConfigDict, task: str, condition: str = 'full', steps: Sequence[int] = ()) -> list[Run]:
+    """The scoring of a task at saved steps of the pretrained run ('full') or of the LSTM's ('lstm'): one Run, or
     none where that run is not given, or has none of the steps.
 
     steps: default config.zero_shot_steps, or all that the run has saved. Of an LSTM that exists, those that it has: it
@@ -137,7 +145,7 @@ def zero_shot_specs(config: ConfigDict, task: str, condition: str = 'full', step
         steps = tuple(step for step in steps if step in saved)
         if not steps:
             return []
-    return [RunSpec(f'{task}-zero_shot-{condition}', task, condition, 0, 'zero_shot', scored, (scored.data.split,),
+    return [Run(f'{task}-zero_shot-{condition}', task, condition, 0, 'zero_shot', scored, (scored.data.split,),
                     selections=(), steps=steps)]
 
 
@@ -156,8 +164,8 @@ def check(config: ConfigDict, pretrained: bool = True) -> None:
     if pretrained:
         if not config.pretrained:
             raise UserError(NO_MODEL)
-        for run in filter(None, (config.pretrained, config.lstm)):
-            workdir.load(run)
+        for directory in filter(None, (config.pretrained, config.lstm)):
+            workdir.load(directory)
     if not config.data:
         raise UserError('give --config.data=DIR, the directory that holds the data sets')
     if not config.data.startswith(SOURCES) and not pathlib.Path(config.data).is_dir():
@@ -193,15 +201,15 @@ def directory(config: ConfigDict, task: str) -> str:
     return source or str(pathlib.Path(config.data) / name)
 
 
-def splits_read(spec: RunSpec) -> tuple[str, ...]:
+def splits_read(run: Run) -> tuple[str, ...]:
     """The splits that a run reads: those that it scores, and train to fine-tune or to choose a threshold."""
-    needs_train = spec.kind == 'finetune' or zero_shot_heuristics.get(spec.task).threshold
-    return tuple(dict.fromkeys(('train', *spec.splits) if needs_train else spec.splits))
+    needs_train = run.kind == 'finetune' or zero_shot_heuristics.get(run.task).threshold
+    return tuple(dict.fromkeys(('train', *run.splits) if needs_train else run.splits))
 
 
-def lacks_data(spec: RunSpec) -> bool:
+def lacks_data(run: Run) -> bool:
     """Whether files that a run reads are missing."""
-    return not all(has_data(spec.task, spec.config.data.dir, split) for split in splits_read(spec))
+    return not all(has_data(run.task, run.config.data.dir, split) for split in splits_read(run))
 
 
 def has_data(task: str, data_dir: str, split: str) -> bool:

@@ -12,8 +12,8 @@ from ml_collections import ConfigDict
 
 from experiments.lib import bootstrap, run_list
 from experiments.lib.bootstrap import Estimate
-from experiments.lib.finished import Outcome
 from experiments.lib.paper import MODELS, Score
+from experiments.lib.run_list import Run
 from gpt1_jax import rules, storage
 from gpt1_jax.metrics.bootstrap import interval as interval_of
 
@@ -26,35 +26,35 @@ READING = ('All results are in percent (correlations times 100). With several se
            f'that were best on dev. {bootstrap.INTERVALS}')
 
 
-def find(outcomes: Sequence[Outcome], task: str, condition: str, metric: str, split: str, selection: str,
+def find(runs: Sequence[Run], task: str, condition: str, metric: str, split: str, selection: str,
          group: str | None = None) -> Estimate | None:
-    """The Estimate of one metric over its seeds from the rows of the outcomes; None where there are none."""
+    """The Estimate of one metric over its seeds from the rows of the runs; None where there are none."""
     wanted = split, metric, group, selection
-    rows = [row for outcome in outcomes if (outcome.spec.task, outcome.spec.condition) == (task, condition)
-            for row in outcome.rows
+    rows = [row for run in runs if (run.task, run.condition) == (task, condition)
+            for row in run.rows
             if (row['split'], row['metric'], row.get('group'), row.get('selection')) == wanted]
     return bootstrap.of_rows(rows) if rows else None
 
 
-def shown(outcomes: Sequence[Outcome], score: Score, condition: str = 'full') -> tuple[Estimate | None, str, str]:
+def shown(runs: Sequence[Run], score: Score, condition: str = 'full') -> tuple[Estimate | None, str, str]:
     """(estimate, split, selection) that stand for a score of the paper, by the rule above."""
     if score.task in run_list.LABELLED_TEST:
-        found = find(outcomes, score.task, condition, score.metric, 'test', 'best', score.group)
+        found = find(runs, score.task, condition, score.metric, 'test', 'best', score.group)
         if found is not None:
             return found, 'test', 'best'
-    return on_dev(outcomes, score, condition), score.split, 'final'
+    return on_dev(runs, score, condition), score.split, 'final'
 
 
-def on_dev(outcomes: Sequence[Outcome], score: Score, condition: str = 'full',
+def on_dev(runs: Sequence[Run], score: Score, condition: str = 'full',
            selection: str = 'final') -> Estimate | None:
     """The estimate that stands for a score of the paper on dev; None where there is none."""
-    return find(outcomes, score.task, condition, score.metric, score.split, selection, score.group)
+    return find(runs, score.task, condition, score.metric, score.split, selection, score.group)
 
 
-def absent(outcomes: Sequence[Outcome], task: str, condition: str = 'full') -> str:
+def absent(runs: Sequence[Run], task: str, condition: str = 'full') -> str:
     """The cell for a missing result: 'n/a', or 'n/a (not run)' if its runs were left out."""
-    left_out = any((outcome.status, outcome.spec.task, outcome.spec.condition) == ('left out', task, condition)
-                   for outcome in outcomes)
+    left_out = any((run.status, run.task, run.condition) == ('left out', task, condition)
+                   for run in runs)
     return f'{NA} ({NOT_RUN})' if left_out else NA
 
 
@@ -73,13 +73,13 @@ def spread(found: Estimate, sign: str = '') -> str:
     return span(*found.range, sign) if len(found.seeds) > 1 else ''
 
 
-def settings(config: ConfigDict, outcomes: Sequence[Outcome]) -> list[str]:
+def settings(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
     """What the results were made with: all that is not the paper's, and the models."""
     tuned = f'Settings of fine-tuning: {changes(config.finetune, experiments.get_config().finetune)}'
     for task in config.tasks:
         tuned += f'; {task}: {listed(rules.flatten(config.tasks[task].to_dict()))}'
-    models = {row['config']['model']['kind']: row['config']['model'] for outcome in outcomes
-              for row in outcome.rows[:1] if 'model' in row.get('config', {})}
+    models = {row['config']['model']['kind']: row['config']['model'] for run in runs
+              for row in run.rows[:1] if 'model' in row.get('config', {})}
     return [f'{tuned}.', pretrained(config), *(f'Model {kind}: ' + listed(
         {name: value for name, value in sorted(model.items())
          if name not in ('kind', 'unroll', 'remat', 'kernels', 'precision')}) + '.'
@@ -110,20 +110,20 @@ def _without_cache(directory):
     return str(path.relative_to(cache) if path.is_relative_to(cache) else directory)
 
 
-def state(outcomes: Sequence[Outcome]) -> list[str]:
+def state(runs: Sequence[Run]) -> list[str]:
     """A line for each task without data, one for the runs that were left out, and one for each failed run."""
-    no_data = {f'{NA}, no data: {each.spec.task} ({each.error})' for each in outcomes if each.status == 'no data'}
-    left_out = sorted({each.spec.name for each in outcomes if each.status == 'left out'})
-    failed = [f'FAILED: {each.spec.name}: {each.error}' for each in outcomes if each.status == 'failed']
+    no_data = {f'{NA}, no data: {each.task} ({each.error})' for each in runs if each.status == 'no data'}
+    left_out = sorted({each.name for each in runs if each.status == 'left out'})
+    failed = [f'FAILED: {each.name}: {each.error}' for each in runs if each.status == 'failed']
     return [*([f'{NA} ({NOT_RUN}): {", ".join(left_out)}'] if left_out else []), *sorted(no_data), *failed]
 
 
-def difference(outcomes: Sequence[Outcome], scores: Sequence[Score], a: str, b: str) -> Estimate | None:
+def difference(runs: Sequence[Run], scores: Sequence[Score], a: str, b: str) -> Estimate | None:
     """Condition a - condition b of a column (the mean of its scores), over what both have; None without any."""
     found = []
     for score in scores:
-        of_a, *where_a = shown(outcomes, score, a)
-        of_b, *where_b = shown(outcomes, score, b)
+        of_a, *where_a = shown(runs, score, a)
+        of_b, *where_b = shown(runs, score, b)
         # A run that was stopped between two splits has its score on dev alone, another one that on test.
         if of_a is not None and of_b is not None and where_a == where_b and of_a.by_seed.keys() & of_b.by_seed.keys():
             found.append(bootstrap.minus(of_a, of_b))
@@ -147,10 +147,10 @@ def contrasts(models: Mapping[str, Mapping], minus: Callable, what: str) -> list
     return text
 
 
-def column(outcomes: Sequence[Outcome], scores: Sequence[Score], condition: str,
+def column(runs: Sequence[Run], scores: Sequence[Score], condition: str,
            selection: str = 'final') -> Estimate | None:
     """A column of Table 5 on dev: the mean of those of its scores that are there."""
-    found = [on_dev(outcomes, score, condition, selection) for score in scores]
+    found = [on_dev(runs, score, condition, selection) for score in scores]
     return bootstrap.mean(list(filter(None, found))) if any(found) else None
 
 

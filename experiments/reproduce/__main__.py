@@ -182,8 +182,8 @@ def pretrain_model(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> No
 def run_stage(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> str | None:
     """Do the runs of a stage whose data exists, until the deadline; returns which of them failed, or None."""
     check_finished(config.pretrained)
-    outcomes = runner.carry_out(config, plan_lib.runs(config, stage), may_start=lambda: clock.left > 0)
-    failed = [outcome.spec.name for outcome in outcomes if outcome.status == 'failed']
+    runs = runner.carry_out(config, plan_lib.runs(config, stage), may_start=lambda: clock.left > 0)
+    failed = [run.name for run in runs if run.status == 'failed']
     return f'{len(failed)} runs failed: {", ".join(failed)}' if failed else None
 
 

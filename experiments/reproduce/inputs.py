@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from ml_collections import ConfigDict
 
 from experiments.lib import run_list
-from experiments.lib.run_list import RunSpec, has_data, splits_read
+from experiments.lib.run_list import Run, has_data, splits_read
 from gpt1_jax import prepare as prepare_lib
 from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
@@ -17,7 +17,7 @@ from gpt1_jax.errors import UserError
 HELD_OUT = 0.02  # fraction of a corpus without validation books
 
 
-def prepare(config: ConfigDict, specs_of: Callable[[ConfigDict], Sequence[RunSpec]], books: str | None,
+def prepare(config: ConfigDict, specs_of: Callable[[ConfigDict], Sequence[Run]], books: str | None,
             data: str | None, again: bool) -> None:
     """Tokenize the books and, with config.pack, copy the data sets into OUT.
 
@@ -94,10 +94,10 @@ def _spaced(names, limit):
     return [names[i * len(names) // limit] for i in range(limit)]
 
 
-def copy(specs: Sequence[RunSpec], source: pathlib.Path, target: pathlib.Path) -> None:
+def copy(specs: Sequence[Run], source: pathlib.Path, target: pathlib.Path) -> None:
     """Copy the files under `source` that runs read to the same places under `target`; existing files are kept."""
     target.mkdir(parents=True, exist_ok=True)
-    read = {(spec.task, spec.config.data.dir, split) for spec in specs for split in splits_read(spec)}
+    read = {(run.task, run.config.data.dir, split) for run in specs for split in splits_read(run)}
     for task, directory, split in sorted(read):
         if has_data(task, directory, split):
             for file in map(pathlib.Path, tasks.get(task).files(directory, split)):

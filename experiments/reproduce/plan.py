@@ -6,7 +6,7 @@ import time
 from ml_collections import ConfigDict
 
 from experiments import table5_ablations
-from experiments.lib.run_list import CONDITIONS, RunSpec, finetune_specs, lacks_data, zero_shot_specs
+from experiments.lib.run_list import CONDITIONS, Run, finetune_runs, lacks_data, zero_shot_runs
 from experiments.reproduce import inputs
 from gpt1_jax.data import tokens
 from gpt1_jax.data.tokenizer import Tokenizer
@@ -18,7 +18,7 @@ MODELS = {'pretrain': 'pretrained', 'pretrain_lstm': 'lstm'}  # stages that trai
 GROUPS = ('layers', 'grid', 'zero_shot', 'zero_shot_lstm')    # conditions of config.runs in addition to Table 5's
 
 
-def runs(config: ConfigDict, stage: str, steps: tuple[int, ...] = ()) -> list[RunSpec]:
+def runs(config: ConfigDict, stage: str, steps: tuple[int, ...] = ()) -> list[Run]:
     """The runs of a stage in the order of priority: all tasks with their first seed, then with the next one.
 
     config: configs/reproduce.py's; without config.lstm there are no runs of the LSTM. steps: the updates to score
@@ -27,24 +27,24 @@ def runs(config: ConfigDict, stage: str, steps: tuple[int, ...] = ()) -> list[Ru
     if stage in MODELS:
         return []
     wanted = config.runs[stage]
-    found = [spec for task in wanted.tasks for condition in wanted.conditions
-             for spec in _runs_of(config, task, condition, steps)]
-    return sorted(found, key=lambda spec: spec.seed)
+    found = [run for task in wanted.tasks for condition in wanted.conditions
+             for run in _runs_of(config, task, condition, steps)]
+    return sorted(found, key=lambda run: run.seed)
 
 
 def _runs_of(config, task, condition, steps):
     """The runs of a task under a condition of config.runs."""
     if condition in CONDITIONS:
-        return finetune_specs(config, task, condition)
+        return finetune_runs(config, task, condition)
     if condition == 'grid':
         return table5_ablations.grid_specs(config, task)
     if condition == 'layers':  # none and all are 'no_pretraining' and 'full'
-        return [spec for n in config.layers if 0 <= n < config.pretrain.model.n_layer
-                for spec in finetune_specs(config, task, f'layers_{n}', {'n_transfer': n})]
-    return zero_shot_specs(config, task, 'full' if condition == 'zero_shot' else 'lstm', steps)
+        return [run for n in config.layers if 0 <= n < config.pretrain.model.n_layer
+                for run in finetune_runs(config, task, f'layers_{n}', {'n_transfer': n})]
+    return zero_shot_runs(config, task, 'full' if condition == 'zero_shot' else 'lstm', steps)
 
 
-def all_runs(config: ConfigDict) -> dict[str, list[RunSpec]]:
+def all_runs(config: ConfigDict) -> dict[str, list[Run]]:
     """{stage: its runs} of a whole job, as if both models existed."""
     config = config.copy_and_resolve_references()
     if 'pretrain_lstm' in config.stages:
@@ -52,9 +52,9 @@ def all_runs(config: ConfigDict) -> dict[str, list[RunSpec]]:
     return {stage: runs(config, stage, (1,)) for stage in config.stages}
 
 
-def every_run(config: ConfigDict) -> list[RunSpec]:
+def every_run(config: ConfigDict) -> list[Run]:
     """The runs of all stages of a whole job."""
-    return [spec for several in all_runs(config).values() for spec in several]
+    return [run for several in all_runs(config).values() for run in several]
 
 
 def pretraining(config: ConfigDict, used: float = 0, lstm: bool = False) -> ConfigDict:
@@ -114,8 +114,8 @@ def lines(config: ConfigDict) -> list[str]:
     """The plan as text: pretraining's length, then the runs of each stage in the order in which time is spent."""
     text = [f'deadline: {duration(60 * config.minutes) if config.minutes else "none"}']
     for stage, specs in all_runs(config).items():
-        there = [spec.name for spec in specs if not lacks_data(spec)]
-        no_data = dict.fromkeys(spec.task for spec in specs if lacks_data(spec))
+        there = [run.name for run in specs if not lacks_data(run)]
+        no_data = dict.fromkeys(run.task for run in specs if lacks_data(run))
         what = f'{len(there)} runs: {", ".join(there)}' if there else 'no runs'
         if stage in MODELS and inputs.given(config, MODELS[stage]):
             what = config[MODELS[stage]]

@@ -9,7 +9,7 @@ from gpt1_jax.configs import experiments as experiments_config
 from ml_collections import ConfigDict
 
 from experiments.lib import run_list, runner, scores
-from experiments.lib.run_list import finetune_specs as specs
+from experiments.lib.run_list import finetune_runs as specs
 from gpt1_jax import finetune, zero_shot
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.runs import provenance, results
@@ -77,7 +77,7 @@ def test_a_plan_has_the_seeds_and_settings_of_its_task_its_condition_and_its_own
 
 
 def test_the_lstm_has_no_plan_unless_its_run_is_given(config):
-    assert specs(config, 'cola', 'lstm') == [] and run_list.zero_shot_specs(config, 'cola', 'lstm') == []
+    assert specs(config, 'cola', 'lstm') == [] and run_list.zero_shot_runs(config, 'cola', 'lstm') == []
     config.lstm = 'runs/lstm'
     assert specs(config, 'cola', 'lstm')[0].config.init_from == 'runs/lstm'
     config.data = 'tfds:/prepared'  # may stand for the data of all sets
@@ -210,11 +210,11 @@ def test_zero_shot_scores_only_the_updates_that_are_missing(config, monkeypatch)
         return rows
     monkeypatch.setattr(zero_shot, 'run', run)
     monkeypatch.setattr(zero_shot, 'run_key', lambda one, step, code=None: f'k{step}')
-    runner.carry_out(config, run_list.zero_shot_specs(config, 'cola', steps=(10, 20)))
-    outcomes = runner.carry_out(config, run_list.zero_shot_specs(config, 'cola', steps=(10, 20, 30)))
+    runner.carry_out(config, run_list.zero_shot_runs(config, 'cola', steps=(10, 20)))
+    outcomes = runner.carry_out(config, run_list.zero_shot_runs(config, 'cola', steps=(10, 20, 30)))
     assert scored == [[10, 20], [30]]
     assert [row['step'] for row in outcomes[0].rows] == [10, 10, 20, 20, 30, 30]
-    assert statuses(runner.carry_out(config, run_list.zero_shot_specs(config, 'cola', steps=(10, 30)))) == ['done']
+    assert statuses(runner.carry_out(config, run_list.zero_shot_runs(config, 'cola', steps=(10, 30)))) == ['done']
 
 
 def test_what_may_not_start_is_left_out_and_named(config, trainer, capsys):

@@ -1,5 +1,6 @@
 """Tables 2 to 5, the gains and the claims, from made-up predictions: against figures worked out by hand, and whole
 against tests/fixtures/tables.md, which was read line by line."""
+import dataclasses
 import json
 import math
 import os
@@ -11,6 +12,7 @@ from gpt1_jax.configs import experiments as experiments_config
 
 from experiments import claims, figure2_layers, table5_ablations, tables
 from experiments.lib import bootstrap, paper, run_list, runner, scores
+from experiments.lib.run_list import Run
 from gpt1_jax.errors import UserError
 from outcomes import HARD, Made
 from tiny import ROOT
@@ -55,8 +57,7 @@ def test_tables_gains_and_claims_are_those_of_the_golden_file(made, config, monk
     made.add('story_cloze', 'full', 0, 7, split='test')
     made.zero_shot('sst2', 'full', {10: 500, 100: 550, 1000: 600})
     made.zero_shot('sst2', 'lstm', {10: 500, 100: 700, 1000: 500})
-    made.outcomes.append(scores.Outcome(run_list.RunSpec('qnli-full-0', 'qnli', 'full', 0, 'finetune', None, ('dev',)),
-                                        'left out'))
+    made.outcomes.append(Run('qnli-full-0', 'qnli', 'full', 0, 'finetune', None, ('dev',), status='left out'))
     rows = [{'task': 'rte', 'split': 'dev', 'group': None, 'metric': 'accuracy', 'baseline': name, 'value': value}
             for name, value in (('constant', 0.53), ('words', 0.58))]
     (pathlib.Path(config.out) / scores.BASELINES_FILE).write_text(json.dumps({'rows': rows}))
@@ -172,10 +173,10 @@ def test_parts_share_their_runs_and_a_failed_one_is_named_when_all_is_written(ma
     made.add('rte', 'full', 0, 7)
     planned = []
 
-    def carry_out(config, specs, dry_run):
-        planned.extend(specs)
-        failed = [scores.Outcome(spec, 'failed', error='no luck') for spec in specs if spec.task == 'mnli']
-        return made.outcomes + failed
+    def carry_out(config, runs, dry_run):
+        planned.extend(runs)
+        return made.outcomes + [dataclasses.replace(run, status='failed', error='no luck') for run in runs
+                                if run.task == 'mnli']
     monkeypatch.setattr(run_list, 'check', lambda config: None)
     monkeypatch.setattr(runner, 'carry_out', carry_out)
     with pytest.raises(UserError, match='^1 of 2 runs failed: mnli-full-0$'):

@@ -1,6 +1,5 @@
-"""Outcomes of runs to make tables of, with predictions files of a few or many items behind them."""
-from experiments.lib.finished import Outcome
-from experiments.lib.run_list import RunSpec
+"""Runs to make tables of, with predictions files of a few or many items behind them."""
+from experiments.lib.run_list import Run
 from tiny import predictions
 
 HARD = 1000  # items of a fixture set
@@ -34,5 +33,4 @@ class Made:
         self._append(f'{task}-zero_shot-{condition}', task, condition, 0, 'zero_shot', 'dev', rows)
 
     def _append(self, name, task, condition, seed, kind, split, rows):
-        spec = RunSpec(name, task, condition, seed, kind, None, (split,))
-        self.outcomes.append(Outcome(spec, 'ran', rows=tuple(rows)))
+        self.outcomes.append(Run(name, task, condition, seed, kind, None, (split,), status='ran', rows=tuple(rows)))
