@@ -21,7 +21,7 @@ def specs(config: ConfigDict) -> list[Run]:
 
 
 def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
-    """The Markdown of the table and what the mean of the differences says."""
+    """The Markdown of the table, and whether the interval of the mean difference includes zero."""
     found, rows = {}, []
     baselines = scores.baselines_of(config)
     for score in SCORES:
