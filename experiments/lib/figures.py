@@ -218,8 +218,7 @@ def blimp(path: str | pathlib.Path, curves: Sequence[dict], tokens_per_update: i
         axes = figure.add_subplot(grid[:2, :3])
         _blimp_overall(axes, [curve for curve in curves if curve['group'] is None], steps, tokens_per_update, decoder)
         axes.set_title(title, pad=34 if tokens_per_update else 8)
-        models = list(dict.fromkeys(curve['model'] for curve in curves))
-        figure.legend(handles=_blimp_legend(models, decoder), loc='upper center', bbox_to_anchor=(0.5, 0.085), ncols=3)
+        figure.legend(*axes.get_legend_handles_labels(), loc='upper center', bbox_to_anchor=(0.5, 0.085), ncols=3)
         lowest = min([20, *(point['low'] for curve in curves if curve['group'] for point in curve['points'])])
         first = None
         for number, (group, name) in enumerate(PHENOMENA.items()):
@@ -237,7 +236,8 @@ def blimp(path: str | pathlib.Path, curves: Sequence[dict], tokens_per_update: i
 def _blimp_overall(axes, curves, steps, tokens_per_update, decoder):
     raised = {'LSTM': 5, 'Transformer-XL': -5}  # labels, in points: the two lines are 0.2 apart
     for one in published.PAPER:
-        axes.axhline(one.sets, color=GREY, linewidth=0.9, linestyle=BLIMP_LINES.get(one.name, '-.'))
+        axes.axhline(one.sets, color=GREY, linewidth=0.9, linestyle=BLIMP_LINES.get(one.name, '-.'),
+                     label=f'{one.name}, published' if one.name in BLIMP_LINES else None)
         text = f'{one.name} {one.sets:.1f}' + (f' ({one.text})' if one.text else '')
         axes.annotate(text, (1, one.sets), (5, raised.get(one.name, 0)), xycoords=('axes fraction', 'data'),
                       textcoords='offset points', va='center', fontsize=8, color=GREY)
@@ -249,27 +249,19 @@ def _blimp_overall(axes, curves, steps, tokens_per_update, decoder):
         above.xaxis.set_major_formatter(FuncFormatter(_millions))
         above.xaxis.set_minor_formatter(NullFormatter())
     if decoder:
-        axes.plot(*zip(*decoder), color=GREY, marker='D', markersize=5, linestyle='none')
+        axes.plot(*zip(*decoder), color=GREY, marker='D', markersize=5, linestyle='none', label=published.DECODER)
     axes.set(xlabel=UPDATES, ylabel='accuracy (%)')
     axes.set_ylim(min([48, *(point['low'] for curve in curves for point in curve['points'])]) - 1, 92)
 
 
 def _blimp_curves(axes, curves, steps, most, marker_size=4):
     """Chance, and each model's curve with its band."""
-    axes.axhline(50, color=COLOURS['chance'], linewidth=1.2)
+    axes.axhline(50, color=COLOURS['chance'], linewidth=1.2, label='chance')
     for curve in curves:
-        _curve(axes, curve['points'], band=0.18, linewidth=1.5, markersize=marker_size, **BLIMP_MODELS[curve['model']])
+        _curve(axes, curve['points'], band=0.18, linewidth=1.5, markersize=marker_size, label=f'{curve["model"]}, ours',
+               **BLIMP_MODELS[curve['model']])
     _updates(axes, steps, most, fontsize=8)
     axes.yaxis.set_major_formatter(COUNT)
-
-
-def _blimp_legend(models, decoder):
-    handles = [Line2D([], [], markersize=5, label=f'{model}, ours', **BLIMP_MODELS[model]) for model in models]
-    handles += [Line2D([], [], color=GREY, linestyle=line, linewidth=0.9, label=f'{name}, published')
-                for name, line in BLIMP_LINES.items()]
-    if decoder:
-        handles.append(Line2D([], [], color=GREY, marker='D', linestyle='none', markersize=5, label=published.DECODER))
-    return [*handles, Line2D([], [], color=COLOURS['chance'], label='chance')]
 
 
 def _curve(axes, points, field='step', band=0.2, **style):
