@@ -8,7 +8,7 @@ fine-tuned as in Tables 2 and 4, with its first seed, where --config.pretrained 
 parameters are those that were best on dev, as in the released code; --selection=final takes the last ones.
 experiments.glue_validator checks the zip before it gets its name, and the same predictions give the same bytes.
 """
-import os
+import io
 import pathlib
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from ml_collections import ConfigDict, config_flags
 from experiments import glue_validator
 from experiments.glue_validator import MEMBERS
 from experiments.lib import run_list, runner
-from gpt1_jax import cli, metrics
+from gpt1_jax import cli, metrics, storage
 from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned
@@ -119,38 +119,29 @@ def write(out: str | pathlib.Path, members: Mapping[str, str], indices: Mapping[
 
     indices: {name: the test file's own}. The same members give the same bytes: no times, no compression.
     """
-    out = pathlib.Path(out)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    partial = out.with_name(f'{out.name}.partial')
-    with open(partial, 'wb') as file:
-        with zipfile.ZipFile(file, 'w', zipfile.ZIP_STORED) as archive:
-            for name, text in members.items():
-                entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-                entry.create_system, entry.external_attr = 3, 0o644 << 16  # Unix wherever it was made
-                archive.writestr(entry, text)
-        file.flush()
-        os.fsync(file.fileno())
-    found = glue_validator.faults(partial, indices)
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, 'w', zipfile.ZIP_STORED) as archive:
+        for name, text in members.items():
+            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            entry.create_system, entry.external_attr = 3, 0o644 << 16  # Unix wherever it was made
+            archive.writestr(entry, text)
+    found = glue_validator.faults(content, indices)
     if found:
-        partial.unlink()
         raise UserError(f'{out} not written: {"; ".join(found)}')
-    partial.replace(out)
+    pathlib.Path(out).parent.mkdir(parents=True, exist_ok=True)
+    storage.write(out, content.getvalue())
 
 
 def read_scores(path: pathlib.Path) -> tuple[list[str], np.ndarray]:
     """(ids, scores float[n, labels]) of a predictions file, labelled or not. UserError naming a wrong line."""
-    ids, scores = [], []
-    for number, row in enumerate(results.read(path), 1):
+    rows = results.read(path)
+    for number, row in enumerate(rows, 1):
         cause = metrics.wrong_with(row)
-        if cause is None and scores and len(row['scores']) != len(scores[0]):
-            cause = f'{len(row["scores"])} scores, the lines before have {len(scores[0])}'
         if cause:
             raise UserError(f'{path}: line {number}: {cause}')
-        ids.append(row['id'])
-        scores.append(row['scores'])
-    if not ids:
-        raise UserError(f'{path}: empty')
-    return ids, np.array(scores, np.float64)
+    if len({len(row['scores']) for row in rows}) != 1:
+        raise UserError(f'{path}: empty, or its lines have different numbers of scores')
+    return [row['id'] for row in rows], np.array([row['scores'] for row in rows], np.float64)
 
 
 def _open(directory, task):

@@ -15,7 +15,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from gpt1_jax.configs import experiments
 
@@ -56,13 +56,11 @@ MEMBERS = {
     'AX.tsv': Member('mnli', 'ax', NLI, 1104)}  # GLUE's diagnostic set, by the model of MNLI
 
 
-def faults(path: str | pathlib.Path, indices: Mapping[str, Sequence[str]] | None = None) -> list[str]:
-    """What is wrong with a zip, a line each; [] for a submission.
+def faults(path: str | pathlib.Path | BinaryIO, indices: Mapping[str, Sequence[str]] | None = None) -> list[str]:
+    """What is wrong with a zip, a file or its path, a line each; [] for a submission.
 
     indices: {member: the test file's own index, in order}; a member without one has 0..n-1 of the published size.
     """
-    if not pathlib.Path(path).is_file():
-        return [f'{path}: no such file']
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()

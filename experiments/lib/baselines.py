@@ -47,7 +47,7 @@ def overlap(task: Task, train: Sequence[Example], examples: Sequence[Example]) -
     if len(pairs(train[0])[0]) < 2:
         return None
     weights = rarity(train)
-    return fitted(task, train, examples, lambda rows: shared_words(_all_pairs(rows), weights))
+    return fitted(task, train, examples, lambda rows: shared_words(_all_pairs(rows), weights))[0]
 
 
 def words(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> np.ndarray:
@@ -61,7 +61,7 @@ def words(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> 
         texts = _all_pairs(rows)
         counts = last.transform(pair[-1] for pair in texts)
         return scipy.sparse.hstack([counts, shared_words(texts, weights)]).tocsr() if several else counts
-    return fitted(task, train, examples, features)
+    return fitted(task, train, examples, features)[0]
 
 
 def probe(task: Task, train: Sequence[Example], examples: Sequence[Example],
@@ -78,7 +78,7 @@ def probe(task: Task, train: Sequence[Example], examples: Sequence[Example],
                 return sides[0]
             u, v = sides
             return np.concatenate([np.abs(u - v) if task.head == 'similarity' else u - v, u * v], -1)
-        scores, value = fitted_with_value(task, train, examples, features)
+        scores, value = fitted(task, train, examples, features)
         if best is None or value > best[2]:
             best = scores, layer, value
     return best[:2]
@@ -123,14 +123,10 @@ def shared_words(texts: Sequence[tuple[str, ...]], weights: Mapping[str, float])
     return np.array(rows)
 
 
-def fitted(task: Task, train: Sequence[Example], examples: Sequence[Example], features: Callable) -> np.ndarray:
-    """The scores of a linear model for the examples. features: rows -> matrix, a row for each of their `pairs`."""
-    return fitted_with_value(task, train, examples, features)[0]
-
-
-def fitted_with_value(task: Task, train: Sequence[Example], examples: Sequence[Example],
+def fitted(task: Task, train: Sequence[Example], examples: Sequence[Example],
                       features: Callable) -> tuple[np.ndarray, float]:
-    """As `fitted`, with the metric on the held-out fifth."""
+    """(scores, metric on the held-out fifth) of a linear model. features: rows -> matrix, a row for each of their
+    `pairs`."""
     order = permutation(0, 0, len(train))
     held_out, rest = ([train[i] for i in part] for part in np.split(order, [len(train) // 5]))
     scale = MaxAbsScaler()

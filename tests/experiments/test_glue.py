@@ -111,7 +111,7 @@ def test_a_member_twice_or_damaged_or_full_of_faults_fails(validate, good, tmp_p
     for content in (b'', b'not a zip'):
         path.write_bytes(content)
         assert 'not a zip file' in glue_validator.faults(path)[0]
-    assert 'no such file' in glue_validator.faults(tmp_path / 'other.zip')[0]
+    assert 'No such file' in glue_validator.faults(tmp_path / 'other.zip')[0]
 
 
 def test_without_data_the_published_sizes_count(tmp_path, good):
