@@ -124,7 +124,7 @@ def shared_words(texts: Sequence[tuple[str, ...]], weights: Mapping[str, float])
 
 
 def fitted(task: Task, train: Sequence[Example], examples: Sequence[Example],
-                      features: Callable) -> tuple[np.ndarray, float]:
+           features: Callable) -> tuple[np.ndarray, float]:
     """(scores, metric on the held-out fifth) of a linear model. features: rows -> matrix, a row for each of their
     `pairs`."""
     order = permutation(0, 0, len(train))
