@@ -44,6 +44,7 @@ def value(task, rows, scores):
     return metrics.compute(task.metrics[:1], np.array([row.label for row in rows]), scores)[task.metrics[0]]
 
 
+@pytest.mark.quick
 def test_shared_words_by_hand():
     weights = {'a': 1.0, 'cat': 2.0, 'dog': 3.0, 'sat': 4.0}
     (row,) = baselines.shared_words([('A cat sat', 'a dog, a cat')], weights)
@@ -100,6 +101,7 @@ def test_choices_may_be_of_different_numbers():
     assert found.argmax(-1).tolist() == [0, 1] * 20 and found[1, 2] == metrics.ABSENT
 
 
+@pytest.mark.quick
 def test_a_result_below_its_best_baseline_says_so():
     rows = [{'task': 'rte', 'split': 'dev', 'group': None, 'metric': 'accuracy', 'baseline': name, 'value': value}
             for name, value in (('constant', 0.53), ('overlap', 0.58), ('words', None))]

@@ -14,6 +14,7 @@ from gpt1_jax.runs import results
 pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
 
 
+@pytest.mark.quick
 def test_pairs_are_compared_inside_their_sets():
     # Set a: 3 of 4 selected pairs right, 1 of 2 others. Set b: 0 of 2, 1 of 2. Set c has no others.
     ids = [f'x/a/{i}' for i in range(6)] + [f'x/b/{i}' for i in range(4)] + [f'x/c/{i}' for i in range(3)]

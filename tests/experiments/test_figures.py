@@ -161,6 +161,7 @@ def test_a_difference_of_blimp_scores_is_that_of_the_accuracies_and_paired(confi
     assert (nothing.value, *bootstrap.interval(nothing.draws), nothing.n) == (0, 0, 0, 32)
 
 
+@pytest.mark.quick
 def test_the_lstm_is_drawn_where_the_transformer_has_read_as_many_tokens():
     row = {'value': 0.6, 'low': 0.5, 'high': 0.7}
     found = {condition: {10: {(None, 'accuracy'): row}} for condition in ('full', 'lstm')}
@@ -184,6 +185,7 @@ def points(field, places, value, low, high):
     return [{field: place, 'value': value, 'low': low, 'high': high} for place in places]
 
 
+@pytest.mark.quick
 def test_dev_is_solid_train_dashed_and_a_task_has_one_colour(drawn):
     figures.layers_transferred('x.png', [
         {'task': task, 'name': task.upper(), 'split': split, 'points': points('layers', (2, -1, 0), 0.5, 0.4, 0.6)}
@@ -260,6 +262,7 @@ def run(tmp_path):
     return tmp_path / 'a' / 'run'
 
 
+@pytest.mark.quick
 def test_a_run_that_was_continued_is_drawn_once(run):
     assert plots.read_curves(run) == {
         'loss': [(10, 9.0), (20, 8.5), (30, 8.0), (40, 7.0), (50, 6.5), (60, 6.0)],

@@ -61,6 +61,7 @@ def validate(data, good, tmp_path, capsys):
     return check
 
 
+@pytest.mark.quick
 def test_a_good_zip_passes_and_small_sets_are_noted(validate, indices):
     status, lines = validate()
     assert status == 0 and 'a good submission' in lines[0] and 'leaderboard would refuse it' in lines[1]
@@ -201,6 +202,7 @@ def test_predictions_of_other_rows_are_refused(submitted, indices, tmp_path):
         glue_submission.run(config, tmp_path / 'submission.zip', reuse=True)
 
 
+@pytest.mark.quick
 def test_scores_out_of_range_are_clipped_and_labels_must_be_the_leaderboards():
     text = glue_submission.lines('STS-B.tsv', ['7', '3', '9'], np.array([[-0.4], [5.2], [2.0004]]), ['0', '1'])
     assert text == 'index\tprediction\n7\t0.000\n3\t5.000\n9\t2.000\n'

@@ -26,6 +26,7 @@ def novels():
     return list(corpus.documents('novels'))
 
 
+@pytest.mark.quick
 def test_sentences_end_at_marks_before_a_capital_and_not_after_titles():
     text = 'Mr. Lee sat. "No!" she  said. Was it 3.5? It was.\n\nThe end'
     assert novel_tasks.sentences(text) == [
@@ -78,6 +79,7 @@ def test_items_depend_on_the_novels_and_the_seed_alone(novels, tmp_path):
         novel_tasks.word_order([Document('', 'He was old. The old man sat down by the sea.')], 8, random.Random(0))
 
 
+@pytest.mark.quick
 def test_naive_bayes_and_overlap_equal_what_is_computed_by_hand():
     train = [Example('0', ('red fox',), label=0), Example('1', ('blue blue sky',), label=1)]
     scores = word_counts.naive_bayes(train, [Example('x', ('red sky',))])  # four different words
@@ -86,6 +88,7 @@ def test_naive_bayes_and_overlap_equal_what_is_computed_by_hand():
     assert word_counts.overlap(items, items).argmax(1).tolist() == [1, 0]
 
 
+@pytest.mark.quick
 def test_the_report_has_each_accuracy_with_its_interval_and_the_paired_difference(tmp_path, capsys):
     def paths(right):
         names = (report.PRETRAINED, report.SCRATCH, report.WORDS)

@@ -20,6 +20,7 @@ from tiny import load_config, override
 
 pytestmark = pytest.mark.full
 
+@pytest.mark.quick
 def test_time_used_adds_up_over_starts(tmp_path):
     for _ in range(2):
         clock = clock_lib.Clock(tmp_path / 'clock.json', 100)
@@ -78,6 +79,7 @@ def test_one_gpu_is_the_papers_model_in_half_an_hour():
     assert (tuned.optimizer.peak_rate, tuned.train.epochs, tuned.lm_weight) == (6.25e-5, 3, 0.5)
 
 
+@pytest.mark.quick
 def test_time_is_spent_in_the_order_of_priority():
     config = reproduce.checked(load_config('one_gpu'), 'out')
     stages = plan.all_runs(config)
@@ -124,6 +126,7 @@ def test_pretraining_fills_its_share_of_the_minutes_and_saves_a_dozen_updates_up
         plan.pretraining(config, 629)
 
 
+@pytest.mark.quick
 def test_books_are_evenly_spaced_and_validation_books_are_used_where_there_are(tmp_path):
     for name in [*(f'train/{i}.txt' for i in range(6)), 'valid/0.txt', 'valid/1.txt']:
         (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -84,6 +84,7 @@ def test_the_lstm_has_no_plan_unless_its_run_is_given(config):
     assert specs(config, 'sst2', 'lstm')[0].config.data.dir == 'tfds:/prepared'
 
 
+@pytest.mark.quick
 def test_a_second_time_nothing_runs_and_the_rows_are_those_found(config, trainer):
     wanted = specs(config, 'cola', 'full')
     first = runner.carry_out(config, wanted)
