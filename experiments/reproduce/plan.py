@@ -113,6 +113,9 @@ def log_spaced(last: int, n: int) -> set[int]:
 def lines(config: ConfigDict) -> list[str]:
     """The plan as text: pretraining's length, then the runs of each stage in the order in which time is spent."""
     text = [f'deadline: {duration(60 * config.minutes) if config.minutes else "none"}']
+    config = config.copy_and_resolve_references()
+    if inputs.has_text(config):  # the step is timed once for both models
+        config.pretrain.train.steps, config.share = pretraining(config).train.steps, None
     for stage, specs in all_runs(config).items():
         there = [run.name for run in specs if not lacks_data(run)]
         no_data = dict.fromkeys(run.task for run in specs if lacks_data(run))
