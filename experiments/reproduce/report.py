@@ -99,11 +99,11 @@ def _of_training(config, name, run):
         speed = statistics.median(row['tokens_per_s'] for row in timed)
         mfu = [row['mfu'] for row in timed if row.get('mfu')]
         share = f', MFU {statistics.median(mfu):.1%}' if mfu else ''
-        seconds = PAPER_TOKENS / speed
-        price = f', ${seconds / 3600 * config.dollars_an_hour:,.0f}' if config.dollars_an_hour else ''
-        rows += [[f'{name}: speed, median', f'{speed:,.0f} tokens/s{share}'],
-                 [f"{name}: the paper's 100 epochs, {PAPER_TOKENS:,.0f} tokens, at this speed",
-                  f'{duration(seconds)}{price}']]
+        rows.append([f'{name}: speed, median', f'{speed:,.0f} tokens/s{share}'])
+        if config.dollars_an_hour:
+            seconds = PAPER_TOKENS / speed
+            rows.append([f"{name}: the paper's 100 epochs, {PAPER_TOKENS:,.0f} tokens, at this speed",
+                         f'{duration(seconds)}, ${seconds / 3600 * config.dollars_an_hour:,.0f}'])
     valid = [row for row in logged if row.get('valid_perplexity') is not None]
     if valid:
         rows.append([f'{name}: validation perplexity',
