@@ -20,27 +20,22 @@ def validate(config: Any, rules: Mapping[str, Rule]) -> None:
     """UserError that lists every missing field of a config (ConfigDict or nested dict) and every value that its rule
     refuses. rules: {'batch.size': (predicate, 'a whole number of at least 1')}.
     """
-    missing, problems = [], {}
-    for name, (accepts, wanted) in rules.items():
+    missing: list[str] = []
+    found: list[str] = []
+    for name, rule in rules.items():
         value = config
         parts = name.split('.')
         for i, part in enumerate(parts):
             if not _is_group(value):
-                group = f'config.{".".join(parts[:i])}'
-                problems[group] = f'{group} is {shown(value)}, must be a group of fields'
+                found += problem(f'config.{".".join(parts[:i])}', value, GROUP)
                 break
             if part not in value:
                 missing.append(f'config.{name}')
                 break
             value = value[part]
         else:
-            try:
-                good = accepts(value)
-            except (AttributeError, TypeError, ValueError):  # of a value of another type
-                good = False
-            if not good:
-                problems[name] = f'config.{name} is {shown(value)}, must be {wanted}'
-    found = list(problems.values())
+            found += problem(f'config.{name}', value, rule)
+    found = list(dict.fromkeys(found))
     if missing:
         for program in PROGRAMS:
             if _has_all(config, importlib.import_module(f'gpt1_jax.configs.{program}').RULES):
@@ -49,6 +44,17 @@ def validate(config: Any, rules: Mapping[str, Rule]) -> None:
         found.insert(0, f'{listed} {"is" if len(missing) == 1 else "are"} missing')
     if found:
         raise UserError('; '.join(found))
+
+
+def problem(name: str, value: Any, rule: Rule) -> list[str]:
+    """['batch.size is 0, must be ...'] if the rule refuses the value, else []."""
+    accepts, wanted = rule
+    try:
+        if accepts(value):
+            return []
+    except (AttributeError, TypeError, ValueError):  # of a value of another type
+        pass
+    return [f'{name} is {shown(value)}, must be {wanted}']
 
 
 def _is_group(value):
@@ -184,14 +190,3 @@ AXIS = (lambda x: whole(-1)[0](x) and x != 0, 'a whole number of at least 1, or 
 SPAN = (lambda x: span(x) or True, 'START:STOP, two steps, the first the smaller')
 TENSORBOARD = (lambda x: x is False or x is True and importlib.util.find_spec('tensorboardX'),
                "False, or with the extra tensorboard (pip install 'gpt1_jax[tensorboard]') True")
-
-
-def fields(config: Any, rules: Mapping[str, Rule]) -> list[str]:
-    """'model.n_layer is 0, must be ...' of each field of a dataclass that its rule refuses."""
-    found = []
-    for name, (accepts, wanted) in rules.items():
-        value = getattr(config, name)
-        if not accepts(value):
-            found.append(f'model.{name} is {shown(value)}, must be {wanted}')
-    return found
-

@@ -16,7 +16,7 @@ PROGRAMS = ('prepare', 'pretrain', 'finetune', 'predict', 'zero_shot', 'perplexi
             'api')
 # Modules that alone may import a library.
 ALONE = {
-    'flax': {'models.gpt', 'models.heads', 'models.lstm'},
+    'flax': {'models.gpt', 'models.heads', 'models.kv_cache', 'models.layers', 'models.lstm'},
     'orbax': {'runs.checkpoint'},
     'safetensors': {'weights.export_hugging_face', 'weights.import_hugging_face'},
     'matplotlib': {'evaluation.pictures'},

@@ -42,9 +42,9 @@ def model_of(name):
 def test_states_of_an_idea_with_a_cache_are_those_without(name):
     model, params = model_of(name)
     expected = model.apply({'params': params}, TOKENS)[0]
-    cache, found = model.empty_cache(2), []
+    cache, found = {'cache': model.empty_cache(2)}, []
     for part in (TOKENS[:, :3], TOKENS[:, 3:4], TOKENS[:, 4:]):
-        states, _, cache = model.apply({'params': params}, part, None, cache)
+        (states, _), cache = model.apply({'params': params, **cache}, part, mutable='cache')
         found.append(states)
     np.testing.assert_allclose(np.concatenate(found, 1), expected, atol=2e-5)
 
@@ -127,9 +127,9 @@ class WithField(GPTConfig):
 
 class Model(GPT):
     {field}
-    def __call__(self, tokens, key=None, cache=None, real=None):
-        x, *others = super().__call__(tokens, key, cache, real)
-        return {x}, *others
+    def __call__(self, tokens, key=None, real=None):
+        x, embeddings = super().__call__(tokens, key, real)
+        return {x}, embeddings
 '''
 
 

@@ -14,18 +14,18 @@ def norm(config: GPTConfig, name: str) -> nn.LayerNorm:
 
 class PreNormBlock(Block):
     @nn.compact
-    def __call__(self, x, stream, drop, memory=None, positions=None):
+    def __call__(self, x, stream, drop, positions=None):
         c = self.config
-        a, memory = Attention(c, name='attn')(norm(c, 'ln_1')(x), drop, memory, positions)
+        a = Attention(c, name='attn')(norm(c, 'ln_1')(x), drop, positions)
         x = x + drop.at(dropout.ATTENTION_OUT, c.resid_dropout)(a)
         m = MLP(c, name='mlp')(norm(c, 'ln_2')(x))
-        return x + drop.at(dropout.MLP_OUT, c.resid_dropout)(m), memory
+        return x + drop.at(dropout.MLP_OUT, c.resid_dropout)(m)
 
 
 class PreNorm(GPT):
     block: type[nn.Module] = PreNormBlock
 
     @nn.compact
-    def __call__(self, tokens, key=None, cache=None, real=None):
-        x, *others = super().__call__(tokens, key, cache, real)
-        return norm(self.config, 'ln_f')(x), *others
+    def __call__(self, tokens, key=None, real=None):
+        x, embeddings = super().__call__(tokens, key, real)
+        return norm(self.config, 'ln_f')(x), embeddings

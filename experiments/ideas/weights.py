@@ -13,10 +13,10 @@ class FreeOutput(GPT):
     """The output layer is not the embedding matrix but a matrix of its own, without dropout."""
 
     @nn.compact
-    def __call__(self, tokens, key=None, cache=None, real=None):
-        x, embeddings, *others = super().__call__(tokens, key, cache, real)
+    def __call__(self, tokens, key=None, real=None):
+        x, embeddings = super().__call__(tokens, key, real)
         rows = self.param('output', WEIGHTS, embeddings.tokens.shape)
-        return x, embeddings._replace(tokens=rows.astype(x.dtype)), *others
+        return x, embeddings._replace(tokens=rows.astype(x.dtype))
 
 
 @dataclasses.dataclass(frozen=True)

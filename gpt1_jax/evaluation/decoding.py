@@ -18,7 +18,6 @@ from jax.sharding import PartitionSpec as P
 from gpt1_jax.errors import UserError, shown
 from gpt1_jax.evaluation import padding
 from gpt1_jax.models import precision
-from gpt1_jax.models.gpt import Cache
 from gpt1_jax.parallel import sharding
 from gpt1_jax.training import loop
 
@@ -74,7 +73,7 @@ def tokens(model: Any, params: Any, mesh: Mesh, prompts: Sequence[list[int]], sa
         full = np.array([model.config.n_positions and len(ids) > n_ctx for ids in held], bool)
         if full.any():  # restart these rows with the last half of their ids
             held = [ids[-half:] if row_full else ids for ids, row_full in zip(held, full)]
-            cache = cache._replace(length=np.where(full, 0, cache.length))
+            cache = cache | {'length': np.where(full, 0, cache['length'])}
         unread = [ids if row_full else ids[-1:] for ids, row_full in zip(held, full)]
         logits, cache = _read(model, params, mesh, unread, logits, cache)
 
@@ -93,36 +92,30 @@ def _read(model, params, mesh, texts, logits, cache):
 
 
 @functools.lru_cache
-def forward(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, Cache]]:
-    """(params, tokens int[B, L], real int[B], logits float32[B, V], Cache) -> (logits, Cache) after the first real[b]
-    tokens of each row; a row with real[b] = 0 keeps its logits. Donates logits and Cache. B: a multiple of the devices.
+def forward(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, dict]]:
+    """(params, tokens int[B, L], real int[B], logits float32[B, V], cache) -> (logits, cache) after the first real[b]
+    tokens of each row; a row with real[b] = 0 keeps its logits. Donates logits and cache. B: a multiple of the devices.
     """
-    rows = sharding.batch_sharding(mesh)
-    caches = _cache_sharding(mesh)
+    rows, caches = sharding.batch_sharding(mesh), NamedSharding(mesh, P(None, *sharding.BATCH))
 
     @functools.partial(jax.jit, donate_argnums=(3, 4), in_shardings=(None, rows, rows, rows, caches),
                        out_shardings=(rows, caches))
     def forward(params, tokens, real, logits, cache):
-        hidden, table, cache = model.apply({'params': params}, tokens, None, cache, real)
+        (hidden, table), variables = model.apply({'params': params, 'cache': cache}, tokens, None, real,
+                                                 mutable='cache')
         last = jnp.take_along_axis(hidden, (real - 1)[:, None, None], axis=1)[:, 0]
         found = jnp.einsum('bd,vd->bv', last, table.tokens, preferred_element_type=jnp.float32)
-        return jnp.where((real > 0)[:, None], found, logits), cache
+        return jnp.where((real > 0)[:, None], found, logits), variables['cache']
     return loop.on_mesh(forward, mesh, precision.of(model.config))
 
 
 @functools.lru_cache
-def empty(model: Any, mesh: Mesh, B: int) -> Callable[[], tuple[jax.Array, Cache]]:
-    """() -> (logits, Cache) of B rows before their first token, placed on the mesh."""
+def empty(model: Any, mesh: Mesh, B: int) -> Callable[[], tuple[jax.Array, dict]]:
+    """() -> (logits, cache) of B rows before their first token, placed on the mesh."""
     def empty():
         return jnp.zeros((B, model.config.vocab_size)), model.empty_cache(B)
-    shardings = (sharding.batch_sharding(mesh), _cache_sharding(mesh))
+    shardings = sharding.batch_sharding(mesh), NamedSharding(mesh, P(None, *sharding.BATCH))
     return loop.on_mesh(jax.jit(empty, out_shardings=shardings), mesh, None)
-
-
-def _cache_sharding(mesh):
-    """The sharding of a Cache: the batch axis, which is after the layers, over data and fsdp."""
-    shardings: Any = NamedSharding(mesh, P(None, *sharding.BATCH)), sharding.batch_sharding(mesh)
-    return Cache(*shardings)
 
 
 @jax.jit

@@ -16,7 +16,6 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import padding
 from gpt1_jax.evaluation.padding import Group, Shape
 from gpt1_jax.models import precision
-from gpt1_jax.models.gpt import Cache
 from gpt1_jax.parallel import sharding
 from gpt1_jax.training import loop
 
@@ -130,10 +129,10 @@ def of_groups(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, jax.Arra
         rests = rests.reshape(G * K, S)
         if P:
             # One pass over each prefix; then its cache is copied for each of the group's K sequences.
-            _, _, cache = model.apply({'params': params}, prefixes, None, model.empty_cache(G, P + S), known)
-            memory = jax.tree.map(lambda x: jnp.repeat(x, K, axis=1), cache.memory)
-            cache = Cache(memory, jnp.repeat(cache.length, K))
-            hidden, table, _ = model.apply({'params': params}, rests, None, cache)
+            cache = {'cache': model.empty_cache(G, P + S)}
+            _, cache = model.apply({'params': params, **cache}, prefixes, None, known, mutable='cache')
+            cache = jax.tree.map(lambda x: jnp.repeat(x, K, axis=1), cache)
+            (hidden, table), _ = model.apply({'params': params, **cache}, rests, mutable='cache')
         else:
             hidden, table = model.apply({'params': params}, rests)
         scored = first.reshape(G * K, 1, 1) + jnp.arange(T)[None, :, None]

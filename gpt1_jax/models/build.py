@@ -116,6 +116,6 @@ def _interface(model):
     zero = jnp.uint32(0)
     trained, embeddings = model.apply(variables, tokens, dropout.Key(zero, zero, zero))
     evaluated, _ = model.apply(variables, tokens)
-    cached, _, cache = model.apply(variables, tokens, None, model.empty_cache(2), jnp.array([1, 2]))
-    return {'params': variables['params'], 'states': [trained, evaluated, cached], 'embeddings': embeddings,
-            'length': cache.length}
+    (cached, _), _ = model.apply(variables | {'cache': model.empty_cache(2)}, tokens, None, jnp.array([1, 2]),
+                                 mutable='cache')
+    return {'params': variables['params'], 'states': [trained, evaluated, cached], 'embeddings': embeddings}

@@ -1,34 +1,44 @@
-"""Checks that the configs of both backbones share."""
+"""The checks of a backbone's config. A field's rule follows from its default: a whole number is at least 1, or 0 where
+that is the default; a float is a dropout rate."""
+import dataclasses
 from typing import Any
 
-from gpt1_jax.errors import shown
-from gpt1_jax.models import dropout, precision
+from gpt1_jax import rules, user_code
+from gpt1_jax.errors import UserError
+from gpt1_jax.models import dropout, ops, precision
 from gpt1_jax.models.fast import table
 
-
-def problems(config: Any, positive: tuple[str, ...], rates: tuple[str, ...]) -> list[str]:
-    """Invalid fields, a line each, so that all are reported at once. positive: names of fields that are at least 1;
-    rates: of dropout rates."""
-    found = []
-    for name, least in (dict.fromkeys(positive, 1) | {'n_special': 0, 'unroll': 0}).items():
-        value = getattr(config, name)
-        if type(value) is not int or value < least:
-            found.append(f'model.{name} is {shown(value)}, must be a whole number of at least {least}')
-    for name in rates:
-        value = getattr(config, name)
-        if not isinstance(value, (int, float)) or not 0 <= value < 1:
-            found.append(f'model.{name} is {shown(value)}, must be a number of at least 0 and below 1')
-    choices = {'dtype': ('float32', 'bfloat16'), 'precision': precision.CHOICES, 'kernels': table.CHOICES}
-    for name, allowed in choices.items():
-        value = getattr(config, name)
-        if value not in allowed:
-            found.append(f'model.{name} is {shown(value)}, must be one of {", ".join(map(repr, allowed))}')
-    if type(config.remat) is not bool:
-        found.append(f'model.remat is {shown(config.remat)}, must be True or False')
-    return found
+CHOICES = {'dtype': ('float32', 'bfloat16'), 'precision': precision.CHOICES, 'kernels': table.CHOICES}
 
 
-def too_large(sizes: dict[str, int]) -> list[str]:
-    """sizes: rows and columns of dropout masks, by the fields that they come from."""
-    return [f'{name} = {size:,} must be at most {dropout.LARGEST:,} (dropout indexes rows and columns with 16 bits)'
-            for name, size in sizes.items() if size > dropout.LARGEST]
+def check_length(config: Any, L: int) -> None:
+    """UserError for a sequence of L tokens that is longer than the context."""
+    if config.n_ctx < L:
+        raise UserError(f'a sequence of {L} tokens is longer than the context, {config.n_ctx}')
+
+
+def check(config: Any) -> None:
+    """UserError that lists every invalid field of a GPTConfig or LSTMConfig."""
+    problems = []
+    for field in dataclasses.fields(config):
+        value, kind = getattr(config, field.name), type(field.default)
+        if field.name in CHOICES:
+            rule = rules.one_of(*CHOICES[field.name])
+        elif kind is int:  # dropout indexes rows and columns with 16 bits
+            rule = rules.whole(min(field.default, 1), dropout.LARGEST)
+        else:
+            rule = {bool: rules.flag(), float: rules.between(0, 1)}.get(kind, rules.ANY)
+        problems += rules.problem(f'model.{field.name}', value, rule)
+    if not problems:
+        rows = config.vocab_size + config.n_special + config.n_positions
+        problems += rules.problem('model.vocab_size + specials + positions', rows, rules.whole(1, dropout.LARGEST))
+        if config.n_embd % getattr(config, 'n_head', 1):
+            problems.append(f'model.n_embd = {config.n_embd} is not a multiple of model.n_head = {config.n_head}')
+    for name, code in getattr(config, 'ops', ()):
+        if name in ops.Ops._fields and user_code.names_code(code):
+            table.replacement(name, code)  # so that a mistake in it is reported before any text is read
+        else:
+            problems.append(f'model.ops.{name} is {code!r}, must be FILE:NAME in the place of one of '
+                            f'{", ".join(ops.Ops._fields)}')
+    if problems:
+        raise UserError('; '.join(problems))

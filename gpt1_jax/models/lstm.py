@@ -21,9 +21,8 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from gpt1_jax.errors import UserError
 from gpt1_jax.models import config_checks, dropout, ops
-from gpt1_jax.models.gpt import WEIGHTS, Cache, Embedding
+from gpt1_jax.models.gpt import WEIGHTS, Embedding, Embeddings
 from gpt1_jax.parallel.sharding import constrain
 
 SCALE = 50  # 1 / 0.02, the initial standard deviation of the embedding: see above
@@ -45,29 +44,10 @@ class LSTMConfig:
     unroll: int = 0              # time steps unrolled in each iteration of the scan; 0: one, which compiles fastest
     kernels: str = 'auto'        # one of table.CHOICES
 
-    def __post_init__(self):
-        problems = config_checks.problems(self, positive=('vocab_size', 'n_ctx', 'n_units'),
-                                          rates=('embd_dropout', 'resid_dropout'))
-        problems = problems or config_checks.too_large({
-            'model.vocab_size + specials': self.vocab_size + self.n_special, 'model.n_ctx': self.n_ctx,
-            'model.n_units': self.n_units})
-        if problems:
-            raise UserError('; '.join(problems))
-
-    @property
-    def n_embd(self) -> int:
-        """D."""
-        return self.n_units
-
-    @property
-    def n_layer(self) -> int:
-        """N."""
-        return 1
-
-    @property
-    def n_positions(self) -> int:
-        """Rows of W_p: none."""
-        return 0
+    n_embd = property(lambda self: self.n_units)  # D
+    n_layer = property(lambda self: 1)            # N
+    n_positions = property(lambda self: 0)        # rows of W_p: none
+    __post_init__ = config_checks.check
 
 
 class Layer(nn.Module):
@@ -75,13 +55,9 @@ class Layer(nn.Module):
     config: LSTMConfig
 
     @nn.compact
-    def __call__(self, x: jax.Array, key: dropout.Key | None, memory: Any = None,
-                 real: jax.Array | None = None) -> tuple[jax.Array, Any]:
-        """x: [B, L, D] -> (h [B, L, U], memory).
-
-        memory: None, or the state (h, c) to continue from, each [1, B, U], as in Cache; then it returns the state after
-        the first real[b] tokens of each row.
-        """
+    def __call__(self, x: jax.Array, key: dropout.Key | None, real: jax.Array | None) -> jax.Array:
+        """[B, L, D] -> [B, L, U]. With the variables 'cache', the state h and c [1, B, U] of each row, it continues
+        from that state, and the cache then has the state after the first real[b] tokens, by default all."""
         c = self.config
         kernel = self.param('input_kernel', WEIGHTS, (1, x.shape[-1], 4, c.n_units))[0].astype(c.dtype)
         recurrent = self.param('recurrent_kernel', WEIGHTS, (1, c.n_units, 4, c.n_units))[0].astype(c.dtype)
@@ -89,14 +65,16 @@ class Layer(nn.Module):
         # All that does not depend on the state is one product for all positions; time comes first, for the scan.
         projected = ops.add_bias(jnp.einsum('bld,dgu->lbgu', x, kernel), bias)
         recurrent = constrain(recurrent, 'recurrent')
-        if memory is None:
+        if self.has_variable('cache', 'h'):
+            state = [self.variable('cache', name) for name in ('h', 'c')]
+            real = jnp.full(x.shape[:1], x.shape[1]) if real is None else real
+            h, after = continued(projected, recurrent, [one.value[0] for one in state], real)
+            for one, value in zip(state, after):
+                one.value = value[None]
+        else:
             steps = projected, recurrent, c.unroll or 1
             h = _forward(*steps)[0] if c.kernels == 'plain' else recurrence(*steps)
-        else:
-            assert real is not None
-            h, memory = continued(projected, recurrent, memory, real)
-        h = jnp.moveaxis(h, 0, 1)
-        return dropout.Dropout(key).at(OUTPUT, c.resid_dropout)(h), memory
+        return dropout.Dropout(key).at(OUTPUT, c.resid_dropout)(jnp.moveaxis(h, 0, 1))
 
 
 def _initial_bias(key, shape):
@@ -116,11 +94,9 @@ def recurrence(projected: jax.Array, kernel: jax.Array, unroll: int = 1) -> jax.
     return _forward(projected, kernel, unroll)[0]
 
 
-def continued(projected: jax.Array, kernel: jax.Array, memory: Any, real: jax.Array) -> tuple[jax.Array, Any]:
-    """`recurrence` continued from a state, without a gradient: (h [L, B, U], the state after real[b] steps of row b).
-
-    memory: (h, c), each [1, B, U]. real: int[B].
-    """
+def continued(projected: jax.Array, kernel: jax.Array, state: Any, real: jax.Array) -> tuple[jax.Array, Any]:
+    """`recurrence` continued from a state (h, c), each [B, U], without a gradient: (h [L, B, U], the state after
+    real[b] steps of row b)."""
     def step(state, at):
         z, is_real = at
         h, c = state
@@ -129,9 +105,8 @@ def continued(projected: jax.Array, kernel: jax.Array, memory: Any, real: jax.Ar
         c = jnp.where(is_real[:, None], new_c, c)
         return (h, c), new_h
     is_real = jnp.arange(len(projected))[:, None] < real[None]
-    h, c = memory
-    (last_h, last_c), h = jax.lax.scan(step, (h[0], c[0]), (projected, is_real))
-    return h, (last_h[None], last_c[None])
+    state, h = jax.lax.scan(step, tuple(state), (projected, is_real))
+    return h, state
 
 
 def _step(h, c, z, kernel):
@@ -192,35 +167,15 @@ class LSTM(nn.Module):
     config: LSTMConfig
 
     @nn.compact
-    def __call__(self, tokens: jax.Array, key: dropout.Key | None = None, cache: Cache | None = None,
-                 real: jax.Array | None = None):
-        """The layer's hidden states, and the Embeddings for the tied output layer.
-
-        tokens: int[B, L], L at most n_ctx; ids from vocab_size on are specials. key: decides dropout; None: no dropout.
-        Returns (hidden [B, L, D], Embeddings, whose positions are [0, D]). cache, real: as GPT's, but the Cache may
-        hold any number of tokens.
-        """
+    def __call__(self, tokens: jax.Array, key: dropout.Key | None = None,
+                 real: jax.Array | None = None) -> tuple[jax.Array, Embeddings]:
+        """As GPT's, but a cache may be continued for any number of tokens; the Embeddings' positions are [0, D]."""
         c = self.config
-        L = tokens.shape[1]
-        if L > c.n_ctx:
-            raise UserError(f'a sequence of {L} tokens is longer than the context, {c.n_ctx}')
-        memory = None
-        if cache is not None:
-            memory = cache.memory
-            if real is None:
-                real = jnp.full(cache.length.shape, L)
         x, embeddings = Embedding(c, name='embed')(tokens, key)
-        x = constrain(x * SCALE, 'activations')
-        h, memory = Layer(c, name='blocks')(x, key, memory, real)
-        h = constrain(h, 'activations')
-        if cache is None:
-            return h, embeddings
-        assert real is not None
-        return h, embeddings, Cache(memory, cache.length + real)
+        h = Layer(c, name='blocks')(constrain(x * SCALE, 'activations'), key, real)
+        return constrain(h, 'activations'), embeddings
 
-    def empty_cache(self, B: int, capacity: int | None = None) -> Cache:
-        """The Cache of B rows before their first token: a zero state. capacity: GPT's, without effect here."""
+    def empty_cache(self, B: int, capacity: int | None = None) -> dict[str, Any]:
+        """As GPT's: the zero state of B rows. capacity has no effect."""
         c = self.config
-        h = jnp.zeros((1, B, c.n_units), c.dtype)
-        cell = jnp.zeros((1, B, c.n_units))
-        return Cache((h, cell), jnp.zeros(B, jnp.int32))
+        return {'blocks': {'h': jnp.zeros((1, B, c.n_units), c.dtype), 'c': jnp.zeros((1, B, c.n_units))}}

@@ -66,19 +66,6 @@ def causal_probabilities(q: jax.Array, k: jax.Array) -> jax.Array:
     return jax.nn.softmax(jnp.where(causal[None, None], scores, MASKED), axis=-1)
 
 
-def cached_attention(q: jax.Array, k: jax.Array, v: jax.Array, positions: jax.Array) -> jax.Array:
-    """Causal attention of L queries, at any positions, to the C positions of a KV cache. Without dropout.
-
-    q: [B, L, H, E]. k, v: [B, H, C, E]; what they hold at positions after a query's is masked, so it may be anything
-    finite. positions: int[B, L], of the queries. Returns [B, L, H, E].
-    """
-    C, E = k.shape[2:]
-    scores = jnp.einsum('blhe,bhme->bhlm', q, k, preferred_element_type=jnp.float32) * E ** -0.5
-    causal = jnp.arange(C)[None, None] <= positions[:, :, None]
-    probabilities = jax.nn.softmax(jnp.where(causal[:, None], scores, MASKED), axis=-1)
-    return jnp.einsum('bhlm,bhme->blhe', probabilities.astype(q.dtype), v)
-
-
 def add_and_norm(x: jax.Array, a: jax.Array, scale: jax.Array, bias: jax.Array, drop: dropout.Dropout) -> jax.Array:
     """LayerNorm(x + dropout(a)): x is the residual stream, a the output of a sublayer."""
     normed, _ = normalise(x.astype(jnp.float32) + drop(a.astype(jnp.float32)))

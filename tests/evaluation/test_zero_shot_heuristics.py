@@ -15,7 +15,7 @@ from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import log_probs as log_probs_lib
 from gpt1_jax.evaluation import zero_shot_heuristics as heuristics
-from gpt1_jax.models.gpt import Cache, Embeddings
+from gpt1_jax.models.gpt import Embeddings
 from gpt1_jax.parallel import sharding
 from shared import ENCODER, MERGES, WITHOUT_VOCABULARY
 
@@ -33,14 +33,14 @@ class Bigrams:
         self.logits, self.config = np.array(logits, np.float32), types.SimpleNamespace(
             n_ctx=n_ctx, dtype='float32', precision='default')
 
-    def apply(self, variables, tokens, key=None, cache=None, real=None):
+    def apply(self, variables, tokens, key=None, real=None, mutable=False):
         V = len(self.logits)
         rows = np.concatenate([np.eye(V), np.full((5, V), 100.0)]).astype(np.float32)
         found = jax.numpy.asarray(self.logits)[tokens], Embeddings(rows[:V], rows[V:V + 3], rows[V + 3:])
-        return found if cache is None else (*found, cache)
+        return (found, {'cache': variables['cache']}) if mutable else found
 
     def empty_cache(self, B, places=None):
-        return Cache((), jax.numpy.zeros(B, int))
+        return {}
 
 
 def prefers(text, strength=5.0):

@@ -238,7 +238,7 @@ def test_scan_equals_a_loop_over_blocks(params, key):
     x, _ = Embedding(SMALL).apply({'params': params['embed']}, TOKENS, key)
     for n in range(3):
         layer = jax.tree.map(lambda leaf: leaf[n], params['blocks'])
-        x, _ = Block(SMALL).apply({'params': layer}, x, x, Dropout(key, jnp.uint32(n)))
+        x = Block(SMALL).apply({'params': layer}, x, x, Dropout(key, jnp.uint32(n)))
     np.testing.assert_allclose(hidden(SMALL, params, key=key), x, atol=1e-5)
 
 

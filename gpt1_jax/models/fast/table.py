@@ -28,22 +28,6 @@ def built_in(config: Any) -> plain.Ops:
     return plain.PLAIN if config.kernels == 'plain' else _of_device(config.kernels)
 
 
-def cached_attention(config: Any) -> Callable:
-    """ops.cached_attention, or what equals it for a causal attention of the user's: that of all C positions, at those
-    of the queries."""
-    code = dict(config.ops).get('attention')
-    if code is None:
-        return plain.cached_attention
-    attention = replacement('attention', code)
-
-    def of_all_positions(q, k, v, positions):
-        k, v = (jnp.swapaxes(x, 1, 2) for x in (k, v))  # [B, C, H, E]
-        rows = jnp.arange(len(q))[:, None]
-        queries = jnp.zeros_like(k).at[rows, positions].set(q)
-        return attention(jnp.stack([queries, k, v], axis=2), dropout.NONE)[rows, positions]
-    return of_all_positions
-
-
 def replacement(name: str, code: str) -> Callable:
     """The user's function in the place of an operation. code: 'FILE:NAME'. UserError unless its result has the shape
     and dtype of the operation's own."""
