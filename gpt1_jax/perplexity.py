@@ -17,7 +17,6 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import jax
 import numpy as np
 from absl import flags
 
@@ -30,7 +29,7 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load, log_probs
 from gpt1_jax.metrics import language_modelling
 from gpt1_jax.parallel import sharding
-from gpt1_jax.runs import checkpoint, provenance, results
+from gpt1_jax.runs import provenance, results
 from gpt1_jax.weights import from_hub
 
 NOTE = ("note: the paper's 18.4 is per token of the published vocabulary on BooksCorpus: it compares only with a "
@@ -93,10 +92,9 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
     row = {
         'kind': 'perplexity', 'task': 'perplexity', 'split': split if tokens else None, **_measures(logs, found.counts),
         'n_ctx': n_ctx, 'stride': stride, **found.counts, 'tokens': len(found.ids),
-        'unknown': int(np.count_nonzero(found.ids == tokenizer.unk_id)), 'step': step, 'run': str(run.path),
-        'digest': checkpoint.params_digest(checkpoint.read_meta(run.checkpoints, step)), 'files': found.files,
+        'unknown': int(np.count_nonzero(found.ids == tokenizer.unk_id)), 'files': found.files,
         'text': sentence or text or str(tokens), 'seconds': round(time.perf_counter() - started, 1),
-        'device': jax.devices()[0].device_kind, **provenance.versions()}
+        **run.origin(step)}
     _print(row)  # before it is appended: then it is not lost where nothing can be written
     if per_token:
         results.write(per_token, token_rows(tokenizer, found.ids, logs))

@@ -9,7 +9,6 @@ import functools
 import time
 from typing import NamedTuple
 
-import jax
 from absl import flags
 from ml_collections import ConfigDict
 
@@ -24,7 +23,7 @@ from gpt1_jax.errors import UserError, fail
 from gpt1_jax.evaluation import load, log_probs, minimal_pairs, padding, task_metrics, zero_shot_heuristics
 from gpt1_jax.evaluation.zero_shot_heuristics import Heuristic
 from gpt1_jax.parallel import sharding
-from gpt1_jax.runs import checkpoint, provenance, results, workdir
+from gpt1_jax.runs import provenance, results, workdir
 from gpt1_jax.weights import from_hub
 
 SAMPLE = 200  # rows that `count_tokens` encodes of each split
@@ -118,10 +117,8 @@ def _record(setting, step, rows, scores, measured, details, about):
     # files or code.
     name = setting.run.predictions(f'zero_shot_{task.name}_{config.data.split}_{step}_{own_key[:8]}').name
     predictions = (setting.run.outputs if results.writable(setting.run.outputs) else setting.results.parent) / name
-    origin = {
-        **details, **about, 'step': step, 'run': str(setting.run.path), 'digest': _digest(setting, step),
-        'files': setting.hashes, 'key': own_key, 'predictions': str(predictions), 'config': config.to_dict(),
-        'device': jax.devices()[0].device_kind, **provenance.versions()}
+    origin = {**details, **about, 'files': setting.hashes, 'key': own_key, 'predictions': str(predictions),
+              'config': config.to_dict(), **setting.run.origin(step)}
     found, lines = measured
     for row in found:
         if '/' not in (row['group'] or ''):  # BLiMP's 67 sets are in the file alone
@@ -155,7 +152,7 @@ def run_key(config: ConfigDict, step: int, code: str | None = None) -> str:
 def _key(setting, step, code=None):
     config, run = setting.config, setting.run
     parts = [config.task, config.data.split, config.data.rows, config.data.skip_bad, setting.hashes,
-             _digest(setting, run.step(step)), code or provenance.code_digest(), run.config['model'].get('kind', 'gpt')]
+             run.digest(run.step(step)), code or provenance.code_digest(), run.config['model'].get('kind', 'gpt')]
     return provenance.digest(parts)
 
 
@@ -213,11 +210,6 @@ def _read(setting, split, on_bad) -> list[Example]:
 def _encode(setting, split, examples, on_bad) -> list[zero_shot_heuristics.Row]:
     return zero_shot_heuristics.encode_all(setting.heuristic, examples, setting.tokenizer, setting.n_ctx,
                                            f'{setting.task.name} {split}', on_bad)
-
-
-def _digest(setting, step):
-    """The digest of the parameters of a saved step."""
-    return checkpoint.params_digest(checkpoint.read_meta(setting.run.checkpoints, step))
 
 
 def _define_flags():

@@ -121,13 +121,3 @@ def test_rows_without_labels_are_predicted(pretrained, tmp_path):
     assert fine_tuned.evaluate_run(workdir.load(tmp_path / 'run'), 'unlabelled') == []
     predictions = results.read(tmp_path / 'run' / 'predictions_unlabelled.jsonl')
     assert [p['gold'] for p in predictions] == [None] * 5 and predictions[4]['id'] == 'new4'
-
-
-def test_a_bad_row_stops_or_is_left_out_as_asked(pretrained, tmp_path, capsys):
-    make = two_premises(tmp_path, None)
-    with open(tmp_path / 'train.tsv', 'a') as file:
-        file.write('The cat sat.\t\tThe moon sat.\tneutral\n')
-    with pytest.raises(UserError, match=r'train.tsv: row 26: premise2 is empty'):
-        finetune.run(config_of('two_premises', tmp_path, pretrained, **make), tmp_path / 'run')
-    finetune.run(config_of('two_premises', tmp_path, pretrained, data__skip_bad=True, **make), tmp_path / 'run')
-    assert '1 bad row(s) left out' in capsys.readouterr().out

@@ -3,7 +3,7 @@
 import pytest
 
 import official
-from gpt1_jax import finetune, metrics
+from gpt1_jax import finetune
 from gpt1_jax.runs import results
 from tiny import finetune_config
 
@@ -61,28 +61,3 @@ def test_scitail_is_selected_on_dev_and_reported_on_test(pretrained, tmp_path):
     assert finetune.count_tokens(config)['steps'] == 4 and finetune.count_tokens(config)['rows'] == 21
     config.seed = 1
     assert finetune.run_key(config) != found[0]['key'] != finetune.run_key(config, code='other')
-
-
-def test_sts_b_predicts_the_expected_score(pretrained, tmp_path):
-    for split in ('train', 'dev'):
-        official.tsv(tmp_path / 'data' / f'{split}.tsv', [(i, *p[:2], p[3]) for i, p in enumerate(official.PAIRS)],
-                     ('index', 'sentence1', 'sentence2', 'score'))
-    config = finetune_config('stsb', tmp_path / 'data', init_from=str(pretrained))
-    rows = finetune.run(config, tmp_path / 'run')
-    predictions = results.read(tmp_path / 'run' / 'predictions_dev.jsonl')
-    assert [row['metric'] for row in rows] == ['pearson', 'spearman'] and len(predictions) == 21
-    assert all(0 <= p['scores'][0] <= 5 and len(p['scores']) == 1 for p in predictions)
-    assert [p['gold'] for p in predictions[:3]] == [4.2, 0.6, 1.8]
-    _, gold, scores = metrics.read_predictions(tmp_path / 'run' / 'predictions_dev.jsonl')
-    assert metrics.compute(('pearson',), gold, scores)['pearson'] == pytest.approx(rows[0]['value'], abs=1e-6)
-
-
-def test_race_is_reported_by_school_too_and_rows_may_be_limited(pretrained, tmp_path):
-    for split in ('train', 'dev'):
-        official.race(tmp_path / 'RACE', split)
-    config = finetune_config('race', tmp_path / 'RACE', init_from=str(pretrained), train__epochs=1,
-                             data__train_rows=16, data__eval_rows=10)
-    rows = finetune.run(config, tmp_path / 'run')
-    assert [row['group'] for row in rows] == [None, 'middle', 'high'] and rows[0]['n'] == 10
-    assert rows[1]['n'] + rows[2]['n'] == 10 and rows[0]['value'] == pytest.approx(
-        (rows[1]['n'] * rows[1]['value'] + rows[2]['n'] * rows[2]['value']) / 10)

@@ -72,31 +72,6 @@ def test_the_interval_of_accuracy_is_the_binomial_one():
     assert (low, high) == pytest.approx((0.7 - half, 0.7 + half), abs=0.004)
 
 
-def test_the_interval_of_pearson_is_fishers():
-    rng = np.random.default_rng(1)
-    gold = rng.normal(size=2000)
-    scores = gold + rng.normal(size=2000)
-    centre = math.atanh(metrics.value('pearson', gold, scores))
-    expected = [math.tanh(centre + sign * 1.96 / math.sqrt(1997)) for sign in (-1, 1)]
-    assert metrics.bootstrap_interval('pearson', gold, scores) == pytest.approx(expected, abs=0.006)
-
-
-@pytest.mark.parametrize('metric', ['f1', 'matthews'])
-def test_resampled_counts_give_the_interval_of_resampled_items(metric):
-    reference = pytest.importorskip('sklearn.metrics')
-    function = {'f1': reference.f1_score, 'matthews': reference.matthews_corrcoef}[metric]
-    rng = np.random.default_rng(2)
-    gold = rng.integers(0, 2, 200)
-    predicted = np.where(rng.random(200) < 0.8, gold, 1 - gold)
-    draws = rng.integers(200, size=(1000, 200))
-    expected = np.percentile([function(gold[drawn], predicted[drawn]) for drawn in draws], [2.5, 97.5])
-    scores = one_hot(predicted)
-    found = metrics.bootstrap_interval(metric, gold, scores)
-    assert found == pytest.approx(tuple(expected), abs=0.02)
-    assert found == metrics.bootstrap_interval(metric, gold, scores)
-    assert found != metrics.bootstrap_interval(metric, gold, scores, seed=1)
-
-
 def test_pairing_narrows_the_interval_of_the_difference():
     assert metrics.paired_bootstrap('accuracy', GOLD, one_hot(PREDICTED), one_hot(PREDICTED)) == (0, 0, 0)
     rng = np.random.default_rng(3)

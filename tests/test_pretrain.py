@@ -7,7 +7,6 @@ import pytest
 
 from event_files import points, points_of
 from gpt1_jax import pretrain
-from gpt1_jax.data import tokens
 from gpt1_jax.errors import UserError
 from gpt1_jax.prepare import prepare
 from gpt1_jax.runs import checkpoint, results
@@ -169,13 +168,6 @@ def test_a_dry_run_reports_sizes_time_and_a_long_warm_up_and_trains_nothing(text
                  'a unigram model of the training text has a loss of'):
         assert part in shown
     assert not (tmp_path / 'run' / 'checkpoints').exists()
-
-
-def test_length_in_epochs_is_that_many_passes_over_the_windows(text, tmp_path, capsys):
-    pretrain.run(pretrain_config(text, train__steps=None, train__epochs=3), tmp_path / 'run', dry_run=True)
-    shown = capsys.readouterr().out
-    windows = tokens.open_split(tmp_path / 'run' / 'tokens', 'train').n_windows(16)
-    assert f'{3 * windows // 8:,} steps of 8 x 16 tokens' in shown
 
 
 def test_fallback_ends_as_if_nothing_had_been_damaged(text, straight, tmp_path, capsys):

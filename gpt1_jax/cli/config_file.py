@@ -22,10 +22,9 @@ def define(default: str, help_string: str) -> None:
     flags.IllegalFlagValueError for a name that is neither, with the nearest one. UserError for a file that gives no
     config.
     """
-    arguments = _with_paths(sys.argv)
-    defaults = rules.flatten(load(named(arguments) or default))
+    defaults = rules.flatten(load(named(sys.argv) or default))
     # ml_collections reads the arguments itself, before they are parsed.
-    sys.argv[:] = [found for argument in arguments if (found := _override(argument, defaults)) is not None]
+    sys.argv[:] = [found for argument in _joined(sys.argv) if (found := _override(argument, defaults)) is not None]
     config_flags.DEFINE_config_file('config', path_of(default), help_string)
     flags.declare_key_flag('config', flags.FLAGS)
 
@@ -90,11 +89,19 @@ def load(given: str) -> ConfigDict:
 
 def named(arguments: list[str]) -> str | None:
     """What --config is on a command line."""
-    found = None
-    for argument, following in zip(arguments, [*arguments[1:], '']):
-        flag, equals, value = argument.partition('=')
-        if flag in ('--config', '-config'):
-            found = value if equals else following
+    values = [argument.partition('=')[2] for argument in _joined(arguments)
+              if argument.startswith(('--config=', '-config='))]
+    return values[-1] if values else None
+
+
+def _joined(arguments):
+    """The arguments with `--config NAME` as `--config=NAME`."""
+    found: list[str] = []
+    for argument in arguments:
+        if found and found[-1] in ('--config', '-config'):
+            found[-1] += f'={argument}'
+        else:
+            found.append(argument)
     return found
 
 
@@ -104,23 +111,12 @@ def _short(path):
     return path if relative.startswith('..') else relative
 
 
-def _with_paths(arguments):
-    """The command line with the path of a packaged config in place of its name."""
-    found = list(arguments)
-    for i, argument in enumerate(found):
-        flag, equals, value = argument.partition('=')
-        if flag not in ('--config', '-config'):
-            continue
-        if equals:
-            found[i] = f'{flag}={path_of(value)}'
-        elif i + 1 < len(found):
-            found[i + 1] = path_of(found[i + 1])
-    return found
-
-
 def _override(argument, defaults):
-    """An argument as ml_collections takes it: a,b for a tuple; None where a field is to be unset later."""
+    """An argument as ml_collections takes it: the path of a config; a tuple for a,b; None where a field is to be unset
+    later."""
     flag, _, value = argument.partition('=')
+    if flag in ('--config', '-config') and value:
+        return f'{flag}={path_of(value)}'
     name = flag.lstrip('-').removeprefix('config.')
     if not flag.lstrip('-').startswith('config.') or name not in defaults:
         return argument

@@ -1,9 +1,7 @@
 """The fields of a config for --help: name, type, default, and the comment beside it in the config's file."""
-import ast
-import io
 import pathlib
+import re
 import textwrap
-import tokenize
 from typing import Any
 
 from absl import flags
@@ -28,7 +26,7 @@ def flags_of(argv: list[str]) -> list[str]:
     """['config.batch.size', ...]: the fields of that config; none where its file cannot be read."""
     given = _given(argv)
     try:
-        return [] if given is None else [f'config.{name}' for name, _ in fields(config_file.load(given))]
+        return [] if given is None else [f'config.{name}' for name, *_ in fields(config_file.load(given))]
     except Exception:  # whatever is wrong with the file: the message will be about a flag
         return []
 
@@ -41,124 +39,50 @@ def _given(argv):
 
 
 def lines(config: ConfigDict, path: str) -> list[str]:
-    """Lines for the terminal. path: of the file that made the config; its comments and those of the configs that it
-    imports are read from the source."""
-    notes = comments(path)
+    """Lines for the terminal. path: of the file that made the config."""
+    notes = comments(pathlib.Path(path))
     found = []
-    for name, value in fields(config):
-        what = f'  {name}: {_type(config, name)} = {"{}" if isinstance(value, ConfigDict) else repr(value)}'
-        note = notes.get(name, '')
-        wrapped = textwrap.wrap(note, WIDTH - COLUMN)
+    for name, value, kind in fields(config):
+        what = f'  {name}: {kind} = {"{}" if isinstance(value, ConfigDict) else repr(value)}'
+        wrapped = textwrap.wrap(comment(name, notes), WIDTH - COLUMN)
         if wrapped and len(what) < COLUMN:
             what = f'{what:{COLUMN}}{wrapped.pop(0)}'
         found += [what, *(' ' * COLUMN + more for more in wrapped)]
     return found
 
 
-def fields(config: ConfigDict, prefix: str = '') -> list[tuple[str, Any]]:
-    """[('batch.size', 64), ...] of a config's leaves, in alphabetical order."""
+def fields(config: ConfigDict, prefix: str = '') -> list[tuple[str, Any, str]]:
+    """[('batch.size', 64, 'int'), ...] of a config's leaves, in alphabetical order; 'int or None' of a placeholder."""
     found = []
     for name in config:
-        value = config[name]
+        value, kind = config[name], config.get_type(name)
         if isinstance(value, ConfigDict) and len(value):
             found += fields(value, f'{prefix}{name}.')
         else:
-            found.append((prefix + name, value))
+            kind = 'group' if issubclass(kind, ConfigDict) else kind.__name__
+            found.append((prefix + name, value, f'{kind} or None' if value is None else kind))
     return found
 
 
-def comments(path: str, function: str = 'get_config') -> dict[str, str]:
-    """{'batch.size': '4.1, windows an update', ...}: the comment beside each assignment to a field.
-
-    A config that sets a field of another one again without a comment leaves it the other's.
+def comments(file: pathlib.Path) -> dict[str, str]:
+    """{'batch.size': '4.1, windows an update', ...}: the comment after the first assignment to each field, and on the
+    lines below it, in a config's file; of other fields, and as 'pretrain.batch.size', those in configs that it imports.
     """
-    return _Source(pathlib.Path(path)).of_function(function)
+    source = file.read_text(encoding='utf-8')
+    found: dict[str, str] = {}
+    for name, text in re.findall(r'^ *(?:\w+ = )?\w+\.([\w.]+) = .*?# (.*(?:\n *#.*)*)', source, re.M):
+        found.setdefault(name, re.sub(r'\s*\n *# *', ' ', text).rstrip())
+    for name in re.findall(r'\w+', ' '.join(re.findall(r'^(?:from gpt1_jax.configs )?import (.*)', source, re.M))):
+        beside = file.with_name(f'{name}.py')
+        other = beside if beside.exists() else config_file.packaged().get(name)
+        if other is not None and pathlib.Path(other) != file:
+            theirs = comments(pathlib.Path(other))
+            found = theirs | {f'{name}.{field}': text for field, text in theirs.items()} | found
+    return found
 
 
-class _Source:
-    """The source of a config file: its syntax tree, and the comments by line."""
-
-    def __init__(self, file) -> None:
-        text = file.read_text(encoding='utf-8')
-        self._file = file
-        self._functions = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
-        self._beside: dict[int, str] = {}  # comments after code, by line
-        self._alone: dict[int, str] = {}   # comments on a line of their own
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type == tokenize.COMMENT:
-                kind = self._beside if token.line[:token.start[1]].strip() else self._alone
-                kind[token.start[0]] = token.string.lstrip('# ').rstrip()
-
-    def of_function(self, name):
-        """{field: comment} of what a function assigns to the fields of a config."""
-        if name not in self._functions:
-            return {}
-        body = self._functions[name]
-        found = {}
-        places = {'config': ''}  # the fields below a local name begin with this: {'p': 'pretrain.'}
-        for node in ast.walk(body):
-            if isinstance(node, ast.Return) and isinstance(node.value, ast.Name):
-                places[node.value.id] = ''
-            elif isinstance(node, ast.Return):
-                found |= self._called(node.value)
-        for node in ast.walk(body):
-            if isinstance(node, ast.Assign) and not isinstance(node.targets[0], ast.Tuple):
-                self._assignment(node, places, found)
-        return found
-
-    def _assignment(self, node, places, found):
-        """Add the field of `config.field = value  # comment`, or those of the function that a value comes from."""
-        fields = [self._field(target, places) for target in node.targets]
-        field = next((one for one in fields if one is not None), None)
-        for target in node.targets:  # p = config.pretrain: p is another name for these fields
-            if isinstance(target, ast.Name) and target.id not in places:
-                same = self._field(node.value, places) or field
-                if same:
-                    places[target.id] = f'{same}.'
-        if field is None:
-            return
-        for name, comment in self._called(node.value).items():
-            found.setdefault(f'{field}.{name}'.lstrip('.'), comment)
-        comment = self._comment(node)
-        if comment and field:
-            found[field] = comment
-
-    def _field(self, node, places):
-        """'batch.size' of the expression config.batch.size; '' of config itself; None of anything else."""
-        name, _, field = ast.unparse(node).partition('.')
-        if not isinstance(node, (ast.Attribute, ast.Name)) or name not in places:
-            return None
-        return (places[name] + field).rstrip('.')
-
-    def _called(self, node):
-        """The comments of the function that a value comes from: `fields()` here, or `pretrain.get_config()`."""
-        if not isinstance(node, ast.Call):
-            return {}
-        if isinstance(node.func, ast.Name):
-            return self.of_function(node.func.id)
-        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
-            module = node.func.value.id
-            beside = self._file.with_name(f'{module}.py')
-            file = str(beside) if beside.exists() else config_file.packaged().get(module)
-            if file and file != str(self._file):
-                return comments(file, node.func.attr)
-        return {}
-
-    def _comment(self, node):
-        """The comment after a statement, and the lines of comment right below that continue it."""
-        line = node.end_lineno
-        parts = [self._beside[one] for one in range(node.lineno, line + 1) if one in self._beside]
-        while parts and line + 1 in self._alone:
-            line += 1
-            parts.append(self._alone[line])
-        return ' '.join(parts)
-
-
-def _type(config, name):
-    """'int', or 'int or None' of a placeholder."""
-    *parents, last = name.split('.')
-    for parent in parents:
-        config = config[parent]
-    kind = config.get_type(last)
-    kind = 'group' if issubclass(kind, ConfigDict) else kind.__name__
-    return f'{kind} or None' if config[last] is None else kind
+def comment(field: str, notes: dict[str, str]) -> str:
+    """The comment of 'finetune.optimizer.kind', 'optimizer.kind' or 'finetune.kind'; '' without any."""
+    first, *rest = field.split('.')
+    names = field, '.'.join(rest), '.'.join([first, *rest[1:]])
+    return next((notes[name] for name in names if name in notes), '')

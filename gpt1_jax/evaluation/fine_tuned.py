@@ -17,7 +17,7 @@ from gpt1_jax.evaluation import load, padding, task_metrics
 from gpt1_jax.evaluation.load import FineTuned
 from gpt1_jax.models import heads, precision
 from gpt1_jax.parallel import processes, sharding
-from gpt1_jax.runs import checkpoint, provenance, results, workdir
+from gpt1_jax.runs import provenance, results, workdir
 from gpt1_jax.training import loop
 
 SELECTIONS = ('best', 'final')
@@ -48,10 +48,8 @@ def evaluate_run(run: workdir.Run, split: str, data_dir: str | None = None, sele
     ids = [row.id for row in rows]
     gold = [row.label for row in rows]
     path = run.predictions(split if selection == 'best' else f'{split}_{selection}')
-    origin = {
-        'selection': selection, 'seed': config['seed'], 'run': str(run.path), 'step': step,
-        'digest': checkpoint.params_digest(checkpoint.read_meta(run.checkpoints, step)), 'predictions': str(path),
-        'files': hashes, **details, 'config': config, 'device': jax.devices()[0].device_kind, **provenance.versions()}
+    origin = {'selection': selection, 'seed': config['seed'], 'predictions': str(path), 'files': hashes, **details,
+              'config': config, **run.origin(step)}
     labelled = split not in task.unlabelled
     lines = []
     for row in task_metrics.rows(task, split, ids, gold, values) if labelled else ():

@@ -40,7 +40,7 @@ from gpt1_jax.errors import UserError, shown
 from gpt1_jax.evaluation import load, log_probs, text_generation, zero_shot_heuristics
 from gpt1_jax.evaluation.decoding import Sampling
 from gpt1_jax.parallel import sharding
-from gpt1_jax.runs import checkpoint, provenance
+from gpt1_jax.runs import provenance
 
 RESAMPLES = 1000  # for standard errors; the harness's default of 100,000 takes minutes
 
@@ -199,8 +199,7 @@ def evaluate(init_from: storage.Path, tasks: Sequence[str], include_path: storag
                                bootstrap_iters=RESAMPLES)
     versions = provenance.versions()
     versions['versions']['lm_eval'] = lm_eval.__version__
-    found |= {'run': str(run.path), 'step': step, 'limit': limit,
-              'digest': checkpoint.params_digest(checkpoint.read_meta(run.checkpoints, step)), 'provenance': versions}
+    found |= {'run': str(run.path), 'step': step, 'limit': limit, 'digest': run.digest(step), 'provenance': versions}
     found = json.loads(json.dumps(found, default=utils.handle_non_serializable))
     samples = found.pop('samples')
     return found, [{'task': task} | sample for task in samples for sample in samples[task]]

@@ -29,27 +29,26 @@ DETERMINISTIC = '--xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0'
 
 def start(coordinator: str | None = None, processes: int | None = None, process: int | None = None,
           deterministic: bool = False) -> None:
-    """`initialize`, before anything touches a device. deterministic: make results on GPUs bitwise repeatable."""
-    if deterministic:
-        os.environ['XLA_FLAGS'] = f'{os.environ.get("XLA_FLAGS", "")} {DETERMINISTIC}'.strip()
-    initialize(coordinator, processes, process)
-
-
-def initialize(coordinator: str | None = None, processes: int | None = None, process: int | None = None) -> None:
     """Join the other processes, if there are any; call it before anything touches a device.
 
     coordinator: 'HOST:PORT' of process 0, with the number of processes and this process's number; default: the
     environment's VARIABLES. Without these, jax detects TPU pods, SLURM and Open MPI; otherwise this process runs alone.
+    deterministic: make results on GPUs bitwise repeatable.
     All but process 0 print nothing. UserError if the three do not fit, if the coordinator does not answer, and in an
     indexed Kubernetes Job without VARIABLES.
     """
-    if (coordinator, processes) != (None, 1):
-        coordinator, processes, process = _with_environment(coordinator, processes, process)
+    if deterministic:
+        os.environ['XLA_FLAGS'] = f'{os.environ.get("XLA_FLAGS", "")} {DETERMINISTIC}'.strip()
+    detected = _environment_has_several()  # then jax finds the number of this process, and reads the address, itself
+    if (coordinator, processes) != (None, 1) and (any(map(os.environ.get, VARIABLES[1:])) or not detected):
+        coordinator = coordinator or os.environ.get(VARIABLES[0]) or None
+        processes = _number(VARIABLES[1]) if processes is None else processes
+        process = _number(VARIABLES[2]) if process is None else process
     if (coordinator, processes) == (None, 1) and not process:
         return
-    if coordinator is not None or processes is not None or process is not None:
+    if (coordinator, processes, process) != (None, None, None):
         _check(coordinator, processes, process)
-    elif not _environment_has_several() and not _tpu_vm():
+    elif not detected and not _tpu_vm():
         index = os.environ.get('JOB_COMPLETION_INDEX')  # an indexed Job of Kubernetes: jax would start each pod alone
         if index and not os.environ.get('TPU_WORKER_HOSTNAMES'):
             raise UserError(f'JOB_COMPLETION_INDEX={index} in the environment: this seems to be one of several '
@@ -86,20 +85,16 @@ def _give_up(others):
     os._exit(1)
 
 
-def _with_environment(coordinator, processes, process):
-    """The three of `initialize`, from VARIABLES where they are not given."""
-    address, count, index = (os.environ.get(name, '').strip() for name in VARIABLES)
-    if not count and not index and _environment_has_several():
-        return coordinator, processes, process  # jax detects the other two, and reads the address itself
-    for name, value in zip(VARIABLES[1:], (count, index)):
-        if value and not value.isdecimal():
-            raise UserError(f'{name} is {shown(value)}, must be a whole number')
-    return (coordinator or address or None, int(count) if processes is None and count else processes,
-            int(index) if process is None and index else process)
+def _number(variable):
+    """The whole number in an environment variable, or None."""
+    text = os.environ.get(variable, '').strip()
+    if text and not text.isdecimal():
+        raise UserError(f'{variable} is {shown(text)}, must be a whole number')
+    return int(text) if text else None
 
 
 def _check(coordinator, processes, process):
-    """UserError unless the three of `initialize` are given and fit."""
+    """UserError unless the three of `start` are given and fit."""
     names = ('--coordinator=HOST:PORT', '--processes=N', '--process=I')
     missing = [f'{name} ({variable})' for name, variable, value in
                zip(names, VARIABLES, (coordinator, processes, process)) if value is None]

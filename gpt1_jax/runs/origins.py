@@ -4,7 +4,7 @@ from typing import NamedTuple
 from gpt1_jax import storage
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
-from gpt1_jax.runs import checkpoint, workdir
+from gpt1_jax.runs import workdir
 
 
 class Origin(NamedTuple):
@@ -24,7 +24,7 @@ def open_origin(path: storage.Path, step: int | None) -> Origin:
     """The Origin in a run directory, at a saved step. UserError where there is none."""
     run = workdir.load(path)
     step = run.step(step)
-    return Origin(run, step, checkpoint.params_digest(checkpoint.read_meta(run.checkpoints, step)))
+    return Origin(run, step, run.digest(step))
 
 
 def find(init_from: storage.Path | None, init_step: int | None,

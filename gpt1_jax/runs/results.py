@@ -63,12 +63,14 @@ def _append(path, choose):
         rows = choose(lambda: read(path))
         if not rows:
             return
-        end = _end_of_lines(file)
-        file.seek(end)
-        if _row(file.read()) is None:
-            file.truncate(end)
-        else:  # written by an editor that ends no last line
-            file.write(b'\n')
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(end - 1, 0))
+        if file.read() not in (b'', b'\n'):
+            last = storage.read(path).rpartition(b'\n')[2]
+            if _row(last) is None:
+                file.truncate(end - len(last))
+            else:  # written by an editor that ends no last line
+                file.write(b'\n')
         file.write(_lines(rows))
         file.flush()
         os.fsync(file.fileno())
@@ -81,19 +83,6 @@ def _wait_for(file):
     except OSError as error:
         if error.errno not in lock.UNSUPPORTED:
             raise
-
-
-def _end_of_lines(file):
-    """Where the last complete line of an open file ends."""
-    end = file.seek(0, os.SEEK_END)
-    while end:
-        start = max(end - 4096, 0)
-        file.seek(start)
-        newline = file.read(end - start).rfind(b'\n')
-        if newline >= 0:
-            return start + newline + 1
-        end = start
-    return 0
 
 
 def _row(line):

@@ -8,6 +8,8 @@ import platform
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import jax
+
 from gpt1_jax import storage, user_code
 from gpt1_jax.data.tokenizer import SETTINGS_FILE, Tokenizer
 from gpt1_jax.errors import UserError, os_line, shown
@@ -92,6 +94,15 @@ class Run:
             raise UserError(f'{self.path}: no checkpoint of step {chosen}; there are {", ".join(map(str, found))}')
         self.check_checkpoint(chosen)
         return chosen
+
+    def origin(self, step: int) -> dict:
+        """What a row of results.jsonl records of the parameters, the device and the code that it comes from."""
+        return {'run': str(self.path), 'step': step, 'digest': self.digest(step),
+                'device': jax.devices()[0].device_kind, **provenance.versions()}
+
+    def digest(self, step: int) -> str:
+        """One digest of all parameters of a saved step, 16 hex digits."""
+        return checkpoint.params_digest(checkpoint.read_meta(self.checkpoints, step))
 
     def check_checkpoint(self, step: int) -> None:
         """CheckpointError where the config saved with a checkpoint is not of config.json's run: another seed, task or

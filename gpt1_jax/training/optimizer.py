@@ -23,19 +23,17 @@ def warmup_cosine(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.S
     Released code (opt.py 7-10): the cosine runs over the whole training and is not re-based after the warm-up.
     peak, warmup, total: numbers or scalar arrays, the latter two in steps; a warm-up of 0 is none.
     """
-    return _schedule(peak, warmup, total, lambda count, x: 0.5 * (1 + jnp.cos(jnp.pi * x)))
+    return _warmed_up(peak, warmup, lambda count: 0.5 * (1 + jnp.cos(jnp.pi * _fraction(count, total))))
 
 
 def warmup_linear(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.Schedule:
     """An optax schedule: linear warm-up over `warmup` steps times a linear decay over all `total` (opt.py 15-17)."""
-    def schedule(count):
-        return _schedule(peak, warmup, total, lambda count, x: 1.0)(count) * (1 - _fraction(count, total))
-    return schedule
+    return lambda count: warmup_constant(peak, warmup, total)(count) * (1 - _fraction(count, total))
 
 
 def warmup_constant(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.Schedule:
     """An optax schedule: linear warm-up over `warmup` steps, then `peak`."""
-    return _schedule(peak, warmup, total, lambda count, x: 1.0)
+    return _warmed_up(peak, warmup, lambda count: 1.0)
 
 
 def stable_decay(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.Schedule:
@@ -44,22 +42,21 @@ def stable_decay(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.Sc
     Also called warmup-stable-decay or trapezoidal (Hu et al., 2024). Up to total - decay no rate depends on `total`, so
     that a run can be extended from there.
     """
-    return _schedule(peak, warmup, total, lambda count, x: jnp.clip((total - count) / jnp.maximum(decay, 1), 0, 1))
+    return _warmed_up(peak, warmup, lambda count: jnp.clip((total - count) / jnp.maximum(decay, 1), 0, 1))
 
 
 SCHEDULES = {'cosine': warmup_cosine, 'linear': warmup_linear, 'constant': warmup_constant,
              'stable_decay': stable_decay}  # config.optimizer.schedule
 
 
-def _schedule(peak, warmup, total, after):
-    """peak x (a linear warm-up, then after(count, count / total))."""
+def _warmed_up(peak, warmup, after):
+    """peak x (a linear warm-up, then after(count))."""
     def schedule(count):
-        x = _fraction(count, total)
         count = jnp.asarray(count, jnp.float32)
         # In steps, not in fractions of the training as released: the quotients count / total and warmup / total may
         # round differently.
         warming = (count <= warmup) & (warmup > 0)
-        return peak * jnp.where(warming, count / jnp.maximum(warmup, 1e-30), after(count, x))
+        return peak * jnp.where(warming, count / jnp.maximum(warmup, 1e-30), after(count))
     return schedule
 
 

@@ -77,21 +77,6 @@ def test_sharing_a_forward_pass_over_a_common_prefix_changes_no_value(kind):
     np.testing.assert_allclose(sums, [by_hand(ids, n, kind) for ids, n in sequences], rtol=1e-5)
 
 
-def test_greedy_tokens_are_told_among_sequences_that_rows_with_prefixes():
-    ids = [5, 3, 8, 1, 9, 2, 7, 4]
-    best = int(np.asarray(logits_of(MODEL, PARAMS, np.resize([*ids, *[0] * 24], 24)))[7].argmax())
-    sequences = [([*ids, token], 1) for token in (best, (best + 1) % 30, (best + 2) % 30)]
-    assert len(padding.grouped(sequences, 24)) == 1
-    assert log_probs.last_tokens(MODEL, PARAMS, MESH, sequences)[1].tolist() == [True, False, False]
-
-
-def test_a_model_in_bfloat16_agrees_with_itself_but_for_rounding():
-    kind, sequences = 'gpt bfloat16', with_prefix(np.random.default_rng(5), 14, (2, 2), (3, 3), (4, 2))
-    assert padding.grouped(sequences, 24)[0].shared == 13
-    sums, _ = log_probs.last_tokens(MODELS[kind], params(kind), MESH, sequences)
-    np.testing.assert_allclose(sums, [by_hand(ids, n, kind) for ids, n in sequences], rtol=1e-2)
-
-
 def test_as_many_tokens_are_scored_as_there_are_positions_and_greedy_ones_are_found():
     ids = np.random.default_rng(2).integers(0, 30, 25).tolist()
     rows = [np.asarray(logits_of(MODEL, PARAMS, np.resize([*ids[:n], *[0] * 24], 24)))[n - 1] for n in (5, 24)]
@@ -109,12 +94,6 @@ def test_scores_agree_on_eight_devices():
     assert {group.shared for group in padding.grouped(sequences, 24)} == {0, 8}
     one, eight = (log_probs.score(MODEL, PARAMS, mesh, sequences)[0] for mesh in (MESH, sharding.make_mesh()))
     np.testing.assert_allclose(one, eight, rtol=1e-5)
-
-
-def test_context_beyond_the_model_is_cut_from_the_left():
-    ids = list(np.random.default_rng(1).integers(0, 30, 40))
-    sums, _ = log_probs.score(MODEL, PARAMS, MESH, [(ids, 3)])
-    assert sums[0] == pytest.approx(by_hand([int(i) for i in ids[-24:]], 3), rel=1e-4)
 
 
 @pytest.mark.parametrize('ids, n, message', [

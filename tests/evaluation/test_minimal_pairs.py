@@ -120,24 +120,3 @@ def test_a_constant_scorer_has_exactly_half_and_fewer_words_what_is_published(pu
     assert constant[None, 'accuracy_ties_right'] == 1 and constant[None, 'accuracy_ties_wrong'] == 0
     fewer = of_published(published, lambda text: -len(text.split()))
     assert round(100 * fewer[None, 'accuracy'], 2) == 51.04
-
-
-@needs_data
-@pytest.mark.full
-def test_swapped_pairs_give_the_rest(published):
-    rng = np.random.default_rng(0)
-    scores = rng.integers(6, size=(len(published), 2)).astype(float)  # with ties
-    ids, same = [e.id for e in published], [SEQUENCES[0]] * len(published)
-    right, _ = measured(scores, ids, same, chosen=chosen())
-    swapped, _ = measured(scores[:, ::-1], ids, same, chosen=chosen())
-    other = {'accuracy_ties_wrong': 'accuracy_ties_right', 'accuracy_ties_right': 'accuracy_ties_wrong'}
-    for (group, metric), row in right.items():
-        assert row['value'] + swapped[group, other.get(metric, metric)]['value'] == pytest.approx(1, abs=1e-12)
-
-
-@needs_data
-@pytest.mark.full
-def test_the_error_of_all_pairs_is_the_published_one(published):
-    scores = np.random.default_rng(0).normal(size=(len(published), 2)) + (0.5, 0)
-    row = measured(scores, [e.id for e in published], [SEQUENCES[0]] * len(published))[0][None, 'accuracy']
-    assert 0.0016 < (row['high'] - row['low']) / (2 * 1.96) < 0.0020

@@ -50,25 +50,6 @@ def test_a_choice_that_a_row_lacks_has_no_chance():
     np.testing.assert_array_equal(found[0], [[36.5, 48.5, -1e9]])
 
 
-@pytest.mark.parametrize('head, K, width', [('classify', 1, 3), ('similarity', 2, 3), ('choice', 4, 1)])
-def test_classifier_has_a_bias_and_the_width_of_its_head(head, K, width):
-    model = TaskModel(Plain(), head, 3)
-    tree = model.init(jax.random.key(0), jnp.zeros((1, K, 2), jnp.int32), jnp.zeros((1, K), jnp.int32))['params']
-    assert {name: leaf.shape for name, leaf in tree['classifier'].items()} == {'kernel': (2, width), 'bias': (width,)}
-
-
-def test_classifier_weights_start_with_deviation_002_and_a_zero_bias():
-    model = TaskModel(Plain(), 'classify', 5000)
-    tree = model.init(jax.random.key(0), jnp.zeros((1, 1, 2), jnp.int32), jnp.zeros((1, 1), jnp.int32))
-    tree = tree['params']['classifier']
-    assert abs(np.asarray(tree['kernel']).std() / 0.02 - 1) < 5 / np.sqrt(2 * 2 * 5000)
-    assert not np.asarray(tree['bias']).any()
-
-
-def test_classifier_dropout_is_a_tenth_by_default():
-    assert TaskModel(Plain(), 'classify', 2).classifier_dropout == 0.1
-
-
 @pytest.mark.parametrize('head, K', [('classify', 1), ('similarity', 2), ('choice', 3)])
 def test_one_classifier_mask_an_example_shared_by_its_sequences(head, K):
     """A backbone that says 1 at every place: a logit is the number of kept elements, over the keep rate."""
@@ -106,22 +87,3 @@ def gpt():
     shapes = jax.eval_shape(lambda: model.init(
         jax.random.key(0), jnp.zeros((1, 2, 1), jnp.int32), jnp.zeros((1, 2), jnp.int32)))
     return model, reference.random_like(shapes['params'], seed=0)
-
-
-def test_padding_after_the_extract_token_changes_no_logit(gpt):
-    model, params = gpt
-    tokens = np.array([[[20, 3, 22, 0, 0, 0], [20, 7, 8, 9, 22, 0]]])
-    other = np.where(tokens == 0, 17, tokens)
-    extract = np.array([[2, 4]])
-    found = model.apply({'params': params}, tokens, extract)[0]
-    np.testing.assert_allclose(found, model.apply({'params': params}, other, extract)[0], atol=1e-6)
-    moved = model.apply({'params': params}, tokens, extract - 1)[0]
-    assert np.abs(np.asarray(found - moved)).min() > 1e-3
-
-
-def test_an_example_s_sequences_stay_together_in_the_states(gpt):
-    model, params = gpt
-    tokens = np.arange(12).reshape(2, 2, 3)
-    hidden = model.apply({'params': params}, tokens, np.zeros((2, 2), int))[1]
-    alone, _ = reference.gpt(params['backbone'], np.array([[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]))
-    np.testing.assert_allclose(hidden, alone, atol=1e-5)

@@ -5,16 +5,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import PartitionSpec as P
 
-import reference
 import reference_lstm
-from gpt1_jax.errors import UserError
 from gpt1_jax.models import lstm
 from gpt1_jax.models.dropout import Key
-from gpt1_jax.models.gpt import GPTConfig
 from gpt1_jax.models.lstm import LSTM, LSTMConfig
-from gpt1_jax.parallel import sharding
 from gpt1_jax.training import losses
 from trees import names
 
@@ -55,29 +50,6 @@ def test_the_papers_lstm_is_as_large_as_gpt_to_a_thousandth():
         'embed/tokens': (40478, 2048), 'blocks/input_kernel': (1, 2048, 4, 2048),
         'blocks/recurrent_kernel': (1, 2048, 4, 2048), 'blocks/bias': (1, 4, 2048)}
     assert {leaf.dtype for leaf in jax.tree.leaves(tree)} == {jnp.dtype('float32')}
-
-
-def test_every_default_is_the_papers_or_gpts():
-    ours, gpts = dataclasses.asdict(LSTMConfig()), dataclasses.asdict(GPTConfig())
-    assert ours.pop('n_units') == 2048
-    assert ours == {name: gpts[name] for name in ours}
-
-
-@pytest.mark.parametrize('values, field', [
-    ({'n_units': 0}, 'n_units'), ({'n_ctx': -4}, 'n_ctx'), ({'embd_dropout': -0.1}, 'embd_dropout'),
-    ({'dtype': 'float16'}, 'dtype'), ({'n_units': 70_000}, 'n_units')])
-def test_a_bad_configuration_names_the_field(values, field):
-    with pytest.raises(UserError, match=rf'model\.{field}\b'):
-        LSTMConfig(**values)
-
-
-def test_weights_start_normal_with_deviation_002_and_biases_at_zero_but_the_forget_gates_at_one():
-    tree = LSTM(LSTMConfig(vocab_size=3000, n_units=64)).init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']
-    np.testing.assert_array_equal(tree['blocks'].pop('bias'), np.repeat([[[0], [1], [0], [0]]], 64, axis=2))
-    for name, leaf in names(tree).items():
-        assert abs(np.mean(leaf)) < 5 * 0.02 / np.sqrt(leaf.size), name
-        assert abs(np.std(leaf) / 0.02 - 1) < 5 / np.sqrt(2 * leaf.size), name
-    assert not np.allclose(tree['blocks']['input_kernel'], tree['blocks']['recurrent_kernel'])
 
 
 # Parity with PyTorch and with plain numpy, dropout on
@@ -126,34 +98,6 @@ def test_states_equal_numpys_with_dropout_at_each_site(params, rates):
         assert np.abs(expected - reference_lstm.lstm(params, TOKENS)).max() > 0.1
 
 
-# Properties
-
-def test_no_state_depends_on_a_later_token_and_each_on_all_before(params):
-    """Token t stands at place t alone: the state at t has a gradient for rows up to t."""
-    config, ids = dataclasses.replace(SMALL, embd_dropout=0.0), np.arange(7, dtype=np.int32)[None]
-    by = np.random.default_rng(0).normal(size=16).astype(np.float32)
-
-    @jax.jit
-    def jacobian(rows):
-        def f(rows):
-            return LSTM(config).apply({'params': params | {'embed': params['embed'] | {'tokens': rows}}}, ids,
-                                                    KEY)[0] @ by
-        return jax.jacrev(f)(rows)
-    g = np.abs(np.asarray(jacobian(params['embed']['tokens']))).sum((0, 3))  # [t, row]
-    earlier = np.tril(np.ones((7, 23))) > 0
-    assert (g[~earlier] == 0).all() and (g[earlier] > 1e-5).all()
-
-
-def test_the_dropped_matrix_that_was_looked_up_is_the_output_layer(params):
-    config = dataclasses.replace(SMALL, embd_dropout=0.5)
-    _, table = LSTM(config).apply({'params': params}, TOKENS, KEY)
-    whole = np.concatenate([params['embed']['tokens'], params['embed']['specials']])
-    rows = np.where(reference.keep((5, 700, 0, 0), whole.shape, 0.5), whole * 2, 0)
-    np.testing.assert_array_equal(np.concatenate(table), rows)
-    np.testing.assert_allclose(hidden(dataclasses.replace(config, resid_dropout=0.0), params, key=KEY),
-                               reference_lstm.lstm(params, TOKENS, embd=0.5, key=(5, 700)), atol=1e-5)
-
-
 def test_a_cell_keeps_small_additions_in_bfloat16():
     """The cell starts at 1 and grows by 1/1000 a step: a cell of 8 bits would stay at 1."""
     z = np.zeros((600, 1, 4, 1), np.float32)
@@ -162,10 +106,3 @@ def test_a_cell_keeps_small_additions_in_bfloat16():
     z[1:, 0, 0], z[1:, 0, 2] = 30, 1e-3          # then 0.001 each
     h = lstm.recurrence(jnp.asarray(z, jnp.bfloat16), jnp.zeros((1, 4, 1), jnp.bfloat16))
     assert float(h[-1, 0, 0]) == pytest.approx(np.tanh(1.6), abs=0.005)
-
-
-def test_kernels_are_divided_over_width_and_units():
-    expected = {'embed/tokens': P(None, 'fsdp'), 'embed/specials': P(None, 'fsdp'),
-                'blocks/input_kernel': P(None, 'fsdp', None, 'tensor'),
-                'blocks/recurrent_kernel': P(None, 'fsdp', None, 'tensor'), 'blocks/bias': P(None, None, 'tensor')}
-    assert {name: sharding.spec(name) for name in names(shapes(SMALL))} == expected

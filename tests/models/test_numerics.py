@@ -10,13 +10,10 @@ import pytest
 
 from experiments.compile import check, chips, hlo_text
 from gpt1_jax import pretrain
-from gpt1_jax.data.tokens import TokenStream
 from gpt1_jax.evaluation import log_probs
 from gpt1_jax.models import ops
 from gpt1_jax.models.build import backbone
-from gpt1_jax.models.fast import xla
 from gpt1_jax.parallel import sharding
-from gpt1_jax.training import validation
 from gpt1_jax.training.losses import token_losses
 from tiny import load_config, override
 
@@ -70,17 +67,6 @@ def test_the_gradient_of_a_bias_that_many_positions_share_is_their_sum_rounded_o
     by_x, by_bias = gradients(dy)
     assert by_x.dtype == jnp.bfloat16 and by_bias.dtype == jnp.float32
     np.testing.assert_allclose(by_bias, np.asarray(dy, np.float64).sum(0), rtol=1e-6)
-
-
-@pytest.mark.parametrize('look_up', [ops.look_up, xla.look_up])
-def test_the_gradient_of_a_row_that_is_read_often_is_the_sum_over_its_places(look_up):
-    stored, ids = jnp.ones((5, 3)), jnp.asarray(np.random.default_rng(0).integers(0, 3, (64, 32)))
-    dy = jnp.asarray(np.random.default_rng(1).normal(1, 0.1, (64, 32, 3)), jnp.bfloat16)
-    found, gradients = jax.vjp(lambda stored: look_up(stored, ids, jnp.ones((5, 3), 'bfloat16')), stored)
-    expected = np.zeros((5, 3))
-    np.add.at(expected, np.asarray(ids), np.asarray(dy, np.float64))
-    assert found.dtype == jnp.bfloat16
-    np.testing.assert_allclose(gradients(dy)[0], expected, rtol=1e-5)
 
 
 @for_h200
@@ -143,17 +129,6 @@ def test_float32_logits_of_bfloat16_states_give_the_scorers_log_probabilities():
         found = token_losses(hidden, rows, targets, chunks, jnp.float32)
         np.testing.assert_allclose(found, expected, atol=2e-5)
     assert np.abs(token_losses(hidden, rows, targets) - expected).max() > 1e-3  # as training rounds them
-
-
-def test_validation_in_bfloat16_is_the_perplexity_of_the_same_windows():
-    model = backbone(config_of(model__dtype='bfloat16').model.to_dict() | {'vocab_size': V})
-    params = model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']
-    params = jax.tree.map(lambda x: x * 5, params)
-    ids = np.random.default_rng(0).integers(0, V, 4 * 16 + 1).astype(np.int32)
-    stream = TokenStream((ids.astype(np.uint16),), 'valid', '')
-    found = validation.mean_loss(model, one_device(), stream, 0, 4, 1)(params)
-    logs = log_probs.by_token(model, params, one_device(), ids, tokens_per_batch=64)  # the same four windows at once
-    assert found == pytest.approx(-logs.mean(), rel=1e-5)
 
 
 # Memory

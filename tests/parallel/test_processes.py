@@ -1,5 +1,4 @@
 """Several real processes on this machine, each with several devices: the same run as one process's."""
-import json
 import os
 import signal
 import socket
@@ -17,7 +16,7 @@ from gpt1_jax.data import tokens
 from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import processes as processes_lib
 from gpt1_jax.runs import checkpoint, results
-from many_processes import STEPS, WORKER, ended, start
+from many_processes import STEPS, ended, start
 from tiny import ROOT, corpus, pretrain_config
 
 pytestmark = pytest.mark.full
@@ -123,7 +122,7 @@ def test_a_process_whose_peers_never_come_ends_with_a_line(process):
     """Process 0 waits for the others; these wait for its address."""
     address = f'localhost:{local.free_port()}'
     code = (f'from gpt1_jax.parallel import processes; processes.WAIT_S = 3; '
-            f'processes.initialize({address!r}, 2, {process})')
+            f'processes.start({address!r}, 2, {process})')
     done = subprocess.run([sys.executable, '-X', 'faulthandler', '-c', code], cwd=ROOT, text=True, capture_output=True,
                           timeout=100, env=os.environ | {'PYTHONPATH': str(ROOT), 'JAX_PLATFORMS': 'cpu'})
     first, last = done.stderr.splitlines()
@@ -153,7 +152,7 @@ def environment(monkeypatch):
         monkeypatch.setattr(processes_lib, '_tpu_vm', lambda: tpu_vm)
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
-        processes_lib.initialize(**given)
+        processes_lib.start(**given)
         return called
     return set_to
 
@@ -198,26 +197,6 @@ def test_one_of_several_that_is_not_told_which_is_refused_unless_it_says_it_is_a
     assert environment(JOB_COMPLETION_INDEX=index, given=dict(processes=1)) == []
     assert environment(JOB_COMPLETION_INDEX=index, JAX_NUM_PROCESSES='1') == []
     assert environment(TPU_WORKER_HOSTNAMES='localhost', JAX_NUM_PROCESSES='', JOB_COMPLETION_INDEX=index) == []
-
-
-def test_pods_of_kubeflow_s_trainer_are_one_run(text, tmp_path):
-    """Two real processes that are told who they are by the environment alone; and one that is told half of it."""
-    own = pretrain_flags(text, tmp_path / 'run')
-    pod = os.environ | {'PYTHONPATH': str(ROOT), 'JAX_PLATFORMS': 'cpu', 'JAX_NUM_PROCESSES': '2',
-                        'JAX_COORDINATOR_ADDRESS': f'localhost:{local.free_port()}', 'JAX_DISTRIBUTED_BACKEND': 'gloo',
-                        'KUBERNETES_SERVICE_HOST': '10.0.0.1'}
-    pods = [subprocess.Popen(own, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                             env=pod | {'JAX_PROCESS_ID': str(i), 'JOB_COMPLETION_INDEX': str(i)}) for i in range(2)]
-    said = [one.communicate(timeout=300)[0] for one in pods]
-    assert [one.returncode for one in pods] == [0, 0], said
-    assert 'of 2 process(es)' in said[0] and 'step 4/4' in said[0] and 'step 4/4' not in said[1]
-    half = subprocess.run(own, cwd=ROOT, text=True, capture_output=True, timeout=100, env=pod | {'JAX_PROCESS_ID': ''})
-    assert half.returncode == 1 and 'JAX_PROCESS_ID) is missing' in half.stderr and 'Traceback' not in half.stderr
-
-
-def pretrain_flags(text, directory):
-    small = dict(train__steps=4, log_every=1, data__tokens=str(text.parent / 'tokens'), data__corpus='')
-    return [sys.executable, WORKER, f'--text={text}', f'--workdir={directory}', f'--overrides={json.dumps(small)}']
 
 
 @pytest.mark.parametrize('several, text, found', [

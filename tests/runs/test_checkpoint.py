@@ -123,13 +123,6 @@ def test_a_write_that_fails_is_told_once_with_the_steps_that_are_complete(tmp_pa
     assert checkpoint.steps(tmp_path) == [1, 2, 3] and len(list(tmp_path.iterdir())) == 3
 
 
-def test_parameters_restore_alone_with_the_same_digest_on_any_mesh(tmp_path):
-    _, history = saved(tmp_path)
-    params = checkpoint.restore_params(tmp_path, 3, make(8).state.params)
-    assert checkpoint.describe(params) == checkpoint.read_meta(tmp_path, 3)['arrays']['params']
-    assert np.array_equal(params['mlp']['fc']['kernel'], history[3][1])
-
-
 def test_the_digest_sees_two_flipped_signs_and_two_swapped_values():
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     signs, swapped = x.copy(), x.copy()

@@ -10,7 +10,6 @@ import time
 
 import pytest
 
-import gpt1_jax
 from gpt1_jax import finetune, pretrain
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned
@@ -78,14 +77,6 @@ def test_of_two_runs_in_one_directory_one_goes_on_and_a_killed_one_leaves_it_fre
     found = steps(directory)
     assert found == list(range(1, len(found) + 1)) and found[-1] == checkpoint.steps(directory / 'checkpoints')[-1]
     assert not (directory / lock.FILE).exists()
-
-
-def test_no_lock_is_asked_for_where_nothing_is_written(finished, monkeypatch):
-    monkeypatch.setattr(lock, 'hold', None)  # not called
-    assert gpt1_jax.load(finished.path).step == 4
-    pretrain.run(pretrain_config(finished.path.parent / 'text', data__tokens=str(finished.path.parent / 'tokens'),
-                                 train__steps=4), finished.path.parent / 'never', dry_run=True)
-    assert not (finished.path.parent / 'never').exists()
 
 
 def test_a_run_whose_lock_was_taken_over_stops_before_it_writes(finished, tmp_path, monkeypatch):

@@ -3,14 +3,13 @@
 Compilers change, and no kernel was run on every device. So 'auto' (config.model.kernels) uses a kernel only where it
 passed these checks in bfloat16, with the model's own head size, width and context:
 
-* its dropout masks are those of models/ops.py to the bit, forward and backward;
-* each of its results is no further from the definition in float32 than SLACK times the definition in bfloat16;
+* each of its results and gradients, with dropout, is no further from the definition in float32 than SLACK times the
+  definition in bfloat16;
 * nothing was raised: no compiler for the device, too little shared memory, a missing module.
 
 A kernel that fails is not used in any process, and one line says so. A pass is remembered on disk.
 """
 import contextlib
-import functools
 import hashlib
 import json
 import os
@@ -114,114 +113,46 @@ def _unfit(device):
 
 
 def _wrong(kernel, size, length, device, interpret):
-    """Which result of a kernel is wrong, or None."""
-    checked = _attention if kernel.operation == 'attention' else _add_and_norm
-    with jax.default_device(device):
-        for training in kernel.training:
-            for L in sorted({max(length - 1, 1), length}):
-                reason = checked(kernel.name, size, L, training, interpret)
-                if reason:
-                    return f'{reason} ({L} positions, {"training" if training else "evaluation"})'
+    """Which result of a kernel is further from the definition's in float32 than it may be, or None."""
+    ours, plain = table.implementation(kernel.operation, kernel.name, interpret), getattr(ops, kernel.operation)
+    for training in kernel.training:
+        key = dropout.Key(*map(jnp.uint32, (SEED, STEP, FIRST_ROW))) if training else None
+        drop = dropout.Dropout(key, LAYER).at(dropout.MLP_OUT, RATE)
+        for L in sorted({max(length - 1, 1), length}):
+            with jax.default_device(device):
+                found, rounded = (_results(f, drop, _inputs(kernel.operation, size, L)) for f in (ours, plain))
+                with jax.default_matmul_precision('highest'):
+                    exact = _results(plain, drop, [x.astype(jnp.float32) for x in _inputs(kernel.operation, size, L)])
+            for place, right in enumerate(exact):
+                error, rounding = (np.abs(each[place] - right).max() / np.abs(right).max() for each in (found, rounded))
+                allowed = SLACK * max(rounding, ROUNDING)
+                if not error <= allowed:  # also where it is NaN
+                    what = f'gradient {place}' if place else 'the result'
+                    return (f'{what} is off by {error:.2g}, {allowed:.2g} are allowed ({L} positions, '
+                            f'{"training" if training else "evaluation"})')
     return None
 
 
-# Attention
-
-def _attention(name, E, L, training, interpret):
-    """Which result is wrong, or None. Where q and k are zero and v is the unit matrix, so that an output is one
-    probability, outputs are zero only where dropped, as are the gradients of v where that of the output is."""
-    drop = _drop(dropout.ATTENTION, training)
-
-    def run(function, q, k, v, d_out):
-        return _with_gradients(lambda q, k, v: function(jnp.stack((q, k, v), 2), drop), (q, k, v), d_out, training)
-
-    shape = (ROWS, L, HEADS, E)
-    ours = jax.jit(functools.partial(run, table.implementation('attention', name, interpret)))
-    reason = _too_far(ours, jax.jit(functools.partial(run, ops.attention)), _random([shape] * 4))
-    if reason or not training:
-        return reason
-    mask = np.asarray(_mask(drop, (ROWS, HEADS, L, L))) & np.tri(L, dtype=bool)
-    zeros = jnp.zeros(shape, jnp.bfloat16)
-    for first in range(0, L, E):  # a head has places for E keys, or E queries, at a time
-        unit = jnp.broadcast_to(jnp.eye(L, E, -first, jnp.bfloat16)[None, :, None], shape)
-        out, _, _, d_v = (np.asarray(x) != 0 for x in ours(zeros, zeros, unit, unit))
-        n = min(E, L - first)
-        if not np.array_equal(out.transpose(0, 2, 1, 3)[..., :n], mask[..., first:first + n]):
-            return 'another dropout mask forward'
-        if not np.array_equal(d_v.transpose(0, 2, 3, 1)[:, :, :n], mask[:, :, first:first + n]):
-            return 'another dropout mask backward'
-    return None
-
-
-# Residual norm
-
-def _add_and_norm(name, D, L, training, interpret):
-    """Which result is wrong, or None. Where x is zero and `a` one, kept elements are above the mean of their vector;
-    where the gradient of x is not zero, that of `a` is zero only where dropped."""
-    drop = _drop(dropout.MLP_OUT, training)
-
-    def run(function, *values):
-        return _with_gradients(lambda *values: function(*values, drop), values[:-1], values[-1], training)
-
-    x, a, d_out, scale, bias = _random([(ROWS, L, D)] * 3 + [(D,)] * 2)
-    values = x, a, scale.astype(jnp.float32), bias.astype(jnp.float32), d_out
-    ours = jax.jit(functools.partial(run, table.implementation('add_and_norm', name, interpret)))
-    reason = _too_far(ours, jax.jit(functools.partial(run, ops.add_and_norm)), values)
-    if reason or not training:
-        return reason
-    mask = np.asarray(_mask(drop, (ROWS, L, D)))
-    y = np.asarray(ours(jnp.zeros_like(x), jnp.ones_like(x), jnp.ones(D), jnp.zeros(D), d_out)[0])
-    known = ~mask.all(axis=2)  # vectors with something dropped
-    if not np.array_equal((y > 0)[known], mask[known]):
-        return 'another dropout mask forward'
-    _, d_x, d_a, _, _ = (np.asarray(each) for each in ours(*values))
-    if not np.array_equal(d_a != 0, mask & (d_x != 0)):
-        return 'another dropout mask backward'
-    return None
-
-
-# Both
-
-def _drop(site, training):
-    key = dropout.Key(*map(jnp.uint32, (SEED, STEP, FIRST_ROW))) if training else None
-    return dropout.Dropout(key, LAYER).at(site, RATE)
-
-
-@functools.partial(jax.jit, static_argnums=1)
-def _mask(drop, shape):
-    return drop.mask(shape, (FIRST_ROW,))
-
-
-def _random(shapes):
+def _inputs(operation, size, L):
+    """The arguments of an operation but the dropout, then the gradient of its result."""
+    shapes = {'attention': [(ROWS, L, 3, HEADS, size), (ROWS, L, HEADS, size)],
+              'add_and_norm': [(ROWS, L, size), (ROWS, L, size), (size,), (size,), (ROWS, L, size)]}[operation]
     keys = jax.random.split(jax.random.key(0), len(shapes))
-    return tuple(jax.random.normal(key, shape, jnp.bfloat16) for key, shape in zip(keys, shapes))
+    drawn = [jax.random.normal(key, shape, jnp.bfloat16) for key, shape in zip(keys, shapes)]
+    return [x.astype(jnp.float32) if x.ndim == 1 else x for x in drawn]  # parameters are float32
 
 
-def _with_gradients(function, values, d_out, training):
-    """(result, *gradients of the values); of evaluation the result alone."""
-    if not training:
-        return (function(*values),)
-    out, gradient = jax.vjp(function, *values)
-    return out, *gradient(d_out.astype(out.dtype))
-
-
-def _too_far(ours, plain, values):
-    """Which of the results of ours(*values) is too far from the definition's in float32, in words, or None."""
-    found = _float64(ours(*values))
-    rounded = _float64(plain(*values))
-    with jax.default_matmul_precision('highest'):
-        exact = _float64(plain(*(x.astype(jnp.float32) for x in values)))
-    for place, right in enumerate(exact):
-        error, rounding = (np.abs(each[place] - right).max() / np.abs(right).max() for each in (found, rounded))
-        allowed = SLACK * max(rounding, ROUNDING)
-        if not error <= allowed:  # also where it is NaN
-            what = f'gradient {place}' if place else 'the result'
-            return f'{what} is off by {error:.2g}, {allowed:.2g} are allowed'
-    return None
-
-
-def _float64(arrays):
-    return [np.asarray(x).astype(np.float64) for x in arrays]
+def _results(function, drop, inputs):
+    """[result, *gradients] as float64, the gradient of q, k and v each by itself; of evaluation the result alone."""
+    @jax.jit
+    def run(*values):
+        if drop.key is None:
+            return (function(*values, drop),)
+        out, gradient = jax.vjp(lambda *values: function(*values, drop), *values)
+        gradients = gradient(d_out.astype(out.dtype))
+        return out, *(jnp.moveaxis(gradients[0], 2, 0) if len(gradients) == 1 else gradients)
+    *values, d_out = inputs
+    return [np.asarray(x).astype(np.float64) for x in run(*values)]
 
 
 # On disk

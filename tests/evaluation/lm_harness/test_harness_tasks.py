@@ -155,15 +155,6 @@ def test_the_command_writes_results_and_samples(pretrained, tasks, tmp_path):
     assert last.startswith("error: unknown task 'nothing': ") and 'Traceback' not in done.stderr
 
 
-def test_a_name_that_is_not_local_is_looked_up_among_the_harness_own(tasks, monkeypatch):
-    asked, manager = [], lm_harness.TaskManager
-    monkeypatch.setattr(lm_harness, 'TaskManager', lambda **given: asked.append(given) or manager(
-        **given | {'include_defaults': False}))
-    with pytest.raises(UserError, match="^unknown task 'hellaswag': "):
-        lm_harness.load_tasks(['sst2', 'hellaswag'], tasks)
-    assert asked == [{'include_path': str(tasks), 'include_defaults': False}, {'include_path': str(tasks)}]
-
-
 def test_generation_kwargs_are_refused_before_any_task_is_scored(pretrained, tasks, tmp_path, monkeypatch):
     write_task(tmp_path, 'beams', [{'text': TEXTS[0], 'answer': 'no'}], output_type='generate_until',
                doc_to_text='{{text}}', doc_to_target='{{answer}}', generation_kwargs={'until': ['.'], 'num_beams': 4},
