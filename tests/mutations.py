@@ -121,7 +121,7 @@ MUTATIONS = [Mutation(*fields) for fields in (
      'training/test_optimizer.py::test_the_first_50_updates_equal_the_released_formula'),
     ('the cosine ends at half of its way', 'training/optimizer.py',
      'jnp.cos(jnp.pi * _fraction(', 'jnp.cos(jnp.pi / 2 * _fraction(',
-     'training/test_optimizer.py::test_cosine_schedule_by_hand'),
+     'training/test_optimizer.py::test_schedules_by_hand'),
     ('microbatches repeat the dropout masks of the first', 'training/loop.py',
      '(index * rows).astype(jnp.uint32)', 'jnp.uint32(0)',
      'training/test_loop.py::test_microbatches_with_dropout_on_give_the_unaccumulated_step'),

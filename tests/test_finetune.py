@@ -12,7 +12,6 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned, task_metrics
 from gpt1_jax.runs import checkpoint, results, workdir
 from interruptions import power_cut
-from saved import spoil
 from tiny import cola, finetune_config, override
 
 pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
@@ -50,20 +49,6 @@ def test_the_parameters_of_the_best_epoch_are_the_ones_scored(tuned):
     assert rows[0]['value'] == best and rows[0]['step'] == min(s for s, v in history.items() if v == best)
 
 
-def test_fallback_trains_the_damaged_epoch_again_to_the_bit(pretrained, data, tmp_path):
-    config = finetune_config('cola', data, init_from=str(pretrained), checkpoint__keep_latest=2)
-    rows = finetune.run(config, tmp_path / 'run')
-    checkpoints = tmp_path / 'run' / 'checkpoints'
-    assert checkpoint.steps(checkpoints) == [5, 10]
-    before = checkpoint.read_meta(checkpoints, 10)['arrays']
-    spoil(checkpoints / '10')
-    with pytest.raises(UserError, match='10: params.*other steps there: 5: --fallback resumes'):
-        finetune.run(config, tmp_path / 'run')
-    again = finetune.run(config, tmp_path / 'run', fallback=True)
-    assert checkpoint.read_meta(checkpoints, 10)['arrays'] == before and (checkpoints / '10.damaged').is_dir()
-    assert [row['value'] for row in again] == [row['value'] for row in rows]
-
-
 def test_a_finished_run_evaluates_again_from_its_directory_alone(tuned, pretrained, tmp_path):
     directory, rows = tuned
     shutil.copytree(directory, tmp_path / 'moved')
@@ -74,14 +59,6 @@ def test_a_finished_run_evaluates_again_from_its_directory_alone(tuned, pretrain
     assert [row['value'] for row in again] == [row['value'] for row in rows]
     assert [path.name for path in tmp_path.iterdir()] == ['moved']
     assert config['labels'] == ['0', '1'] and config['task'] == 'cola' and (tmp_path / 'moved' / 'tokenizer').is_dir()
-
-
-def test_an_interrupted_run_ends_with_the_weights_of_one_that_was_not(tuned, pretrained, data, tmp_path):
-    config = finetune_config('cola', data, init_from=str(pretrained), train__epochs=6)
-    with power_cut(12):
-        finetune.run(config, tmp_path / 'run')
-    rows = finetune.run(config, tmp_path / 'run')
-    assert [r['digest'] for r in rows] == [r['digest'] for r in tuned[1]]
 
 
 def start(pretrained, data, directory, **overrides):

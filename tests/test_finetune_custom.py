@@ -113,11 +113,3 @@ def test_each_example_trains_and_is_scored(pretrained, tmp_path, example, make, 
     # What the run's directory holds is enough to score again.
     again = fine_tuned.evaluate_run(workdir.load(tmp_path / 'run'), 'dev')
     assert [row['value'] for row in again] == [row['value'] for row in rows]
-
-
-def test_rows_without_labels_are_predicted(pretrained, tmp_path):
-    config = config_of('five_choice', tmp_path, pretrained, **five_choice(tmp_path, 'csv'))
-    finetune.run(config, tmp_path / 'run')
-    assert fine_tuned.evaluate_run(workdir.load(tmp_path / 'run'), 'unlabelled') == []
-    predictions = results.read(tmp_path / 'run' / 'predictions_unlabelled.jsonl')
-    assert [p['gold'] for p in predictions] == [None] * 5 and predictions[4]['id'] == 'new4'

@@ -2,7 +2,6 @@
 
 import pytest
 
-import official
 from gpt1_jax import finetune
 from gpt1_jax.runs import results
 from tiny import finetune_config
@@ -46,18 +45,3 @@ def test_each_kind_of_task_trains_and_is_scored(pretrained, tmp_path, task, make
     assert rows[0]['metric'] == metric and 0 <= rows[0]['value'] <= 1
     n = rows[0]['n']
     assert len(results.read(tmp_path / 'run' / 'predictions_dev.jsonl')) == n == (374 if task == 'story_cloze' else 5)
-
-
-def test_scitail_is_selected_on_dev_and_reported_on_test(pretrained, tmp_path):
-    rows = [(p, h, 'entails' if label == 'entailment' else 'neutral') for p, h, label, *_ in official.PAIRS]
-    for split in ('train', 'dev', 'test'):
-        official.tsv(tmp_path / 'data' / f'scitail_1.0_{split}.tsv', rows)
-    config = finetune_config('scitail', tmp_path / 'data', init_from=str(pretrained), eval__splits=('test',),
-                             eval__selections=('final', 'best'))
-    found = finetune.run(config, tmp_path / 'run')
-    assert [(row['split'], row['selection'], row['n']) for row in found] == [
-        ('test', 'final', 21), ('test', 'best', 21)]
-    assert {row['key'] for row in found} == {finetune.run_key(config)} and found[0]['step'] == 4
-    assert finetune.count_tokens(config)['steps'] == 4 and finetune.count_tokens(config)['rows'] == 21
-    config.seed = 1
-    assert finetune.run_key(config) != found[0]['key'] != finetune.run_key(config, code='other')

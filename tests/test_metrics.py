@@ -66,12 +66,6 @@ def test_arguments_that_do_not_fit_are_refused(call, message):
         call()
 
 
-def test_the_interval_of_accuracy_is_the_binomial_one():
-    low, high = metrics.bootstrap_interval('accuracy', np.ones(1000, int), one_hot(np.repeat([1, 0], [700, 300])))
-    half = 1.96 * math.sqrt(0.7 * 0.3 / 1000)
-    assert (low, high) == pytest.approx((0.7 - half, 0.7 + half), abs=0.004)
-
-
 def test_pairing_narrows_the_interval_of_the_difference():
     assert metrics.paired_bootstrap('accuracy', GOLD, one_hot(PREDICTED), one_hot(PREDICTED)) == (0, 0, 0)
     rng = np.random.default_rng(3)

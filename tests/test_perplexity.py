@@ -1,7 +1,6 @@
 """Perplexity over windows, against a softmax by hand, and the figures made of it."""
 import functools
 import math
-import shutil
 
 import jax
 import jax.numpy as jnp
@@ -9,14 +8,12 @@ import numpy as np
 import pytest
 
 from gpt1_jax import perplexity, pretrain
-from gpt1_jax.data import tokens
-from gpt1_jax.data.document import Document, is_validation
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load, log_probs
 from gpt1_jax.models.gpt import GPT, GPTConfig
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import checkpoint, results, workdir
-from tiny import command, corpus, pretrain_config
+from tiny import corpus, pretrain_config
 
 pytestmark = pytest.mark.full
 
@@ -84,25 +81,6 @@ def test_the_row_holds_the_figures_and_what_made_them(pretrained, tmp_path):
     assert row['digest'] == checkpoint.params_digest(checkpoint.read_meta(run.checkpoints, 4))
 
 
-def test_prepared_tokens_give_the_validation_perplexity_of_pretraining(pretrained):
-    row = perplexity.evaluate(pretrained, tokens=pretrained / 'tokens', step=2)
-    logged = {r['step']: r['valid_loss'] for r in results.read(workdir.load(pretrained).metrics) if 'valid_loss' in r}
-    stream = tokens.open_split(pretrained / 'tokens', 'valid')
-    left_over = (stream.n_tokens - 1) % 16  # pretraining's windows are whole
-    assert row['n'] == stream.n_tokens - 1
-    run = workdir.load(pretrained)
-    model, params = load.pretrained(run, 2, sharding.make_mesh())
-    ids = np.concatenate(stream.shards).astype(np.int32)
-    rest = sum(nats_of(model, params, ids, t, context_of(t, 16, 16)) for t in range(row['n'] - left_over + 1, len(ids)))
-    whole = math.log(row['value']) * row['n'] - rest
-    assert whole / (row['n'] - left_over) == pytest.approx(logged[2], rel=1e-4)
-    texts = [file.read_text() for file in (pretrained.parent / 'text').glob('*.txt')]
-    held_out = [text for text in texts if is_validation(Document('', text), 0.2)]
-    assert (row['words'], row['bytes']) == (sum(len(text.split()) for text in held_out), sum(map(len, held_out)))
-    assert row['bits_per_byte'] == pytest.approx(math.log2(row['value']) * row['n'] / row['bytes'])
-    assert row['per_word'] == pytest.approx(row['value'] ** (row['n'] / row['words']))
-
-
 @pytest.mark.parametrize('text, more, message', [
     ('', {}, 'the text has 0 token'), (' \n\n', {}, 'the text has 0 token'), ('.', {}, 'has 1 token'),
     ('a b', {'stride': 17}, 'stride = 17, must be from 1 to the context, 16'), ('a b', {'stride': 0}, 'stride = 0'),
@@ -133,14 +111,3 @@ def test_a_sentence_is_scored_token_by_token_as_it_is(pretrained, tmp_path):
     assert row['value'] == pytest.approx(math.exp(-np.mean(expected)), rel=1e-4)
     assert (row['documents'], row['words'], row['bytes'], row['text']) == (1, 13, len(text), text)
     assert ''.join(one['token'] for one in found) == 'the cat sat on a mat , while red dogs ran over green hills . '
-
-
-def test_the_figure_is_printed_even_where_no_row_can_be_written(pretrained, tmp_path):
-    shutil.copytree(pretrained, tmp_path / 'run')
-    (tmp_path / 'run' / 'results.jsonl').unlink(missing_ok=True)
-    (tmp_path / 'run' / 'results.jsonl').mkdir()
-    (tmp_path / 'a.txt').write_text('The cat sat on a mat while red dogs ran over green hills and old birds sang.')
-    done = command('perplexity', f'--init_from={tmp_path / "run"}', f'--text={tmp_path / "a.txt"}',
-                   f'--per_token={tmp_path / "tokens.jsonl"}', check=1)
-    assert 'perplexity per token ' in done.stdout and (tmp_path / 'tokens.jsonl').stat().st_size
-    assert done.stderr == f'error: {tmp_path / "run"}/results.jsonl: Is a directory\n'

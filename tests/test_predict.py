@@ -1,7 +1,6 @@
 """Answers for rows without labels, of every kind of task, against plain numpy; the command and its mistakes."""
 import functools
 import json
-import sys
 
 import jax
 import numpy as np
@@ -10,22 +9,12 @@ import pytest
 import official
 import reference
 import saved
-from tiny import ROOT, WORDS, finetune_config, load_config, override
-
-sys.path.insert(0, str(ROOT))
-
-from gpt1_jax import (
-    predict,  # noqa: E402
-)
-from gpt1_jax.data import (
-    bpe_training,
-    tasks,  # noqa: E402
-)
-from gpt1_jax.errors import UserError  # noqa: E402
-from gpt1_jax.models import heads  # noqa: E402
-from gpt1_jax.runs import (
-    results,  # noqa: E402
-    )
+from gpt1_jax import predict
+from gpt1_jax.data import bpe_training, tasks
+from gpt1_jax.errors import UserError
+from gpt1_jax.models import heads
+from gpt1_jax.runs import results
+from tiny import WORDS, finetune_config, load_config, override
 
 pytestmark = pytest.mark.full
 
@@ -128,23 +117,6 @@ def test_a_score_of_soft_labels_is_their_mean(tmp_path):
         assert close(row, outputs(params, states(params, a))) and set(row) == {'id', 'score', 'probabilities'}
         assert row['score'] == pytest.approx(sum(int(k) * p for k, p in row['probabilities'].items()), abs=1e-4)
         assert list(row['probabilities']) == list('1234567')
-
-
-@pytest.mark.slow
-def test_a_score_of_the_squared_loss_is_the_output_between_low_and_high(tmp_path):
-    path, params = fitted(tmp_path, 'custom:rating', custom__squared=True)
-    for row, (a, _) in zip(answers(path, [{'text': a} for a, _ in PAIRS]), PAIRS):
-        assert row == {'id': row['id'], 'score': pytest.approx(1 + 6 * outputs(params, states(params, a))[0], abs=1e-4)}
-
-
-def test_the_best_step_answers_unless_another_is_named(tmp_path):
-    path, params = fitted(tmp_path, 'cola', steps=2)
-    row, = answers(path, [{'texts': ['Red dogs ran.']}])
-    other, = answers(path, [{'texts': ['Red dogs ran.']}], 1)
-    assert close(row, outputs(params, states(params, 'Red dogs ran.')))
-    assert abs(other['probabilities']['1'] - row['probabilities']['1']) > 0.01
-    with pytest.raises(UserError, match='no checkpoint of step 3; there are 1, 2'):
-        answers(path, [{'texts': ['Red dogs ran.']}], 3)
 
 
 def test_a_bad_row_is_named_or_left_out(tmp_path):

@@ -69,19 +69,6 @@ def test_a_run_stopped_between_two_rows_and_continued_has_the_rows_of_one_that_w
     assert points(run.path / 'tensorboard') == points_of(results.read(run.metrics))
 
 
-def test_a_run_killed_before_its_next_row_still_has_what_the_row_it_was_stopped_at_said(text, tmp_path):
-    kept = {'step': 7, 'loss': 2.0, 'partial': [{'loss': 1.5, 'halted': 0.0}, {'loss': 2.5, 'halted': 0.0}]}
-    path = tmp_path / 'metrics.jsonl'
-    results.write(path, [{'step': 5, 'loss': 3.0}, kept])
-    for _ in range(2):  # opened, and killed at once
-        log = results.Log(path, 7)
-        assert log.partial == kept['partial'] and results.read(path)[-1] == kept
-    log.append({'step': 10, 'loss': 2.2})
-    log.append({'step': 15, 'loss': 2.1})
-    assert [row['step'] for row in results.read(path)] == [5, 10, 15]
-    assert results.Log(path, 15).partial == []
-
-
 def test_another_batch_size_in_the_same_directory_is_refused_by_name(text, straight):
     with pytest.raises(UserError, match=r'holds another run \(batch.size: 8 -> 16\): use a new --workdir'):
         pretrain.run(pretrain_config(text, batch__size=16), straight.path)
@@ -105,14 +92,6 @@ def test_microbatches_mesh_and_logging_may_change_freely(text, straight, tmp_pat
     last, expected = (results.read(one.metrics)[-1] for one in (run, straight))
     assert last['step'] == expected['step'] == 30
     assert last['valid_loss'] == pytest.approx(expected['valid_loss'], rel=2e-5)
-
-
-def test_changed_text_in_the_same_directory_is_refused(text, straight, tmp_path):
-    shutil.copytree(straight.path, tmp_path / 'copy')
-    shutil.rmtree(tmp_path / 'copy' / 'tokens')
-    other = corpus(tmp_path / 'other', documents=15)
-    with pytest.raises(UserError, match='fingerprint.t'):
-        pretrain.run(pretrain_config(other), tmp_path / 'copy')
 
 
 def test_init_from_takes_the_weights_and_a_fresh_schedule(text, straight, tmp_path):

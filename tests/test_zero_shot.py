@@ -1,12 +1,10 @@
 """Zero-shot scoring of a pretrained run: steps, splits, groups, and what a row of results records."""
-import json
 import os
 
 import pytest
 
 from gpt1_jax import metrics, zero_shot
 from gpt1_jax.errors import UserError
-from gpt1_jax.evaluation import padding
 from gpt1_jax.runs import results
 from tiny import (
     cola,
@@ -63,19 +61,6 @@ def test_bad_rows_are_left_out_where_that_is_asked_for(pretrained, tmp_path, cap
     assert 'cola: 2 bad row(s) left out, the first: ' in capsys.readouterr().out
 
 
-@pytest.mark.parametrize('task, write', [('cola', cola), ('race', lambda directory: race(directory))])
-def test_the_estimate_of_tokens_is_what_scoring_reads_with_its_padding(pretrained, tmp_path, monkeypatch, task, write):
-    wanted, read = config(task, pretrained, write(tmp_path / task), step=4), []
-
-    def batches(groups, *rest):
-        read.extend(group.shape.tokens for group in groups)
-        return original(groups, *rest)
-    original = padding.batches
-    monkeypatch.setattr(padding, 'batches', batches)
-    zero_shot.run(wanted)
-    assert zero_shot.count_tokens(wanted) == sum(read) > 0
-
-
 @pytest.mark.parametrize('overrides, message', [
     ({'step': 3}, 'no checkpoint of step 3; there are 2, 4'), ({'init_from': None}, 'give --config.init_from'),
     ({'init_from': 'nowhere'}, 'nowhere: not a run directory'), ({'task': 'rte'}, "no zero-shot evaluator for 'rte'"),
@@ -100,15 +85,3 @@ def test_predictions_of_a_run_that_may_not_be_written_go_beside_the_results(pret
         assert row['predictions'] == str(next(tmp_path.glob(f'predictions_zero_shot_cola_dev_{row["step"]}_*.jsonl')))
         _, gold, scores = metrics.read_predictions(row['predictions'])
         assert metrics.compute([row['metric']], gold, scores) == {row['metric']: row['value']}
-
-
-def race(directory):
-    """Two passages, one a level; returns the directory."""
-    for level, answers in (('middle', 'AB'), ('high', 'CDA')):
-        passage = {'article': 'The cat sat on a mat while red dogs ran. ' * 9, 'id': f'{level}1.txt',
-                   'questions': ['The cat sat on _ .'] * len(answers),
-                   'options': [['a mat', 'a hill', 'red dogs that ran', 'bread']] * len(answers),
-                   'answers': list(answers)}
-        (directory / 'dev' / level).mkdir(parents=True)
-        (directory / 'dev' / level / '1.txt').write_text(json.dumps(passage))
-    return directory

@@ -11,7 +11,7 @@ from gpt1_jax.data import tasks
 from gpt1_jax.evaluation import load, log_probs
 from gpt1_jax.models import build
 from gpt1_jax.parallel import sharding
-from gpt1_jax.runs import results, workdir
+from gpt1_jax.runs import results
 from tiny import corpus, load_config, override, pretrain_config
 
 pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
@@ -87,39 +87,3 @@ def test_the_filter_is_reported_and_part_of_the_key(pretrained, data, tmp_path):
     (row,) = [row for row in rows if row['metric'] == 'accuracy_filtered']
     assert row['n'] == 3 and 'filter.json' in row['files']
     assert zero_shot.run_key(plain, 20) != zero_shot.run_key(filtered, 20) == row['key']
-
-
-def harness_task(name, file, out):
-    """The harness's own task of a set, which reads a local file in place of the Hub's."""
-    import lm_eval
-    import yaml
-    folder = pathlib.Path(lm_eval.__file__).parent / 'tasks' / 'blimp'
-    own = yaml.safe_load((folder / '_template_yaml').read_text())
-    own |= {'task': f'local_{name}', 'dataset_path': 'json', 'dataset_kwargs': {
-        'data_files': {'train': str(file)}, 'cache_dir': str(out / 'cache')}}
-    (out / f'{name}.yaml').write_text(json.dumps(own))  # JSON is YAML
-    return own['task']
-
-
-def agrees_with_the_harness(run, data, out):
-    pytest.importorskip('lm_eval')
-    from gpt1_jax.evaluation import lm_harness
-    names, files = {}, tasks.get('blimp').files(data, 'test')
-    for file in map(pathlib.Path, files):
-        names[harness_task(file.stem, file, out)] = file.stem
-    found, samples = lm_harness.evaluate(run, list(names), out)
-    rows = zero_shot.run(config(run, data, step=workdir.load(run).step(None)))
-    ids, scores = scores_of(rows)
-    ours = {name.partition('/')[2]: pair for name, pair in zip(ids, scores)}
-    for sample in samples:
-        pair = ours[f'{names[sample["task"]]}/{sample["doc"]["pairID"]}']
-        assert [answer[0][0] for answer in sample['resps']] == pytest.approx(pair.tolist(), rel=1e-5)
-        assert sample['acc'] == float(pair[0] >= pair[1])  # ties are right there
-    right, = [row['value'] for row in rows if row['metric'] == 'accuracy_ties_right']
-    assert np.mean([found['results'][name]['acc,none'] for name in names]) == pytest.approx(right)
-    return len(samples)
-
-
-def test_the_harness_scores_every_item_alike(pretrained, data, tmp_path):
-    pytest.importorskip('lm_eval')
-    assert agrees_with_the_harness(pretrained, data, tmp_path) == 32

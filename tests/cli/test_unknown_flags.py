@@ -3,7 +3,7 @@ import pytest
 
 from gpt1_jax.cli import config_file, config_help, unknown_flags
 
-PRETRAIN = ['workdir', 'config', *(f'config.{name}' for name, _ in config_help.fields(config_file.load('pretrain')))]
+PRETRAIN = ['workdir', 'config', *(f'config.{name}' for name, *_ in config_help.fields(config_file.load('pretrain')))]
 
 
 @pytest.mark.parametrize('given, meant', [

@@ -77,18 +77,6 @@ def test_sharing_a_forward_pass_over_a_common_prefix_changes_no_value(kind):
     np.testing.assert_allclose(sums, [by_hand(ids, n, kind) for ids, n in sequences], rtol=1e-5)
 
 
-def test_as_many_tokens_are_scored_as_there_are_positions_and_greedy_ones_are_found():
-    ids = np.random.default_rng(2).integers(0, 30, 25).tolist()
-    rows = [np.asarray(logits_of(MODEL, PARAMS, np.resize([*ids[:n], *[0] * 24], 24)))[n - 1] for n in (5, 24)]
-    greedy = [([*ids[:n], int(row.argmax())], 1) for n, row in zip((5, 24), rows)]
-    other = [([*ids[:5], greedy[0][0][-1]], 2), ([*ids[:5], int(rows[0].argmin())], 1)]
-    sums, best = log_probs.last_tokens(MODEL, PARAMS, MESH, [*greedy, *other, (ids, 24)])
-    assert best.tolist() == [True, True, False, False, False]
-    logs = np.asarray(jax.nn.log_softmax(logits_of(MODEL, PARAMS, np.array(ids[:24]))))
-    expected = logs[np.arange(24), ids[1:]].sum()
-    assert sums[-1] == pytest.approx(expected, rel=1e-4)
-
-
 def test_scores_agree_on_eight_devices():
     sequences = [([1, 2, 3, 4, 5], 4), *with_prefix(np.random.default_rng(6), 9, (1, 1), (2, 1))]
     assert {group.shared for group in padding.grouped(sequences, 24)} == {0, 8}

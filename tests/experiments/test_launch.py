@@ -55,7 +55,7 @@ def test_the_processes_of_the_gpu_jobset_find_each_other():
 
 @pytest.mark.parametrize('name', [*JOBSETS, 'skypilot.yaml', 'tpu_queued.sh', 'tpu_pod.sh', 'slurm.sh'])
 def test_the_fields_that_a_recipe_sets_are_there(name):
-    known = {field for field, _ in config_help.fields(config_file.load('pretrain'))}
+    known = {field for field, *_ in config_help.fields(config_file.load('pretrain'))}
     named = re.findall(r'--config\.([\w.]+)=', read(name))
     assert named and set(named) <= known
 

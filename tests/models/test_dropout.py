@@ -123,21 +123,6 @@ def test_attention_masks_do_not_repeat_within_4096_rows_of_the_paper_s_size():
     assert np.abs(correlations - np.diag(np.diag(correlations))).max() < 6
 
 
-def test_all_4096_rows_have_masks_of_their_own():
-    mask = np.asarray(drops((0, 9, 1, ATTENTION_OUT), (4096, 8, 64), 0.5)).reshape(4096, -1)
-    assert len({row.tobytes() for row in np.packbits(mask, axis=1)}) == 4096
-    signs = mask.astype(np.float32) * 2 - 1
-    correlations = signs @ signs.T / np.sqrt(512)
-    np.fill_diagonal(correlations, 0)
-    assert np.abs(correlations).max() < 7.5  # 8.4 million pairs
-
-
-def test_offsets_select_a_tile_of_the_whole_mask_in_every_dimension():
-    whole = np.asarray(keep((4, 5, 6, ATTENTION), (4, 3, 64, 64), 0.5))
-    tile = keep((4, 5, 6, ATTENTION), (2, 1, 16, 32), 0.5, (1, 2, 48, 32))
-    np.testing.assert_array_equal(tile, whole[1:3, 2:3, 48:, 32:])
-
-
 @pytest.mark.parametrize('sizes', [(8, 1, 1), (2, 4, 1), (2, 2, 2)])
 def test_masks_are_the_same_on_any_mesh(sizes):
     expected = reference.keep((1, 2, 3, ATTENTION), (8, 4, 6, 6), 0.1)

@@ -96,13 +96,6 @@ def test_every_product_of_a_float32_step_forward_and_backward_is_float32(fields)
     assert precisions(lowered(**fields)) == {'HIGHEST'}
 
 
-@pytest.mark.parametrize('fields, expected', [
-    ({'model__precision': 'default'}, 'DEFAULT'), ({'model__precision': 'high'}, 'HIGH'),
-    ({'model__dtype': 'bfloat16'}, 'DEFAULT')], ids=str)
-def test_less_is_there_for_the_asking(fields, expected):
-    assert precisions(lowered(**fields)) == {expected}
-
-
 @pytest.mark.parametrize('kind', ['gpt', 'lstm'])
 @pytest.mark.parametrize('precision, expected', [('highest', 'HIGHEST'), ('default', 'DEFAULT')])
 def test_scoring_has_the_precision_of_the_model(kind, precision, expected):

@@ -197,13 +197,3 @@ def test_one_of_several_that_is_not_told_which_is_refused_unless_it_says_it_is_a
     assert environment(JOB_COMPLETION_INDEX=index, given=dict(processes=1)) == []
     assert environment(JOB_COMPLETION_INDEX=index, JAX_NUM_PROCESSES='1') == []
     assert environment(TPU_WORKER_HOSTNAMES='localhost', JAX_NUM_PROCESSES='', JOB_COMPLETION_INDEX=index) == []
-
-
-@pytest.mark.parametrize('several, text, found', [
-    (True, 'Gloo all-reduce failed', True), (True, 'RESOURCE_EXHAUSTED: out of memory', False),
-    (False, 'Gloo all-reduce failed', False)])
-def test_another_process_is_lost_only_where_there_are_others_and_memory_is_not_short(
-        monkeypatch, several, text, found):
-    monkeypatch.setattr(processes_lib, 'joined', lambda: several)
-    monkeypatch.setattr(processes_lib.time, 'sleep', lambda seconds: None)
-    assert processes_lib.lost(jax.errors.JaxRuntimeError(text)) == found

@@ -129,38 +129,12 @@ def test_the_loop_logs_evaluates_and_saves_at_its_steps_and_at_the_end():
     assert [s for s, _ in calls.logged] == [3, 4, 5, 6, 8, 9, 10, 12]
 
 
-def test_logged_losses_are_the_means_since_the_last_log():
-    p = program()
-    calls = loop(p, 3, evaluate_every=NEVER, save_every=NEVER)
-    assert calls.logged[0][1]['loss'] == pytest.approx(np.mean(after(3)[0]), rel=1e-6)
-
-
 def test_a_signal_saves_after_the_step_and_says_how_to_go_on():
     p = program()
     calls = loop(p, 12, log=send(signal.SIGTERM, 6))
     assert isinstance(calls.error, Interrupted)
     assert calls.saved[-1][0] == 7 and 'SIGTERM at step 7 of 12' in str(calls.error)
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-
-
-@pytest.mark.parametrize('when', [{'show': send(signal.SIGTERM, 11)}, {'show': send(signal.SIGTERM, 12)},
-                                  {'log': send(signal.SIGTERM, 12)}])
-def test_a_signal_in_the_last_step_or_while_it_is_saved_ends_the_program_too(when):
-    calls = loop(program(), 12, **when)
-    assert isinstance(calls.error, Interrupted) and 'SIGTERM at step 12 of 12' in str(calls.error)
-    assert [step for step, *_ in calls.saved].count(12) == 1
-
-
-@pytest.mark.parametrize('ignored', [False, True])
-def test_a_hang_up_saves_and_later_ones_do_nothing_unless_it_is_ignored(ignored):
-    p, before = program(), signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
-    try:
-        calls = loop(p, 12, show=send(signal.SIGHUP, 6, 7))
-        assert calls.saved[-1][0] == (12 if ignored else 7)
-        assert (calls.error is None) == ignored and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-        os.kill(os.getpid(), signal.SIGHUP)  # while the checkpoint is being written
-    finally:
-        signal.signal(signal.SIGHUP, before)
 
 
 def test_rows_of_a_loop_that_stopped_between_them_are_those_of_one_that_did_not():
@@ -226,17 +200,6 @@ def test_a_loss_or_gradient_that_is_not_finite_halts_before_the_state_is_touched
     (saved,) = calls.states
     assert calls.saved == [(7, None)] and int(saved.step) == 7
     same((saved.params, saved.opt_state), (whole.params, whole.opt_state))
-
-
-def test_after_a_halt_no_step_changes_anything():
-    p = weighted()
-    state, metrics = p.step(p.init(jnp.uint32(0)), p.place(lambda rows: bad_at(0)(0, rows), 16), HYPER)
-    before = jax.device_get(state)
-    assert metrics['halted'] and before.halted and before.step == 0
-    for step in (1, 2):
-        state, metrics = p.step(state, p.place(lambda rows: bad_at()(step, rows), 16), HYPER)
-    assert metrics['halted'] and np.isfinite(metrics['loss'])
-    same(state, before)
 
 
 def test_bad_batches_are_skipped_as_often_as_allowed_and_counted():

@@ -169,18 +169,6 @@ def test_gradient_of_the_fine_tuning_loss_is_the_released_formula_s_slope(head, 
         assert np.sum(found[name] * direction) == pytest.approx(slope, rel=2e-4, abs=2e-5), name
 
 
-def test_microbatches_give_the_loss_and_gradients_of_the_whole_batch_in_fine_tuning():
-    """Sequences of an example stay together, and the classifier's rows and the backbone's are numbered apart."""
-    params = parameters(TINY, 'choice', 1, 2, scale=0.4)
-    batch = batch_of('choice', TINY, FOUR_PAIRS, 1)
-    metrics, gradients = first_update(TINY, 'choice', 1, params, batch, microbatches=2)
-    expected = released_loss(params, batch, 'choice', 0.5, 0.1, 0.1, (SEED, 0))
-    assert float(metrics['loss']) == pytest.approx(expected[0], rel=1e-5)
-    whole = first_update(TINY, 'choice', 1, params, batch)[1]
-    for g, h in zip(jax.tree.leaves(gradients), jax.tree.leaves(whole)):
-        np.testing.assert_allclose(g, h, atol=1e-6)
-
-
 def test_a_choice_that_is_not_there_counts_for_nothing():
     """A row of two choices beside rows of three: the loss is that of its own two, in task and language modelling."""
     params = parameters(TINY, 'choice', 1, 3, scale=0.4)

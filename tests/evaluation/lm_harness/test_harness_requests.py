@@ -1,5 +1,4 @@
 """lm-evaluation-harness: its requests, against plain forwards."""
-import random
 
 import jax
 import numpy as np
@@ -57,20 +56,6 @@ def test_a_continuation_has_the_probability_and_the_flag_of_a_plain_forward(lm, 
         expected, is_best = judge(before + after, len(after))
         assert nats == pytest.approx(expected, abs=1e-4) and best is is_best
     assert 1 <= sum(best for _, best in found) <= len(asked) - 11
-
-
-def test_answers_are_the_same_whatever_the_batch_size_and_the_order(lm, model):
-    asked = [(TEXTS[i][:random.Random(i).randrange(20)], f' {TEXTS[-i]}') for i in range(1, 20)]
-    texts = [(text,) for text in (*TEXTS[:9], '', LONG)]
-    prompts = [(text, {'until': ['.'], 'max_gen_toks': 6, 'do_sample': bool(i % 2), 'temperature': 0.9})
-               for i, text in enumerate(TEXTS[:6])]
-    other = lm_harness.GPT1(*model, MESH, TOKENIZER, batch_size=5)
-    for kind, given in (('loglikelihood', asked), ('loglikelihood_rolling', texts), ('generate_until', prompts)):
-        found = getattr(lm, kind)(requests(*given))
-        order = random.Random(1).sample(range(len(given)), len(given))
-        again = getattr(other, kind)(requests(*(given[i] for i in order)))
-        for i, answer in zip(order, again, strict=True):
-            assert answer == (found[i] if kind == 'generate_until' else pytest.approx(found[i], abs=1e-4))
 
 
 def test_a_rolling_text_is_every_token_once_in_the_harness_windows(lm, judge):
@@ -145,13 +130,6 @@ def test_a_prompt_leaves_room_for_what_is_generated(lm, monkeypatch, capfd):
         (ids[4 - N_CTX:], 4), (short, 9), (ids[-half:], half), (ids[-half:], 30), (ids[-half:], 300)]
     told, = notices(capfd)
     assert told.startswith(f'notice: 4 of 5 requests exceed the context of {N_CTX} tokens')
-
-
-@pytest.mark.parametrize('arguments, tokens, temperature', [
-    ({'max_gen_toks': 7}, 7, 0), ({}, N_CTX // 2, 0), ({'do_sample': True}, N_CTX // 2, 1),
-    ({'temperature': 0.5}, N_CTX // 2, 0.5), ({'do_sample': False, 'temperature': 0.5, 'num_beams': 1}, N_CTX // 2, 0)])
-def test_generation_kwargs_mean_what_they_mean_elsewhere(arguments, tokens, temperature):
-    assert lm_harness.options(arguments | {'until': ['', 'a']}, N_CTX) == (tokens, Sampling(temperature), ['a'])
 
 
 @pytest.mark.parametrize('arguments', [{'num_beams': 4}, {'repetition_penalty': 2}])

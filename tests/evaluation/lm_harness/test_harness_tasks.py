@@ -110,14 +110,6 @@ def test_results_say_what_was_evaluated_and_nothing_was_fetched(evaluated, pretr
     assert 'word_perplexity' in lm_harness.table(found) and json.dumps(found)
 
 
-def test_few_shot_examples_come_before_an_item_and_a_limit_is_kept(pretrained, tasks):
-    found, samples = lm_harness.evaluate(pretrained, ['sst2'], tasks, limit=2, num_fewshot=1, batch_size=BATCH)
-    assert found['n-samples']['sst2']['effective'] == len(samples) == 2
-    for sample in samples:
-        context = sample['arguments'][0][0]
-        assert context.count(' very') == 2 and context.endswith(f'\n\n{sample["doc"]["texts"][0]} very')
-
-
 @pytest.fixture
 def local(monkeypatch):
     """Without the harness's own tasks, which take it half a minute to list."""
