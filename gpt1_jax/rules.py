@@ -57,6 +57,13 @@ def problem(name: str, value: Any, rule: Rule) -> list[str]:
     return [f'{name} is {shown(value)}, must be {wanted}']
 
 
+def require(values: Mapping[str, tuple[Any, Rule]]) -> None:
+    """UserError that lists every value that its rule refuses. values: {'batch.size': (0, whole(1))}."""
+    found = [line for name, (value, rule) in values.items() for line in problem(name, value, rule)]
+    if found:
+        raise UserError('; '.join(found))
+
+
 def _is_group(value):
     return isinstance(value, Mapping) or hasattr(value, 'to_dict')
 

@@ -89,7 +89,7 @@ def test_a_notice_tells_of_a_context_that_gets_full(scripted, tokenizer, capsys,
 
 @pytest.mark.parametrize('more, message', [
     ({'prompts': ['']}, 'the prompt is empty'), ({'prompts': ['a', ' \n']}, 'prompt 2 is empty'),
-    ({'tokens': 0}, 'tokens is 0, must be a whole number of at least 1'), ({'samples': True}, 'samples is True'),
+    ({'tokens': 0}, 'tokens is 0, must be a whole number from 1'), ({'samples': True}, 'samples is True'),
     ({'stop': ['a', '']}, 'a stop string is empty')])
 def test_a_mistake_is_named(tokenizer, more, message):
     with pytest.raises(UserError, match=message):

@@ -15,7 +15,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from gpt1_jax.errors import UserError, shown
+from gpt1_jax import rules
 from gpt1_jax.evaluation import padding
 from gpt1_jax.models import precision
 from gpt1_jax.parallel import sharding
@@ -34,17 +34,10 @@ class Sampling:
     seed: int = 0             # equal seeds, equal tokens
 
     def __post_init__(self):
-        rules = {'temperature': (int | float, 0, 1e6, 'a number from 0 to 1,000,000'),
-                 'top_k': (int, 0, 2 ** 31 - 1, 'a whole number of at least 0'),
-                 'top_p': (int | float, 1e-9, 1, 'a number above 0 and at most 1'),
-                 'seed': (int, 0, 2 ** 32 - 1, 'a whole number from 0 to 4,294,967,295')}
-        problems = []
-        for name, (kind, low, high, wanted) in rules.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
-                problems.append(f'{name} is {shown(value)}, must be {wanted}')
-        if problems:
-            raise UserError('; '.join(problems))
+        rules.require({
+            'temperature': (self.temperature, rules.between(0, 1e6)), 'top_k': (self.top_k, rules.whole(0)),
+            'top_p': (self.top_p, (lambda x: rules.is_number(x) and 0 < x <= 1, 'a number above 0 and at most 1')),
+            'seed': (self.seed, rules.whole(0, 2 ** 32 - 1))})
 
 
 def tokens(model: Any, params: Any, mesh: Mesh, prompts: Sequence[list[int]], sampling: Sampling = Sampling(),

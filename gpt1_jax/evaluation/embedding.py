@@ -29,15 +29,9 @@ def last_states(model: Any, params: Any, mesh: Mesh, sequences: Sequence[Sequenc
     for length, chosen in by_length.items():
         rounded_up = 1 << (len(chosen) - 1).bit_length()  # to a power of two, so that few programs are compiled
         size = padding.batch_size(min(tokens_per_batch, length * rounded_up), length, mesh)
-        for first in range(0, len(chosen), size):
-            rows = chosen[first:first + size]
-            tokens = np.zeros((size, length), np.int32)
-            last = np.zeros(size, np.int32)
-            for row, i in enumerate(rows):
-                ids = sequences[i]
-                tokens[row, :len(ids)] = ids
-                last[row] = len(ids) - 1
-            found[rows] = np.asarray(_last_states(model, mesh)(params, tokens, last))[:len(rows)]
+        tokens = np.array([[*sequences[i], *[0] * (length - len(sequences[i]))] for i in chosen], np.int32)
+        last = np.array([len(sequences[i]) - 1 for i in chosen], np.int32)
+        found[chosen] = padding.in_batches(functools.partial(_last_states(model, mesh), params), size, tokens, last)
     return found
 
 

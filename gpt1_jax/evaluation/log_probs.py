@@ -86,20 +86,16 @@ def by_token(model: Any, params: Any, mesh: Mesh, ids: np.ndarray, stride: int |
     last = len(ids) - 1
     length = padding.padded(last, n_ctx)
     size = padding.batch_size(tokens_per_batch, length, mesh)
-    windows = 1 + -(-max(0, last - n_ctx) // stride)
-    starts = np.arange(windows) * stride
+    starts = np.arange(1 + -(-max(0, last - n_ctx) // stride)) * stride
+    padded = np.zeros(starts[-1] + length + 1, np.int32)
+    padded[:len(ids)] = ids
+    windows = np.lib.stride_tricks.sliding_window_view(padded, length + 1)[starts]
+    logs = padding.in_batches(lambda rows: of_all(model, mesh)(params, rows[:, :-1], rows[:, 1:]), size, windows)
     found = np.zeros(last)
-    for first in range(0, windows, size):
-        inputs, targets = np.zeros((2, size, length), np.int32)
-        for row, start in enumerate(starts[first:first + size]):
-            window = ids[start:start + n_ctx + 1]
-            inputs[row, :len(window) - 1] = window[:-1]
-            targets[row, :len(window) - 1] = window[1:]
-        logs = np.asarray(of_all(model, mesh)(params, inputs, targets))
-        for row, start in zip(logs, starts[first:first + size]):
-            end = min(n_ctx, last - start)
-            new = n_ctx - stride if start else 0  # earlier targets belong to the previous window
-            found[start + new:start + end] = row[new:end]
+    for row, start in zip(logs, starts):
+        end = min(n_ctx, last - start)
+        new = n_ctx - stride if start else 0  # earlier targets belong to the previous window
+        found[start + new:start + end] = row[new:end]
     return found
 
 

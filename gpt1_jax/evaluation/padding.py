@@ -6,10 +6,11 @@ import bisect
 import itertools
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 MAX_GROUP = 8    # sequences that share one prefix; each has a copy of its KV cache
 MAX_BUCKETS = 4  # shapes that the groups of the same number of sequences are padded to
@@ -53,6 +54,17 @@ def batch_size(tokens_per_batch: int, length: int, mesh: jax.sharding.Mesh) -> i
     devices = mesh.shape['data'] * mesh.shape['fsdp']
     rows = max(1, tokens_per_batch // length)
     return -(-rows // devices) * devices
+
+
+def in_batches(compute: Callable[..., Any], size: int, *arrays: np.ndarray) -> np.ndarray:
+    """compute(*arrays) in batches of `size` rows, the last of which is filled up with zeros."""
+    found = []
+    for first in range(0, len(arrays[0]), size):
+        parts = [array[first:first + size] for array in arrays]
+        missing = size - len(parts[0])
+        filled = [np.pad(part, ((0, missing), *[(0, 0)] * (part.ndim - 1))) for part in parts]
+        found.append(np.asarray(compute(*filled))[:size - missing])
+    return np.concatenate(found)
 
 
 def grouped(sequences: Sequence[tuple[list[int], int]], n_ctx: int) -> list[Group]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from jax.sharding import Mesh
 
+from gpt1_jax import rules
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, shown
 from gpt1_jax.evaluation import decoding
@@ -65,9 +66,7 @@ def generate(model: Any, params: Any, mesh: Mesh, tokenizer: Tokenizer, prompts:
     longer than the context, and announce that the text will outgrow it.
     """
     encoded = encode(tokenizer, prompts)
-    for name, value in (('tokens', tokens), ('samples', samples)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise UserError(f'{name} is {shown(value)}, must be a whole number of at least 1')
+    rules.require({'tokens': (tokens, rules.whole(1)), 'samples': (samples, rules.whole(1))})
     stops = stop_forms(tokenizer, stop)
     _print_notices(model.config, encoded, tokens)
     repeated = [ids for ids in encoded for _ in range(samples)]
