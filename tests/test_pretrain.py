@@ -59,7 +59,7 @@ def test_a_run_stopped_between_two_rows_and_continued_has_the_rows_of_one_that_w
             pretrain.run(pretrain_config(text, tensorboard=True), tmp_path / 'run')
         assert checkpoint.steps(tmp_path / 'run' / 'checkpoints')[-1] == step
         rows = results.read(tmp_path / 'run' / 'metrics.jsonl')
-        assert [row['step'] for row in rows if 'loss' in row] == [5, 10, step]
+        assert [row['step'] for row in rows if 'loss' in row] == [5, 10]
     run = pretrain.run(pretrain_config(text, tensorboard=True), tmp_path / 'run')
 
     def same(run):

@@ -138,8 +138,6 @@ def _lines(rows):
 class Log:
     """metrics.jsonl of a run that resumes at `step`: later rows are dropped, as they are written again.
 
-    partial: where the run was stopped between two rows, the metrics of each step since (session.Session.unlogged). The
-    row that has them is removed once the next one, which covers these steps too, is appended.
     writes: whether this process writes; of several only one does. tensorboard: whether rows are also written as points,
     into tensorboard/ beside the file. tracker: (rows up to the step, later ones that are dropped) -> a tracker.Tracker,
     which gets the rows as well. Rows for an object store, where a file cannot grow, are kept on this host until
@@ -150,10 +148,8 @@ class Log:
                  tracker: Callable[[list[dict], list[dict]], Any] | None = None) -> None:
         self.path = path
         self.writes = writes
-        self.partial = []
         self._events = None
         self._tracker = None
-        self._without_partial = None  # the rows before the one that has `partial`
         self._file = storage.cache(path) if storage.remote(path) else path
         if not writes:
             return
@@ -166,21 +162,14 @@ class Log:
             write(self._file, rows)
         elif step:
             print(f'notice: {path} has no rows of the {step:,} steps before', flush=True)
-        if rows and rows[-1].get('step') == step:
-            self.partial = rows[-1].get('partial', [])
-        if self.partial:
-            self._without_partial = rows = rows[:-1]
         if tensorboard:
-            self._events = tensorboard_lib.Events(path.parent / 'tensorboard', step - 1 if self.partial else step, rows)
+            self._events = tensorboard_lib.Events(path.parent / 'tensorboard', step, rows)
         if tracker:
             self._tracker = tracker(rows, [row for row in before if row.get('step', 0) > step])
 
     def append(self, row: dict) -> None:
         """Append a row; on the disk when this returns."""
-        if self.writes and self._without_partial is not None:
-            write(self._file, [*self._without_partial, row])
-            self._without_partial = None
-        elif self.writes:
+        if self.writes:
             append(self._file, row)
         if self._events:
             self._events.append(row)

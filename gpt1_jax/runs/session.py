@@ -7,7 +7,7 @@
             loop.fit(program, state, hyper, batches, schedule, current, evaluate)
 """
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,7 @@ class Session:
     check_lock: as workdir.hold gives it; raises UserError where another process has taken the run over.
     after_row: (step, values), called after every row of training metrics. flops_per_token: for the rows' 'mfu'
     (step_cost.flops_per_token); 0 where tokens differ in it.
-    unlogged: the metrics of steps already trained that no row covers yet, where a run was stopped between two rows.
+    unlogged: of the checkpoint from which the run resumes, see `save`.
     trace: the profiler.
 
     A context manager: leaving it waits for the checkpoint being written. After a training that was not cut short it
@@ -82,7 +82,7 @@ class Session:
         self._after_row = after_row
         self._flops_per_token = flops_per_token
         self._mesh = program.mesh
-        self.unlogged = self._metrics.partial
+        self.unlogged = checkpoint.read_meta(run.checkpoints, step).get('unlogged', []) if step else []
         self.trace = profiling.Trace(rules.span(config['profile']), run.path / 'profile')
 
     def __enter__(self) -> 'Session':
@@ -104,8 +104,7 @@ class Session:
         """A row of training metrics: into metrics.jsonl, and printed.
 
         values: means of the metrics since the last row, 'tokens_per_s', 'seconds_left', and 'skipped' where batches
-        were skipped. At a step at which an uninterrupted run logs nothing also 'partial': [{name: float}], the metrics
-        of each step since the last row.
+        were skipped.
         """
         self._check_lock()
         values = values | device_peaks.measured(values['tokens_per_s'], self._flops_per_token, self._mesh)
@@ -119,11 +118,12 @@ class Session:
         """A row of metrics.jsonl."""
         self._metrics.append({'step': step} | values)
 
-    def save(self, state: TrainState, step: int, quality: float | None) -> None:
-        """A checkpoint. quality: higher is better; None where the state was not evaluated."""
+    def save(self, state: TrainState, step: int, quality: float | None, unlogged: Sequence[dict]) -> None:
+        """A checkpoint. quality: higher is better; None where the state was not evaluated. unlogged: the metrics of
+        each step since the last row of metrics.jsonl."""
         self._check_lock()
         self._metrics.upload()
-        self._writer.save(state, self._meta, quality)
+        self._writer.save(state, self._meta | {'unlogged': list(unlogged)}, quality)
 
 
 def _tracker(run):

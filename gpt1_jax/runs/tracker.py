@@ -42,10 +42,10 @@ class Tracker:
                 self.append(row)
 
     def append(self, row: dict) -> None:
-        """Log the numbers of a row of metrics.jsonl; not a row that another one will replace."""
+        """Log the numbers of a row of metrics.jsonl."""
         numbers = {name: value for name, value in row.items()
                    if name != 'step' and isinstance(value, (int, float))}
-        if 'partial' not in row and _key(row) not in self._known:
+        if _key(row) not in self._known:
             self._run.log(numbers, step=int(row.get('step', 0)))
 
     def close(self) -> None:

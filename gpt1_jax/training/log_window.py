@@ -38,8 +38,12 @@ class Window:
             self._timed += 1
         self.metrics.append(metrics)
 
-    def row(self, tokens_per_step: float, steps_left: int, partial: bool) -> dict:
-        """What Session.log takes; a new window begins. partial: also with the metrics of each step."""
+    def unlogged(self) -> list[dict[str, float]]:
+        """The metrics of the steps since the last row."""
+        return [{name: float(value) for name, value in step.items()} for step in jax.device_get(self.metrics)]
+
+    def row(self, tokens_per_step: float, steps_left: int) -> dict:
+        """What Session.log takes; a new window begins."""
         metrics = jax.device_get(self.metrics)
         now = time.perf_counter()
         pace = now - self._created  # seconds a step
@@ -53,8 +57,6 @@ class Window:
             row['skipped'] = int(metrics[-1]['skipped'])
         row['tokens_per_s'] = tokens_per_step / pace
         row['seconds_left'] = pace * steps_left
-        if partial:
-            row['partial'] = [{name: float(value) for name, value in step.items()} for step in metrics]
         self.metrics = []
         self._since = None
         self._timed = 0

@@ -189,16 +189,15 @@ def fit(program: Program, state: TrainState, hyper: dict, batches: Batches, sche
             session.trace.after(step, metrics, final=step == total)
             signal = stopped_by(step)
             logs = schedule.logs(step)
-            reads = logs or signal  # then the host waits for this step, else for the one before
-            if (metrics if reads else before or metrics)['halted']:
-                _halt(state, window, batches, schedule, session)
+            if (metrics if logs or signal else before or metrics)['halted']:  # waits for this step, or the one before
+                _halt(state, window, batches, session)
             before = metrics
             session.show(step)
-            if reads:
-                session.log(step, window.row(batches.tokens_per_step, total - step, partial=not logs))
+            if logs:
+                session.log(step, window.row(batches.tokens_per_step, total - step))
             quality = evaluate(state) if schedule.evaluates(step) else None
             if signal or schedule.saves(step):
-                session.save(state, step, quality)
+                session.save(state, step, quality, window.unlogged())
             if signal:
                 break
         # Also one that came while the last state was evaluated or saved: what follows training may also be long.
@@ -209,16 +208,14 @@ def fit(program: Program, state: TrainState, hyper: dict, batches: Batches, sche
     return state
 
 
-def _halt(state, window, batches, schedule, session):
-    """Log the steps before the one that is not finite, save the state, and raise UserError."""
+def _halt(state, window, batches, session):
+    """Save the state before the step that is not finite, and raise UserError."""
     step = int(state.step)
     bad = next(i for i, metrics in enumerate(window.metrics) if metrics['halted'])
     loss = float(window.metrics[bad]['loss'])
     norm = float(window.metrics[bad]['grad_norm'])
-    if bad:
-        window.metrics = window.metrics[:bad]
-        session.log(step, window.row(batches.tokens_per_step, schedule.total - step, partial=True))
-    session.save(state, step, None)
+    window.metrics = window.metrics[:bad]
+    session.save(state, step, None, window.unlogged())
     first_row = step * batches.size
     raise UserError(
         f'loss {loss}, gradient norm {norm} at step {step + 1:,} (rows {first_row:,} to '

@@ -104,7 +104,7 @@ def test_a_run_whose_terminal_is_closed_saves_stops_and_goes_on_later(base, stra
     os.close(master)
     assert process.wait(200) == 75
     step, = checkpoint.steps(base / 'closed' / 'checkpoints')
-    assert 7 <= step < STEPS and rows(base, 'closed')[-1][0] == step
+    assert 7 <= step < STEPS and rows(base, 'closed')[-1][0] == step // 7 * 7
     subprocess.run(arguments(base, 'closed'), cwd=ROOT, check=True, timeout=300, stdout=subprocess.DEVNULL)
     assert rows(base, 'closed') == straight
 
@@ -118,7 +118,8 @@ def test_a_run_without_output_and_errors_saves_when_it_is_hung_up_twice(base, st
         process.send_signal(signal.SIGHUP)
         time.sleep(0.001)
     assert process.wait(200) == 75
-    assert checkpoint.steps(base / 'full' / 'checkpoints') == [rows(base, 'full')[-1][0]]
+    (step,) = checkpoint.steps(base / 'full' / 'checkpoints')
+    assert rows(base, 'full')[-1][0] == step // 7 * 7
 
 
 @pytest.fixture(scope='module')
