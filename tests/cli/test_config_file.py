@@ -1,5 +1,4 @@
 """What --config names: a path, or a config that comes with the package."""
-import pathlib
 import sys
 
 import pytest
@@ -15,14 +14,6 @@ def test_a_name_without_a_file_is_that_of_a_packaged_config(tmp_path, monkeypatc
     assert config_file.path_of('finetune:rte') == f'{ROOT}/configs/finetune.py:rte'
     monkeypatch.chdir(ROOT)
     assert config_file.path_of('finetune') == 'configs/finetune.py'
-
-
-def test_a_file_is_taken_as_it_is(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    pathlib.Path('finetune').mkdir()  # a directory is no config
-    pathlib.Path('pretrain').write_text('')
-    assert config_file.path_of('pretrain:x') == 'pretrain:x'
-    assert config_file.path_of('finetune').endswith('configs/finetune.py')
 
 
 @pytest.mark.parametrize('given, hint', [

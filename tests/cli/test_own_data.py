@@ -80,10 +80,3 @@ def test_what_does_not_fit_is_one_line(tmp_path, monkeypatch, given, message):
     monkeypatch.setattr(own_file, 'MANY_LABELS', 5)
     with pytest.raises(UserError, match=message):
         config_of(monkeypatch, **{'data': file} | given)
-
-
-@pytest.mark.parametrize('text, encoding', [('caf\xe9', 'WINDOWS-1252'), ('cafe', 'UTF-16')])
-def test_another_encoding_is_named(tmp_path, monkeypatch, text, encoding):
-    (tmp_path / 'a.csv').write_bytes(f'one,topic\n{text},a\n'.encode(encoding))
-    with pytest.raises(UserError, match=f'a.csv: not UTF-8 at byte .*iconv -f {encoding} -t UTF-8'):
-        config_of(monkeypatch, data=str(tmp_path / 'a.csv'), text=['one'], label='topic')

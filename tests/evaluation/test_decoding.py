@@ -100,14 +100,6 @@ def test_a_seed_decides_and_each_stream_has_its_own_numbers():
     assert (generate(9, [prompt] * 3, how, streams=[1, 0, 2]) == three[[1, 0, 2]]).all()
 
 
-@pytest.mark.parametrize('kind', MODELS)
-def test_a_row_does_not_know_what_stands_beside_it(kind):
-    """And what fills the context of one earlier than another's."""
-    how = Sampling(temperature=1.2, top_p=0.9)
-    expected = generate(30, PROMPTS, how, kind)[[2, 0]]
-    assert (generate(30, [PROMPTS[2], [9] * 13, PROMPTS[0]], how, kind, streams=[2, 7, 0])[[0, 2]] == expected).all()
-
-
 def test_other_prompts_and_settings_run_the_same_programs():
     generate(30, PROMPTS, Sampling(top_k=3))
     compiled = []

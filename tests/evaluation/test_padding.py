@@ -1,5 +1,4 @@
 """Padded lengths, groups with a common prefix, and their batches. Both dynamic programmes against exhaustive search."""
-import itertools
 
 import jax
 import numpy as np
@@ -48,51 +47,3 @@ def test_few_lengths_are_padded_to_and_none_beyond_the_context():
     assert sorted({padding.padded(n, 512) for n in range(1, 600)}) == [16, 32, 64, 96, 144, 208, 304, 448, 512]
     assert all(n <= padding.padded(n, 100) <= 100 for n in range(1, 101))
     assert [padding.padded(n, 512, 1) for n in (1, 2, 3, 8, 9, 17, 65)] == [1, 2, 4, 8, 16, 32, 96]
-
-
-def cuts(items):
-    """Every way to cut a list into consecutive runs."""
-    for inner in itertools.chain.from_iterable(
-            itertools.combinations(range(1, len(items)), n) for n in range(len(items))):
-        bounds = [0, *inner, len(items)]
-        yield [items[a:b] for a, b in itertools.pairwise(bounds)]
-
-
-def read(run, n_ctx):
-    """Tokens read for sequences that are one group, padding included; written from the definition."""
-    tokens = [ids for ids, _ in run]
-    prefix = 0
-    if len(run) > 1:
-        limit = min(len(ids) - 1 - n for ids, n in run)
-        while prefix < limit and len({ids[prefix] for ids in tokens}) == 1:
-            prefix += 1
-        if prefix == 0:
-            return np.inf  # nothing to share
-    copies = 2 ** int(np.ceil(np.log2(len(run))))
-    shared = padding.padded(prefix, n_ctx, 1) if prefix else 0
-    return shared + copies * padding.padded(max(map(len, tokens)) - 1 - prefix, n_ctx, 1)
-
-
-def test_groups_read_as_few_tokens_as_the_best_of_all_ways_to_cut_the_sorted_sequences():
-    rng = np.random.default_rng(7)
-    for _ in range(8):
-        sequences = []
-        for common in rng.integers(1, 30, 3):
-            sequences += with_prefix(rng, int(common), *[(int(r), 1) for r in rng.integers(1, 9, 3)])
-        found = sum(group.shape.tokens for group in padding.grouped(sequences, 64))
-        best = min(sum(read(run, 64) for run in way) for way in cuts(sorted(sequences)))
-        assert found == best
-
-
-def test_buckets_read_as_few_tokens_as_the_best_of_all_ways_to_cut_the_sorted_shapes():
-    rng = np.random.default_rng(8)
-    for n in (1, 2, 3):
-        shapes = sorted(padding.Shape(2, *map(int, rng.integers(1, 40, 3))) for _ in range(8))
-        groups = [padding.Group(shape, 0, [i]) for i, shape in enumerate(shapes)]
-        found = padding.buckets(groups, n)
-        assert len(found) <= n and [group for _, bucket in found for group in bucket] == groups
-        for shape, bucket in found:
-            assert shape == tuple(np.max([group.shape for group in bucket], axis=0))
-        wanted = min(sum(len(run) * padding.Shape(*np.max(run, axis=0).tolist()).tokens for run in way)
-                     for way in cuts(shapes) if len(way) <= n)
-        assert sum(len(bucket) * shape.tokens for shape, bucket in found) == wanted

@@ -86,43 +86,6 @@ def test_masks_of_close_words_are_no_shifted_copies_of_each_other(close_masks):
         assert np.abs(correlations).max() < 9 * SIGMA, close_words()[n]
 
 
-def test_masks_whose_counters_meet_are_independent():
-    """The first hash word xors the counter: where two of them differ within it, only the second parts the masks."""
-    a, steps = np.full(1 << 17, 0x243F6A88, np.uint32), np.arange(1 << 17, dtype=np.uint32)
-
-    def mix(x):
-        x = (x ^ (x >> 16)) * np.uint32(0x7FEB352D)
-        x = (x ^ (x >> 15)) * np.uint32(0x846CA68B)
-        return x ^ (x >> 16)
-    for word in (np.uint32(0), steps, np.uint32(3), np.uint32(ATTENTION_OUT)):  # seed 0, layer 3
-        a = mix(a ^ word)
-    outside = a & np.uint32(~(63 << 16 | 255) & 0xFFFFFFFF)
-    order = np.argsort(outside, kind='stable')
-    pairs = [(order[n], order[n + 1]) for n in np.nonzero(np.diff(outside[order].astype(np.int64)) == 0)[0][:300]]
-    assert len(pairs) == 300
-    mask = jax.jit(jax.vmap(lambda step: ~keep((0, step, 3, ATTENTION_OUT), (64, 256), 0.1)))
-    left, right = (np.asarray(mask(jnp.asarray([pair[n] for pair in pairs], jnp.uint32))) for n in (0, 1))
-    i, j = np.arange(64)[:, None], np.arange(256)[None]
-    both = []
-    for n, (one, other) in enumerate(pairs):
-        difference = int(a[one] ^ a[other])
-        both.append(np.sum(left[n] & right[n][i ^ (difference >> 16), j ^ (difference & 0xFFFF)]))
-    # 164 of 16,384 are expected to be dropped in both, 1,638 if one is the other's copy.
-    n, p = 64 * 256, 0.01
-    assert np.abs(np.array(both) - n * p).max() < 8 * np.sqrt(n * p * (1 - p))
-    assert abs(np.mean(both) - n * p) < 5 * np.sqrt(n * p * (1 - p) / 300)
-
-
-def test_attention_masks_do_not_repeat_within_4096_rows_of_the_paper_s_size():
-    """A flat 32-bit counter over [B, 12, 512, 512] comes round after 1,365 1/3 rows: at row r + 1365, head h + 4."""
-    mask = jax.jit(lambda row: ~keep((0, 0, 0, ATTENTION), (1, 12, 512, 512), 0.1, (row,))[0])
-    rows = {row: np.asarray(mask(row)).reshape(12, -1) for row in (0, 1365, 1366, 2730, 2731, 4095)}
-    heads = np.concatenate(list(rows.values())).astype(np.float32) - 0.1  # [72, 512 * 512]
-    correlations = heads @ heads.T / np.sqrt(512 * 512) / (0.1 * 0.9)
-    assert np.diag(correlations).min() > 400
-    assert np.abs(correlations - np.diag(np.diag(correlations))).max() < 6
-
-
 @pytest.mark.parametrize('sizes', [(8, 1, 1), (2, 4, 1), (2, 2, 2)])
 def test_masks_are_the_same_on_any_mesh(sizes):
     expected = reference.keep((1, 2, 3, ATTENTION), (8, 4, 6, 6), 0.1)

@@ -5,7 +5,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 
 from gpt1_jax.errors import UserError
@@ -73,15 +72,6 @@ def test_every_leaf_of_the_training_state_has_the_place_that_the_design_gives_it
 
 
 # The mesh
-
-@pytest.mark.parametrize('asked, made', [
-    ((), (8, 1, 1)), ((-1, 2, 2), (2, 2, 2)), ((2, -1, 1), (2, 4, 1)), ((1, 1, -1), (1, 1, 8)),
-    ((2, 2, 2), (2, 2, 2))])
-def test_a_mesh_has_three_automatic_axes_and_fills_the_devices(asked, made):
-    mesh = sharding.make_mesh(*asked)
-    assert dict(mesh.shape) == dict(zip(('data', 'fsdp', 'tensor'), made))
-    assert mesh.axis_types == (AxisType.Auto,) * 3
-
 
 def leaf(name, *shape):
     """A tree with one leaf of this name and shape."""

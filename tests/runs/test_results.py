@@ -2,8 +2,6 @@
 import os
 import subprocess
 import sys
-import threading
-import time
 
 import pytest
 
@@ -72,23 +70,6 @@ def test_two_processes_append_to_one_file_and_no_row_is_lost(tmp_path):
     found = write_from_two_processes(tmp_path / 'x.jsonl', 300)
     assert sorted(found) == [(name, i) for name in 'ab' for i in range(300)]
     assert [i for name, i in found if name == 'a'] == list(range(300))
-
-
-def test_two_writers_append_what_is_new_once(tmp_path, monkeypatch):
-    original = results.read
-
-    def slow(path):
-        rows = original(path)
-        time.sleep(0.3)
-        return rows
-    monkeypatch.setattr(results, 'read', slow)
-    writers = [threading.Thread(target=results.append_new, args=(tmp_path / 'x.jsonl', [{'value': 1}]))
-               for _ in range(2)]
-    for one in writers:
-        one.start()
-    for one in writers:
-        one.join()
-    assert original(tmp_path / 'x.jsonl') == [{'value': 1}]
 
 
 def test_two_processes_append_to_one_object_and_no_row_is_lost(tmp_path):
