@@ -214,8 +214,8 @@ def train(setting: fine_tuning.Setting, job: Job, directory: storage.Path, check
           allow_change: bool, fallback: bool) -> tuple[workdir.Run, dict]:
     """Train a Job to its last step. Returns the run, and {(split, step): scores} of the evaluations meanwhile."""
     this = session.open_run(directory, job.config, setting.tokenizer, allow_change)
-    pretrained = functools.partial(_transferred, setting, job.program)
-    state = session.initial_state(this, job.program, setting.config.seed, fallback, pretrained)
+    state = session.initial_state(this, job.program, setting.config.seed, fallback,
+                                  functools.partial(_transferred, setting, job.program))
     scored: dict[tuple[str, int], np.ndarray] = {}
     with session.Session(this, job.program, state, job.schedule.total, check_lock) as current:
         def predict(params):

@@ -46,7 +46,7 @@ def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = 
     with contextlib.nullcontext(lambda: None) if dry_run else workdir.hold(setting.directory) as check_lock:
         job = build(setting)
         if dry_run:
-            pretraining_plan.estimate(job.program, job.hyper, job.batches, job.schedule.total, job.advice)
+            pretraining_plan.estimate(job.program, job.hyper, job.batches, job.schedule.total, job.model.config)
             return None
         return train(setting, job, check_lock, allow_change, fallback)
 
@@ -118,7 +118,7 @@ def _several(names):
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What a Setting trains, once its text is prepared. config: what config.json holds. advice: on speed, or ''."""
+    """What a Setting trains, once its text is prepared. config: what config.json holds."""
     config: dict[str, Any]
     model: Any
     program: loop.Program
@@ -129,7 +129,6 @@ class Job:
     hyper: dict[str, np.generic]
     schedule: loop.Schedule
     unigram_loss: float
-    advice: str
 
 
 def build(setting: Setting) -> Job:
@@ -162,12 +161,12 @@ def build(setting: Setting) -> Job:
                         'origin': setting.digest, **user_code.digests(config.to_dict())}}
     effective['checkpoint'] |= {'keep_steps': tuple(sorted(keep_steps)), **words_at}
     unigram_loss = unigram.unigram_loss(train)
-    advice = pretraining_plan.print_plan(manifest, per_epoch, total, n_ctx, config.batch.size, unigram_loss,
-                                         config.optimizer.warmup_steps, model.config)
+    pretraining_plan.print_plan(manifest, per_epoch, total, n_ctx, config.batch.size, unigram_loss,
+                                config.optimizer.warmup_steps)
     batches = device_data.batches(train, n_ctx, config.batch.size, config.seed, setting.mesh, config.data.resident)
     schedule = loop.Schedule(total, config.log_every, config.eval.every, config.checkpoint.every, sorted(keep_steps))
     return Job(effective, model, make_program(config, model, setting.mesh), tokenizer, valid,
-               manifest['splits']['valid'], batches, hyperparameters(config, total), schedule, unigram_loss, advice)
+               manifest['splits']['valid'], batches, hyperparameters(config, total), schedule, unigram_loss)
 
 
 def _check_length(directory, total, train, valid, n_ctx, size):
@@ -219,21 +218,19 @@ def hyperparameters(config: ConfigDict, total: int) -> dict[str, np.generic]:
 def train(setting: Setting, job: Job, check_lock: Any, allow_change: bool, fallback: bool) -> workdir.Run:
     """Train a Job from its newest checkpoint, or from the start, to its last step. check_lock: see workdir.hold."""
     config, program, total = setting.config, job.program, job.schedule.total
+
+    def transfer(fresh):
+        if setting.origin is None:
+            return fresh
+        return checkpoint.restore_params(setting.origin.run.checkpoints, setting.origin.step, program.state.params)
     this = session.open_run(setting.directory, job.config, job.tokenizer, allow_change)
-    transfer = None if setting.origin is None else functools.partial(_weights_of, setting.origin, program)
     state = session.initial_state(this, program, config.seed, fallback, transfer)
     warn = unigram.plateau_warning(job.unigram_loss, config.optimizer.warmup_steps)
     flops = step_cost.flops_per_token(program.state.params, job.model.config.n_ctx)
     with session.Session(this, program, state, total, check_lock, warn, flops) as current:
-        pretraining_plan.print_start(program, state, total, job.batches, job.model.config.dtype,
-                                     config.batch.microbatches, job.advice)
+        pretraining_plan.print_start(program, state, total, job.batches, job.model.config, config.batch.microbatches)
         loop.fit(program, state, job.hyper, job.batches, job.schedule, current, _evaluation(job, setting, current))
     return this
-
-
-def _weights_of(origin, program, fresh):
-    """The parameters of another run in place of the fresh ones."""
-    return checkpoint.restore_params(origin.run.checkpoints, origin.step, program.state.params)
 
 
 def _evaluation(job, setting, current):

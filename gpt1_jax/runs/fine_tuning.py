@@ -58,9 +58,21 @@ def resolve(config: ConfigDict, init_from: storage.Path | None) -> Setting:
     def check_splits():
         for split in config.eval.splits:
             splits.check_split(tasks.of(config.to_dict()), split)
-    rules.all_of(lambda: optimizer.check(config.optimizer), check_splits,
-                 lambda: _check_origin(config.init_from, config.tokenizer, config.n_transfer),
-                 lambda: _check_directory(config.data.dir, config.task))
+
+    def check_origin():
+        if init_from is None and config.tokenizer is None:
+            raise UserError('give --config.init_from=DIR (a pretrained run), '
+                            'or --config.tokenizer=DIR to train from scratch')
+        if init_from is None and config.n_transfer is not None:
+            raise UserError(f'n_transfer = {config.n_transfer} needs weights to transfer: give --config.init_from=DIR')
+        if init_from is not None and config.tokenizer is not None:
+            raise UserError(f'config.tokenizer = {config.tokenizer} is for training from scratch: the run of '
+                            'config.init_from has its own')
+
+    def check_directory():
+        if not config.data.dir and config.task != 'custom':
+            raise UserError('give --config.data.dir=DIR, the directory of the data set')
+    rules.all_of(lambda: optimizer.check(config.optimizer), check_splits, check_origin, check_directory)
     task = tasks.of(config.to_dict())
     given = {name: value for name, value in config.model.to_dict().items() if value is not None}
     origin = None if init_from is None else origins.open_origin(init_from, config.init_step)
@@ -92,22 +104,6 @@ def _read_labels(custom, directory):
     """Set the labels of a task of one's own to those of its file, where none are given."""
     if custom.label and custom.files.get('train') and not (custom.labels or custom.score or custom.choices):
         custom.labels = own_file.labels(pathlib.Path(directory, custom.files.train), custom.to_dict())
-
-
-def _check_directory(directory, task):
-    if not directory and task != 'custom':
-        raise UserError('give --config.data.dir=DIR, the directory of the data set')
-
-
-def _check_origin(init_from, tokenizer, n_transfer):
-    if init_from is None and tokenizer is None:
-        raise UserError('give --config.init_from=DIR (a pretrained run), '
-                        'or --config.tokenizer=DIR to train from scratch')
-    if init_from is None and n_transfer is not None:
-        raise UserError(f'n_transfer = {n_transfer} needs weights to transfer: give --config.init_from=DIR')
-    if init_from is not None and tokenizer is not None:
-        raise UserError(f'config.tokenizer = {tokenizer} is for training from scratch: the run of config.init_from has '
-                        'its own')
 
 
 def _pretrained_sizes(run, given):

@@ -9,11 +9,10 @@ from gpt1_jax.training import device_data, loop, profiling
 
 
 def print_plan(manifest: dict, per_epoch: float, total: int, n_ctx: int, size: int, unigram_loss: float,
-               warmup_steps: int, model: Any) -> str:
-    """Print what is read, and how often; returns advice on speed, to be printed later, or ''.
+               warmup_steps: int) -> None:
+    """Print what is read, and how often.
 
-    manifest: of the tokens. per_epoch, total: steps. size: windows in a batch. unigram_loss: in nats a token. model:
-    the backbone's config.
+    manifest: of the tokens. per_epoch, total: steps. size: windows in a batch. unigram_loss: in nats a token.
     """
     for split, entry in manifest['splits'].items():
         unknown = entry['unknown'] / max(1, entry['tokens'])
@@ -25,16 +24,14 @@ def print_plan(manifest: dict, per_epoch: float, total: int, n_ctx: int, size: i
               '(config.optimizer.warmup_steps)', flush=True)
     print(f'a unigram model of the training text has a loss of {unigram_loss:.3f}: training should pass it soon '
           'after the warm-up', flush=True)
-    return device_peaks.advice(model.dtype, model.precision, jax.devices()[0])
 
 
-def print_start(program: loop.Program, state: loop.TrainState, total: int, batches: loop.Batches, dtype: str,
-                microbatches: int, advice: str) -> None:
-    """What the program computes and needs, and where it runs."""
+def print_start(program: loop.Program, state: loop.TrainState, total: int, batches: loop.Batches, model: Any,
+                microbatches: int) -> None:
+    """Print what the program computes and needs, and where it runs. model: the backbone's config."""
     tokens_per_row = int(batches.tokens_per_step) // batches.size
-    print('\n'.join(step_cost.lines(program.state, dtype, batches.size, tokens_per_row, microbatches)))
-    if advice:
-        print(advice, flush=True)
+    print('\n'.join([*step_cost.lines(program.state, model.dtype, batches.size, tokens_per_row, microbatches),
+                     *_advice(model)]))
     step = int(state.step)
     beginning = 'resuming' if step else 'starting'
     corpus = batches.resident[0] if batches.resident else None
@@ -43,11 +40,15 @@ def print_start(program: loop.Program, state: loop.TrainState, total: int, batch
           flush=True)
 
 
-def estimate(program: loop.Program, hyper: dict, batches: loop.Batches, total: int, advice: str) -> None:
+def _advice(model):
+    """[a line on the speed that bfloat16 would give], or []."""
+    line = device_peaks.advice(model.dtype, model.precision, jax.devices()[0])
+    return [line] if line else []
+
+
+def estimate(program: loop.Program, hyper: dict, batches: loop.Batches, total: int, model: Any) -> None:
     """Time a few steps and print what the whole run would take; of a step that does not fit, only what it needs."""
-    print('\n'.join(console.parameters(program.state.params)), flush=True)
-    if advice:
-        print(advice, flush=True)
+    print('\n'.join([*console.parameters(program.state.params), *_advice(model)]), flush=True)
     flops = step_cost.flops_per_token(program.state.params, int(batches.tokens_per_step) // batches.size)
     compiled = profiling.compile_step(program, hyper, batches)
     free, seconds = profiling.free_memory(program.mesh), None

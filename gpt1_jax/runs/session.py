@@ -35,7 +35,7 @@ def open_run(directory: storage.Path, config: dict, tokenizer: Tokenizer,
 
 
 def initial_state(run: workdir.Run, program: Program, seed: int, fallback: bool = False,
-                  transfer: Callable[[Any], Any] | None = None) -> TrainState:
+                  transfer: Callable[[Any], Any] = lambda fresh: fresh) -> TrainState:
     """The state of the run's newest checkpoint, or a fresh one where it has none.
 
     fallback: as in resume.resume. transfer: fresh params -> the params to start from.
@@ -46,8 +46,6 @@ def initial_state(run: workdir.Run, program: Program, seed: int, fallback: bool 
         run.check_checkpoint(int(state.step))
         return state
     state = program.init(np.uint32(seed))
-    if transfer is None:
-        return state
     return state._replace(params=transfer(state.params))
 
 

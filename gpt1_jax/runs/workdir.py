@@ -121,7 +121,11 @@ def load(path: str | storage.Path) -> Run:
     """The Run in a directory. UserError where there is none, or its config.json is damaged."""
     path = storage.path(path)
     file = path / 'config.json'
-    config = _read_config(path, file)
+    if not file.is_file():
+        raise UserError(f'{path}: not a run directory (no config.json in it)')
+    config = storage.read_json(file)
+    if not isinstance(config, dict) or not all(isinstance(config.get(name), dict) for name in ('model', 'fingerprint')):
+        raise UserError(f"{file}: not a run's config: its model or fingerprint is missing")
     if config.get('kind') not in ('pretrain', 'finetune'):
         raise UserError(f"{file}: kind is {shown(config.get('kind'))}, must be 'pretrain' or 'finetune'")
     if isinstance(config.get('optimizer'), dict):
@@ -137,15 +141,6 @@ def load(path: str | storage.Path) -> Run:
     except UserError as error:
         raise UserError(f'{file}: {error}') from None
     return Run(path, config)
-
-
-def _read_config(path, file):
-    if not file.is_file():
-        raise UserError(f'{path}: not a run directory (no config.json in it)')
-    config = storage.read_json(file)
-    if not isinstance(config, dict) or not all(isinstance(config.get(name), dict) for name in ('model', 'fingerprint')):
-        raise UserError(f"{file}: not a run's config: its model or fingerprint is missing")
-    return config
 
 
 def check(path: storage.Path) -> None:
