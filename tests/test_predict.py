@@ -87,16 +87,6 @@ def test_labels_of_single_texts(tmp_path):
     assert found == answers(path, [{'id': str(i + 5), 'texts': [text]} for i, text in enumerate(texts)])
 
 
-def test_similarity_reads_both_orders(tmp_path):
-    path, params = fitted(tmp_path, 'qqp')
-    found = answers(path, 'id\tquestion1\tquestion2\n' + ''.join(f'{i}\t{a}\t{b}\n' for i, (a, b) in enumerate(PAIRS)))
-    for row, (a, b) in zip(found, PAIRS):
-        assert close(row, outputs(params, states(params, a, b) + states(params, b, a)))
-    back = answers(path, [{'texts': [b, a]} for a, b in PAIRS])
-    np.testing.assert_allclose([row['probabilities']['1'] for row in back],
-                               [row['probabilities']['1'] for row in found], atol=1e-5)
-
-
 @pytest.mark.parametrize('name, letters', [
     ('race', 'ABCD'), pytest.param('custom:five_choice', 'ABCDE', marks=pytest.mark.slow)])
 def test_multiple_choice_is_a_softmax_over_the_choices_that_a_row_has(tmp_path, name, letters):

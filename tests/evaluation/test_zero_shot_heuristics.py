@@ -141,16 +141,6 @@ def test_a_row_that_cannot_be_scored_is_named_or_skipped(task, example, message)
     assert [row.id for row in rows] == ['8'] and len(skipped) == 1
 
 
-def test_the_threshold_is_the_best_of_all_cuts():
-    rng = np.random.default_rng(0)
-    scores, gold = rng.normal(size=60), rng.integers(0, 2, 60)
-    scores += gold * 0.7
-    chosen = heuristics.best_threshold(scores, gold)
-    candidates = (np.sort(scores)[1:] + np.sort(scores)[:-1]) / 2
-    best = max(metrics.value('matthews', gold, (scores > c).astype(int)) for c in candidates)
-    assert metrics.value('matthews', gold, (scores > chosen).astype(int)) == pytest.approx(best)
-
-
 @functools.cache
 def published():
     if not ENCODER.exists():
