@@ -43,7 +43,9 @@ def evaluate_run(run: workdir.Run, split: str, data_dir: str | None = None, sele
     step = run.step(None if selection == 'best' else max(run.steps(), default=None))
     scored = {} if scored is None else scored
     if (split, step) not in scored:
-        scored[split, step] = _run_scores(run, step, rows)
+        tuned = load.fine_tuned(run, step)
+        scored[split, step] = scores(task, tuned.model, tuned.mesh, tuned.params, rows, config['batch']['eval_size'],
+                                     tuned.sizes)
     values = scored[split, step]
     ids = [row.id for row in rows]
     gold = [row.label for row in rows]
@@ -81,16 +83,6 @@ def _rows(run: workdir.Run, task: Task, split: str, data_dir: str | None, hashes
     if last is not None and total is not None and last < total:
         print(f'warning: {run.path} is unfinished: its last saved step is {last:,} of {total:,}', flush=True)
     return rows
-
-
-def _run_scores(run, step, rows):
-    """`scores` of a run's saved step, with the lengths of training and longer ones where rows need them."""
-    tuned = load.fine_tuned(run, step)
-    sizes = batches.sizes_of(rows, tuned.n_ctx, 1)
-    trained = run.config['lengths']
-    sizes = sizes._replace(lengths=(*trained, *(length for length in sizes.lengths if length > max(trained))))
-    eval_size = run.config['batch']['eval_size']
-    return scores(tuned.task, tuned.model, tuned.mesh, tuned.params, rows, eval_size, sizes)
 
 
 def predict(tuned: FineTuned, examples: Sequence[Example], on_bad: Callable[[str], None] = fail) -> list[dict]:
