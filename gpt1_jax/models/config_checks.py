@@ -21,14 +21,14 @@ def check(config: Any) -> None:
     """UserError that lists every invalid field of a GPTConfig or LSTMConfig."""
     problems = []
     for field in dataclasses.fields(config):
-        value, kind = getattr(config, field.name), type(field.default)
+        default: Any = field.default
         if field.name in CHOICES:
             rule = rules.one_of(*CHOICES[field.name])
-        elif kind is int:  # dropout indexes rows and columns with 16 bits
-            rule = rules.whole(min(field.default, 1), dropout.LARGEST)
+        elif type(default) is int:  # dropout indexes rows and columns with 16 bits
+            rule = rules.whole(min(default, 1), dropout.LARGEST)
         else:
-            rule = {bool: rules.flag(), float: rules.between(0, 1)}.get(kind, rules.ANY)
-        problems += rules.problem(f'model.{field.name}', value, rule)
+            rule = {bool: rules.flag(), float: rules.between(0, 1)}.get(type(default), rules.ANY)
+        problems += rules.problem(f'model.{field.name}', getattr(config, field.name), rule)
     if not problems:
         rows = config.vocab_size + config.n_special + config.n_positions
         problems += rules.problem('model.vocab_size + specials + positions', rows, rules.whole(1, dropout.LARGEST))

@@ -26,7 +26,7 @@ def advance(model: nn.Module, tokens: jax.Array, real: jax.Array | None) -> jax.
     None without a cache."""
     if not model.has_variable('cache', 'length'):
         return None
-    length = model.variable('cache', 'length')
+    length: nn.Variable = model.variable('cache', 'length')
     positions = length.value[0, :, None] + jnp.arange(tokens.shape[1])[None]
     # Keys and values of padding are in the cache too: causal masking hides them until they are overwritten.
     length.value = length.value + (tokens.shape[1] if real is None else real[None])
@@ -40,7 +40,8 @@ def attention(module: nn.Module, qkv: jax.Array, layer: jax.Array | int, positio
     A causal attention of the user's (model.ops.attention) is computed over all positions of the cache.
     """
     q, k, v = jnp.moveaxis(qkv, 2, 0)
-    keys, values = (module.variable('cache', name) for name in ('keys', 'values'))  # of all layers: [N, B, H, C, E]
+    keys: nn.Variable = module.variable('cache', 'keys')  # of all layers: [N, B, H, C, E]
+    values: nn.Variable = module.variable('cache', 'values')
     at = layer, jnp.arange(len(qkv))[:, None], slice(None), positions
     keys.value, values.value = keys.value.at[at].set(k), values.value.at[at].set(v)
     k, v = keys.value[layer], values.value[layer]

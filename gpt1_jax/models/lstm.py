@@ -47,7 +47,9 @@ class LSTMConfig:
     n_embd = property(lambda self: self.n_units)  # D
     n_layer = property(lambda self: 1)            # N
     n_positions = property(lambda self: 0)        # rows of W_p: none
-    __post_init__ = config_checks.check
+
+    def __post_init__(self):
+        config_checks.check(self)
 
 
 class Layer(nn.Module):
@@ -66,7 +68,7 @@ class Layer(nn.Module):
         projected = ops.add_bias(jnp.einsum('bld,dgu->lbgu', x, kernel), bias)
         recurrent = constrain(recurrent, 'recurrent')
         if self.has_variable('cache', 'h'):
-            state = [self.variable('cache', name) for name in ('h', 'c')]
+            state: list[nn.Variable] = [self.variable('cache', name) for name in ('h', 'c')]
             real = jnp.full(x.shape[:1], x.shape[1]) if real is None else real
             h, after = continued(projected, recurrent, [one.value[0] for one in state], real)
             for one, value in zip(state, after):
