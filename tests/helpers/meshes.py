@@ -1,10 +1,11 @@
-"""A tiny GPT, how a model is initialised, and meshes of some of the devices."""
+"""A tiny GPT, meshes of some of the devices, and training programs on them."""
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from gpt1_jax.models.gpt import GPTConfig
 from gpt1_jax.parallel import sharding
+from gpt1_jax.training import loop, losses, optimizer
 
 TINY = GPTConfig(vocab_size=30, n_ctx=12, n_embd=16, n_layer=2, n_head=4, n_inner=24)
 
@@ -20,3 +21,18 @@ def init(model, K):
             return model.init(jax.random.key(seed), jnp.zeros((1, 1), jnp.int32))['params']
         return model.init(jax.random.key(seed), jnp.zeros((1, K, 1), jnp.int32), jnp.zeros((1, K), jnp.int32))['params']
     return parameters
+
+
+def pretraining(model, sizes=(1, 1, 1), microbatches=1, metrics=lambda table: {}):
+    """The training program of a backbone. metrics: of the step's Embeddings."""
+    def loss(params, batch, key, hyper):
+        hidden, table = model.apply({'params': params}, batch['tokens'][:, :-1], key)
+        return jnp.mean(losses.pretraining_loss(hidden, table, batch['tokens'][:, 1:])), metrics(table)
+    return loop.make_program(init(model, None), loss, optimizer.adam(), optimizer.warmup_cosine, mesh_of(sizes),
+                             microbatches)
+
+
+def hyper(**changed):
+    """The scalars that a step takes."""
+    values = {'seed': 3, 'peak': 1e-2, 'warmup': 2, 'total': 20, 'decay': 0, 'skips': 0} | changed
+    return {name: {'seed': np.uint32, 'skips': np.int32}.get(name, np.float32)(x) for name, x in values.items()}

@@ -6,11 +6,8 @@ import numpy as np
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import checkpoint, workdir
 from gpt1_jax.training import loop, optimizer
+from meshes import hyper
 from tiny import place
-
-HYPER = {'seed': np.uint32(0), 'peak': np.float32(0.1), 'warmup': np.float32(1), 'total': np.float32(10),
-         'decay': np.float32(0),
-         'skips': np.int32(0)}
 
 
 def make(data=1, width=8):
@@ -41,7 +38,7 @@ def run(path, config, tokenizer, params, steps=1, first=1):
 
 def advanced(program, state):
     """The state after one update."""
-    return program.step(state, place(program, {'x': np.ones((8, 4), np.float32)}), HYPER)[0]
+    return program.step(state, place(program, {'x': np.ones((8, 4), np.float32)}), hyper(peak=0.1, warmup=1))[0]
 
 
 def leaves(tree):

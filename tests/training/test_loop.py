@@ -12,27 +12,17 @@ import pytest
 
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.models.gpt import GPT, GPTConfig
-from gpt1_jax.parallel import sharding
 from gpt1_jax.training import loop as loop_lib
 from gpt1_jax.training import losses, optimizer, profiling
+from meshes import hyper, init, mesh_of, pretraining
 
-HYPER = {'seed': np.uint32(3), 'peak': np.float32(1e-2), 'warmup': np.float32(2), 'total': np.float32(20),
-         'decay': np.float32(0),
-         'skips': np.int32(0)}
+HYPER = hyper()
 
 
 @functools.lru_cache
-def program(microbatches=1, mesh=(1, 1, 1), embd_dropout=0.1):
-    model = GPT(GPTConfig(vocab_size=50, n_ctx=8, n_embd=16, n_layer=2, n_head=4, n_inner=32,
-                          embd_dropout=embd_dropout))
-
-    def loss(params, batch, key, hyper):
-        hidden, table = model.apply({'params': params}, batch['tokens'][:, :-1], key)
-        return jnp.mean(losses.pretraining_loss(hidden, table, batch['tokens'][:, 1:])), {'rows': jnp.float32(1)}
-    devices = jax.devices()[:int(np.prod(mesh))]
-    return loop_lib.make_program(lambda s: model.init(jax.random.key(s), jnp.zeros((1, 1), jnp.int32))['params'], loss,
-                                 optimizer.adam(), optimizer.warmup_cosine, sharding.make_mesh(*mesh, devices=devices),
-                                 microbatches)
+def program(microbatches=1, mesh=(1, 1, 1)):
+    model = GPT(GPTConfig(vocab_size=50, n_ctx=8, n_embd=16, n_layer=2, n_head=4, n_inner=32))
+    return pretraining(model, mesh, microbatches, lambda table: {'rows': jnp.float32(1)})
 
 
 @pytest.fixture(autouse=True)
@@ -175,9 +165,7 @@ def weighted():
         hidden, table = model.apply({'params': params}, batch['tokens'][:, :-1], key)
         still = jnp.sqrt(jnp.mean(jnp.square(hidden)) * jnp.mean(batch['still']))  # at 0 its slope is infinite
         return jnp.mean(losses.pretraining_loss(hidden, table, batch['tokens'][:, 1:]) * batch['weight']) + still, {}
-    return loop_lib.make_program(lambda s: model.init(jax.random.key(s), jnp.zeros((1, 1), jnp.int32))['params'],
-                                 loss, optimizer.adam(), optimizer.warmup_cosine,
-                                 sharding.make_mesh(devices=jax.devices()[:1]))
+    return loop_lib.make_program(init(model, None), loss, optimizer.adam(), optimizer.warmup_cosine, mesh_of((1, 1, 1)))
 
 
 def bad_at(*steps, name='weight'):

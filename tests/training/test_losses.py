@@ -11,6 +11,7 @@ from gpt1_jax.models.gpt import GPT, Embeddings, GPTConfig
 from gpt1_jax.models.heads import TaskModel
 from gpt1_jax.parallel import sharding
 from gpt1_jax.training import losses, optimizer
+from meshes import hyper
 from tiny import place
 
 SEED = 12  # of dropout; the first update's step is 0
@@ -113,13 +114,10 @@ def first_update(config, head, n_labels, params, batch, lm_weight=0.5, microbatc
     settings = optimizer.settings(dict(kind='adam', b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.01, clip=0))
     model = TaskModel(GPT(config), head, n_labels, classifier_dropout)
     program = finetune._program(model, settings, 'linear', mesh, microbatches, 1, K)
-    hyper = {'seed': jnp.uint32(SEED), 'peak': jnp.float32(1e-3), 'warmup': jnp.float32(1), 'total': jnp.float32(9),
-             'decay': np.float32(0),
-             'lm_weight': jnp.float32(lm_weight), 'skips': jnp.int32(0)}
     shapes = jax.tree.map(lambda x: (x.shape, x.dtype), program.state.params)
     assert shapes == jax.tree.map(lambda x: (x.shape, x.dtype), params)
     state = program.init(jnp.uint32(0))._replace(params=jax.tree.map(jnp.asarray, params))
-    state, metrics = program.step(state, place(program, batch), hyper)
+    state, metrics = program.step(state, place(program, batch), hyper(seed=SEED, lm_weight=lm_weight))
     return metrics, jax.tree.map(lambda m: np.asarray(m) * 10, state.opt_state.mu)
 
 
