@@ -160,8 +160,6 @@ class Log:
         rows = [row for row in before if row.get('step', 0) <= step]
         if before:
             write(self._file, rows)
-        elif step:
-            print(f'notice: {path} has no rows of the {step:,} steps before', flush=True)
         if tensorboard:
             self._events = tensorboard_lib.Events(path.parent / 'tensorboard', step, rows)
         if tracker:

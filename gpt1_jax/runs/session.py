@@ -73,6 +73,9 @@ class Session:
         keep = config['checkpoint']
         self._writer = checkpoint.Writer(run.checkpoints, keep['keep_latest'], keep['keep_best'],
                                          keep.get('keep_steps', ()))
+        self.unlogged = checkpoint.read_meta(run.checkpoints, step).get('unlogged', []) if step else []
+        if step > len(self.unlogged) and not results.read(run.metrics):
+            print(f'notice: {run.metrics} has no rows of the {step:,} steps before', flush=True)
         self._metrics = results.Log(run.metrics, step, processes.primary(), config['tensorboard'], _tracker(run))
         self._meta = {'config': config, 'total': total}
         self._total = total
@@ -80,7 +83,6 @@ class Session:
         self._after_row = after_row
         self._flops_per_token = flops_per_token
         self._mesh = program.mesh
-        self.unlogged = checkpoint.read_meta(run.checkpoints, step).get('unlogged', []) if step else []
         self.trace = profiling.Trace(rules.span(config['profile']), run.path / 'profile')
 
     def __enter__(self) -> 'Session':
