@@ -76,12 +76,15 @@ def _reach(bucket, text):
 
 
 @contextlib.contextmanager
-def _as_os_errors(where: str | os.PathLike) -> Iterator[None]:
-    """Turns the exceptions of the cloud client, which has classes of its own, into OSError as a local disk raises."""
+def _as_os_errors(where: str | os.PathLike, writes: bool = False) -> Iterator[None]:
+    """Turns the exceptions of the cloud client, which has classes of its own, into OSError as a local disk raises.
+    writes: an object is written, so "not found" can only mean its bucket."""
     try:
         with naming(where):
             yield
     except FileNotFoundError as error:
+        if writes:
+            raise FileNotFoundError(errno.ENOENT, 'no such bucket', os.fspath(where)) from error
         if error.errno is None:  # gcsfs gives the object's name alone
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(where)) from error
         raise
@@ -102,15 +105,6 @@ def naming(file: str | os.PathLike) -> Iterator[None]:
     except OSError as error:
         error.filename = error.filename or os.fspath(file)
         raise
-
-
-@contextlib.contextmanager
-def _missing_bucket(where: str | os.PathLike) -> Iterator[None]:
-    """While an object is written, "not found" can only mean its bucket: say so."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise OSError(errno.ENOENT, 'no such bucket', os.fspath(where)) from error
 
 
 def mkdir(directory: Path) -> None:
@@ -154,7 +148,7 @@ def glob(pattern: str) -> list[str]:
 def write(file: str | os.PathLike, data: bytes) -> None:
     """Write a file atomically: after a crash it is complete, or as it was. OSError if it cannot be written."""
     if remote(file):
-        with _as_os_errors(file), _missing_bucket(file):
+        with _as_os_errors(file, writes=True):
             path(file).write_bytes(data)
         return
     file = pathlib.Path(file)
@@ -210,7 +204,7 @@ def replace(file: str | os.PathLike, data: bytes, expected: str) -> str | None:
     cannot be written.
     """
     system, bucket, key = _object(file)
-    with _as_os_errors(file), _missing_bucket(file):
+    with _as_os_errors(file, writes=True):
         try:
             return system.call(
                 'POST', f'{system._location}/upload/storage/v1/b/{{}}/o', bucket, uploadType='media', name=key,
