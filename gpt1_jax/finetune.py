@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import flags
@@ -134,8 +133,10 @@ def build(setting: fine_tuning.Setting) -> Job:
         'lm_weight': np.float32(config.lm_weight),
         **optimizer.hyperparameters(config.optimizer, config.optimizer.warmup * total, total)}
     _print_plan(setting, train, dev, shapes, total)
-    return Job(_effective_config(setting, shapes, epochs), model,
-               make_program(config, setting, model, mesh, shapes), dev, shapes,
+    self_check.check(model.backbone.config)
+    program = _program(model, optimizer.settings(config.optimizer), config.optimizer.schedule, mesh,
+                       config.batch.microbatches, config.batch.loss_chunks, shapes.sequences, setting.task.squared)
+    return Job(_effective_config(setting, shapes, epochs), model, program, dev, shapes,
                loop.Batches(read, config.batch.size, config.batch.size * _mean_tokens(train)), hyper,
                loop.Schedule(total, config.log_every, evaluate_every=every, save_every=every))
 
@@ -175,14 +176,6 @@ def _print_plan(setting, train, dev, shapes, total):
     if total < fine_tuning_defaults.UPDATES:
         print(f'warning: {total} updates are few for the new weights: train more epochs or with a smaller batch',
               flush=True)
-
-
-def make_program(config: ConfigDict, setting: fine_tuning.Setting, model: TaskModel, mesh: jax.sharding.Mesh,
-                 shapes: batches.Sizes) -> loop.Program:
-    """The compiled functions of a fine-tuning config."""
-    self_check.check(model.backbone.config)
-    return _program(model, optimizer.settings(config.optimizer), config.optimizer.schedule, mesh,
-                    config.batch.microbatches, config.batch.loss_chunks, shapes.sequences, setting.task.squared)
 
 
 @functools.lru_cache
