@@ -5,7 +5,7 @@ import jax
 
 from gpt1_jax.parallel import device_peaks, step_cost
 from gpt1_jax.runs import console
-from gpt1_jax.training import device_data, loop, profiling
+from gpt1_jax.training import loop, profiling
 
 
 def print_plan(manifest: dict, per_epoch: float, total: int, n_ctx: int, size: int, unigram_loss: float,
@@ -34,9 +34,9 @@ def print_start(program: loop.Program, state: loop.TrainState, total: int, batch
                      *_advice(model)]))
     step = int(state.step)
     beginning = 'resuming' if step else 'starting'
-    corpus = batches.resident[0] if batches.resident else None
+    where = f'on each device, {batches.resident[0].nbytes / 2**20:,.1f} MiB' if batches.resident else 'read a step ahead'
     print(f'step {step:,} of {total:,}: {beginning} on {program.mesh.size} {jax.devices()[0].device_kind} device(s) of '
-          f'{jax.process_count()} process(es), {dict(program.mesh.shape)}; tokens {device_data.where(corpus)}',
+          f'{jax.process_count()} process(es), {dict(program.mesh.shape)}; tokens {where}',
           flush=True)
 
 

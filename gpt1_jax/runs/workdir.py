@@ -168,10 +168,8 @@ def hold(path: storage.Path) -> Iterator[Callable[[], None]]:
         if processes.primary():
             try:
                 held = stack.enter_context(lock.hold(path))
-            except UserError as error:
-                refusal = str(error)
-            except OSError as error:  # told to the other processes as well, which would wait
-                refusal = os_line(error)
+            except (UserError, OSError) as error:  # in every process: the others would wait
+                refusal = os_line(error) if isinstance(error, OSError) else str(error)
         refusal = processes.from_primary(refusal)
         if refusal:
             raise UserError(refusal)

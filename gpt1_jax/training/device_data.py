@@ -59,8 +59,3 @@ def windows(corpus: jax.Array, numbers: jax.Array | np.ndarray) -> jax.Array:
     # The barrier keeps XLA from fusing the gather with what follows, which is then compiled as where the host sends
     # tokens: the results agree to the bit.
     return jax.lax.optimization_barrier(sharding.constrain(ids, 'windows'))
-
-
-def where(corpus: jax.Array | None) -> str:
-    """Words for where a run's tokens are. corpus: as `place` gives."""
-    return 'read a step ahead' if corpus is None else f'on each device, {corpus.nbytes / 2**20:,.1f} MiB'
