@@ -34,7 +34,9 @@ def print_start(program: loop.Program, state: loop.TrainState, total: int, batch
                      *_advice(model)]))
     step = int(state.step)
     beginning = 'resuming' if step else 'starting'
-    where = f'on each device, {batches.resident[0].nbytes / 2**20:,.1f} MiB' if batches.resident else 'read a step ahead'
+    where = 'read a step ahead'
+    if batches.resident:
+        where = f'on each device, {batches.resident[0].nbytes / 2**20:,.1f} MiB'
     print(f'step {step:,} of {total:,}: {beginning} on {program.mesh.size} {jax.devices()[0].device_kind} device(s) of '
           f'{jax.process_count()} process(es), {dict(program.mesh.shape)}; tokens {where}',
           flush=True)
