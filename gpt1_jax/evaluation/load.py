@@ -84,7 +84,7 @@ def fine_tuned(run: workdir.Run, step: int | None = None) -> FineTuned:
     lengths = sorted(config['lengths'])  # of training; rows may be longer
     while lengths[-1] < n_ctx:
         lengths.append(padding.padded(lengths[-1] + 1, n_ctx))
-    sizes = batches.Sizes(tuple(lengths), sequences, 0)
+    sizes = batches.Sizes(tuple(lengths), sequences, max(1, len(task.labels)))
     eval_size = config['batch']['eval_size']
     return FineTuned(task, run.tokenizer(), model, params, mesh, n_ctx, sizes,
                      batch_sizes=tuple(sorted({1, min(8, eval_size), eval_size})))
