@@ -100,7 +100,7 @@ class Dense(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        kernel = self.param('kernel', self.config.initializer(self.name), (*x.shape[-self.n:], *self.features))
+        kernel = self.param('kernel', self.config.initializer(str(self.name)), (*x.shape[-self.n:], *self.features))
         bias = self.param('bias', nn.initializers.zeros, self.features)
         return table.ops(self.config).dense(x, kernel, bias)
 
