@@ -23,7 +23,7 @@ from absl import flags
 from gpt1_jax import cli, storage
 from gpt1_jax.data import corpus
 from gpt1_jax.data import tokens as tokens_lib
-from gpt1_jax.data.joining import Join
+from gpt1_jax.data.document import Join
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load, log_probs
@@ -58,7 +58,7 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
     step:     a saved step; default the latest. stride: from 1 to n_ctx, the default.
     path:     of results.jsonl; default the run's, and for a sentence none: its row is only returned.
     per_token: a file to write, JSON lines: `token_rows`, every token's log-probability.
-    join:     which rows of the text form a document (data/joining.py).
+    join:     which rows of the text form a document (data/document.py).
     The row has the perplexity per token as 'value'; 'per_word', where white space separates words; and 'bits_per_byte'
     of the documents' UTF-8. Both are over all words and bytes of the text. The vocabulary has no letter case and one
     kind of white space, so no figure says how well the model would predict these.

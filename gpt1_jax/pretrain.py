@@ -20,7 +20,7 @@ from gpt1_jax import cli, rules, storage, user_code
 from gpt1_jax.cli import config_file
 from gpt1_jax.configs.pretrain import RULES
 from gpt1_jax.data import prepare, tokens, unigram, words
-from gpt1_jax.data.joining import Join
+from gpt1_jax.data.document import Join
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import sampled_text

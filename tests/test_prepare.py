@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from gpt1_jax.data import bpe_training, encode, sources, tokens
-from gpt1_jax.data.document import Document
-from gpt1_jax.data.joining import Join
+from gpt1_jax.data.document import Document, Join
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.prepare import prepare

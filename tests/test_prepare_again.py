@@ -53,7 +53,8 @@ def flip(file):
 
 
 @pytest.mark.parametrize('name', ['train/00000.bin', 'train/00001.bin', 'valid/00000.bin', 'train/00000.json',
-                                  'valid/00000.json', 'manifest.json'])
+                                  'valid/00000.json', 'manifest.json', 'tokenizer/tokenizer.model',
+                                  'tokenizer/tokenizer.json'])
 @pytest.mark.parametrize('damage', [pathlib.Path.unlink, flip, lambda file: file.write_bytes(b''), null])
 def test_what_is_damaged_in_a_finished_directory_is_made_again(books, tmp_path, monkeypatch, capsys, name, damage):
     arguments = dict(corpus=str(books), valid=0.3, merges=20, shard_tokens=100)
@@ -67,10 +68,12 @@ def test_what_is_damaged_in_a_finished_directory_is_made_again(books, tmp_path, 
         assert 'again' in capsys.readouterr().err
 
 
-def test_a_damaged_tokenizer_of_a_finished_directory_is_named(books, tmp_path):
+def test_another_vocabulary_than_that_of_a_finished_directory_is_refused(books, tmp_path):
     prepare(tmp_path / 'out', str(books), 0.3, merges=20)
     flip(tmp_path / 'out' / 'tokenizer' / tokenizer.MODEL_FILE)
-    assert refused(tmp_path / 'out', books, 'out/tokenizer/.*: choose another directory, or delete .*out$')
+    for file in books.iterdir():
+        file.write_text(file.read_text().replace('cat', 'dog'))  # of the same size
+    assert refused(tmp_path / 'out', books, 'the text gives another vocabulary now than it was prepared with')
 
 
 def test_sizes_alone_are_compared_where_asked(books, tmp_path, capsys):

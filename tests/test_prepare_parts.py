@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from gpt1_jax.data import bpe_training, tokens
-from gpt1_jax.data.joining import Join
+from gpt1_jax.data.document import Join
 from gpt1_jax.data.parts import Part
 from gpt1_jax.errors import UserError
 from gpt1_jax.prepare import merge, prepare

@@ -10,6 +10,7 @@ are equally long and share the same words with each context. Every item is a pur
 """
 import collections
 import dataclasses
+import json
 import pathlib
 import random
 import re
@@ -19,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments.quickstart.word_counts import naive_bayes, words
+from gpt1_jax import storage
 from gpt1_jax.data.document import Document
-from gpt1_jax.data.tasks import json_lines
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.data.tasks.quickstart import PRONOUNS
 from gpt1_jax.errors import UserError
@@ -148,5 +149,14 @@ def write(directory: pathlib.Path, splits: dict[str, tuple[Sequence[Document], i
     for name, make in MAKERS.items():
         for split, (novels, n) in splits.items():
             sets[name][split] = make(novels, n, random.Random(f'{seed} {name} {split}'))
-            json_lines.write(directory / f'{name}_{split}.jsonl', sets[name][split])
+            lines = [json.dumps(_record(item), ensure_ascii=False) + '\n' for item in sets[name][split]]
+            storage.write(directory / f'{name}_{split}.jsonl', ''.join(lines).encode())
     return sets
+
+
+def _record(item):
+    """An item with the fields that gpt1_jax/data/tasks/quickstart.py reads."""
+    if not item.choices:
+        return {'id': item.id, 'text': item.texts[0], 'label': PRONOUNS[item.label]}
+    return {'id': item.id, 'before': item.texts[0], 'beginning': item.texts[1], 'ending1': item.choices[0],
+            'ending2': item.choices[1], 'label': item.label + 1}

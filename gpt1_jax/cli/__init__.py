@@ -14,7 +14,7 @@ from absl import app, flags, logging
 
 import gpt1_jax
 from gpt1_jax.cli import config_file, config_help, unknown_flags
-from gpt1_jax.data.joining import Join
+from gpt1_jax.data.document import Join
 from gpt1_jax.errors import Interrupted, UserError, one_line, os_line
 from gpt1_jax.runs import terminal
 
@@ -171,7 +171,7 @@ def define_row_flags() -> None:
 
 
 def join() -> Join:
-    """The joining.Join of these flags."""
+    """The document.Join of these flags."""
     f = flags.FLAGS
     return Join(f.join_by, f.join_characters, f.join_with)
 

@@ -4,7 +4,7 @@ import pathlib
 from absl import flags
 from ml_collections import ConfigDict
 
-from gpt1_jax.data.tasks import json_records, own_file
+from gpt1_jax.data.tasks import own_file, tables
 from gpt1_jax.errors import UserError
 
 flags.disclaim_key_flags()  # --help counts what is defined here among the caller's
@@ -55,7 +55,7 @@ def filled(config: ConfigDict) -> ConfigDict:
     if f.choices:
         custom.choices = tuple(f.choices)
         custom.answer = own_file.kind_of_answer(train, described, f.label)
-        if json_records.is_json(train) and len(f.choices) == 1:
+        if tables.is_json(train) and len(f.choices) == 1:
             custom.max_choices = own_file.most_choices(train, f.choices[0])
     if f.score:
         try:

@@ -14,7 +14,7 @@ A source is written as a spec; a list of specs is read in order:
     novels                    the novels of the package (data/README.md), unless there is a file of this name
 
 Text is UTF-8. Documents are streamed: one is in memory at a time. Rows that are less than a document can be joined
-(joining.py).
+(document.py).
 """
 import glob
 import os
@@ -23,14 +23,14 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gpt1_jax import storage
-from gpt1_jax.data import files, joining, parts, records
-from gpt1_jax.data.document import Document
-from gpt1_jax.data.joining import Join
+from gpt1_jax.data import files, parts, records
+from gpt1_jax.data.document import Document, Join, joined
 from gpt1_jax.errors import UserError
 
 NOVELS = 'novels'
 _PACKAGED = pathlib.Path(__file__).parent / 'novels.jsonl.bz2'
 TFDS = 'tfds:'
+NAMED = f'{files.READ}; a .json file only if it is named itself'  # for messages
 
 Spec = str | os.PathLike | Sequence[str | os.PathLike]  # one or several
 
@@ -44,13 +44,29 @@ def documents(spec: Spec, field: str = 'text', join: Join = Join(), part: parts.
     UserError naming the file, and the byte, line or row, for what cannot be read, and for no documents at all.
     """
     empty = part is None
-    for one in parts.slices(sources(spec), part, whole_files=bool(join)):
-        for document in _read(one, field, join):
+    for source, row_groups in parts.slices(sources(spec), part, whole_files=bool(join)):
+        for document in _read(source, row_groups, field, join):
             empty = False
             yield document
             del document  # frees its text before the next document is read
     if empty:
         raise UserError(f'corpus {", ".join(_as_list(spec))} holds no document')
+
+
+def _read(source, row_groups, field, join):
+    """The documents of a source, or of some of its row groups."""
+    kind = files.kind(source)
+    if not is_file(source):
+        yield from joined(records.tfds(source, field, join.key), join)
+    elif kind == files.PARQUET:
+        yield from joined(records.parquet(source, field, join.key, row_groups), join)
+    elif kind == files.JSON_LINES:
+        yield from joined(records.json_lines(source, field, join.key), join)
+    else:
+        # Not opened in text mode: ftfy deals with carriage returns and other oddities later.
+        with files.opened(source) as file:
+            text = records.decoded(file.read(), source, 0)
+        yield Document(source, text)
 
 
 def sources(spec: Spec) -> list[str]:
@@ -76,13 +92,74 @@ def left_out(spec: Spec) -> list[str]:
         found, links = _below(one)
         if links:
             lines.append(f'{one}: {_not_followed(links)}')
-        read = [name for name in found if files.in_directories(name)]
-        others = sorted(os.path.basename(name) for name in {*found} - {*read})
+        others = [os.path.basename(name) for name in found if not files.in_directories(name)]
         if others:
-            dots = ', ...' if len(others) > 3 else ''
-            lines.append(f'{one}: {len(others):,} of {len(found):,} files left out ({", ".join(others[:3])}{dots}): '
-                         f'only these are read: {files.READ}; a .json file only if it is named itself')
+            shown = ', '.join(sorted(others)[:3]) + ', ...' * (len(others) > 3)
+            lines.append(f'{one}: {len(others):,} of {len(found):,} files left out ({shown}): only these are read: '
+                         f'{NAMED}')
     return lines
+
+
+def _expand(spec):
+    """The sources of one spec."""
+    if not spec:
+        raise UserError('corpus: an empty name')
+    if not is_file(spec):
+        return [spec]
+    if re.match(r'[a-z][a-z0-9]+://', spec):
+        return _expand_remote(spec)
+    path = pathlib.Path(spec)
+    if path.is_dir():
+        return _text_files(spec, *_below(spec))
+    if path.is_file():
+        found = [spec]
+    elif glob.has_magic(spec):
+        found = sorted(match for match in glob.glob(spec, recursive=True) if os.path.isfile(match))
+    elif path.exists():
+        raise UserError(f'{spec}: is neither a file nor a directory; a pipe is not read, because text is read several '
+                        'times')
+    else:
+        found = [str(_PACKAGED)] * (spec == NOVELS)
+    return [os.path.normpath(file) for file in _known(spec, found)]
+
+
+def _expand_remote(spec):
+    """The objects of one spec in an object store."""
+    if not storage.remote(spec):
+        raise UserError(f'{spec}: text is read from local files and from {storage.SCHEME}BUCKET/...: copy it to one of '
+                        'these first')
+    path = storage.path(spec)
+    if glob.has_magic(spec):  # as on a local disk, * begins no hidden name
+        found = [name for name in storage.glob(spec) if '/.' not in name or '/.' in spec]
+    elif storage.is_object(path):
+        found = [spec]
+    elif path.is_dir():
+        names = [name for name in storage.files(path) if '/.' not in f'/{name}']
+        return _text_files(spec, sorted(f'{spec.rstrip("/")}/{name}' for name in names))
+    else:
+        found = []
+    return _known(spec, found)
+
+
+def _known(spec, found):
+    """Files that were named themselves or by a pattern. UserError for none, and for an extension that is unknown."""
+    if not found:
+        raise UserError(f'{spec}: no file matches this pattern' if glob.has_magic(spec) else
+                        f'{spec}: no such file or directory')
+    for file in found:
+        if files.kind(file) is None:
+            raise UserError(f'{file}: unknown extension, must be one of these: {files.READ}')
+    return found
+
+
+def _text_files(directory, names, links=()):
+    """Those of a directory's files that are read. UserError if there is none."""
+    found = [name for name in names if files.in_directories(name)]
+    if not found:
+        others = sorted({os.path.splitext(name)[1] or os.path.basename(name) for name in names})
+        instead = _not_followed(links) if links else f'only {", ".join(others[:5])}' if others else 'it is empty'
+        raise UserError(f'{directory}: no text file in this directory, {instead}; these are read: {NAMED}')
+    return found
 
 
 def _below(directory):
@@ -103,89 +180,6 @@ def _below(directory):
 
 def _not_followed(links):
     return f'directories behind links are not read ({len(links):,}, such as {links[0].name}): also name them'
-
-
-def _expand(spec):
-    """The sources of one spec."""
-    if not spec:
-        raise UserError('corpus: an empty name')
-    if not is_file(spec):
-        return [spec]
-    if re.match(r'[a-z][a-z0-9]+://', spec):
-        return _expand_remote(spec)
-    path = pathlib.Path(spec)
-    if path.is_dir():
-        return _text_files(path, *_below(spec))
-    if path.is_file():
-        found = [spec]
-    elif glob.has_magic(spec):
-        found = sorted(match for match in glob.glob(spec, recursive=True) if os.path.isfile(match))
-        if not found:
-            raise UserError(f'{spec}: no file matches this pattern')
-    elif path.exists():
-        raise UserError(f'{spec}: is neither a file nor a directory; a pipe is not read, because text is read several '
-                        'times')
-    elif spec == NOVELS:
-        found = [str(_PACKAGED)]
-    else:
-        raise UserError(f'{spec}: no such file or directory')
-    return [os.path.normpath(file) for file in _known(found)]
-
-
-def _expand_remote(spec):
-    """The objects of one spec in an object store."""
-    if not storage.remote(spec):
-        raise UserError(f'{spec}: text is read from local files and from {storage.SCHEME}BUCKET/...: copy it to one of '
-                        'these first')
-    path = storage.path(spec)
-    if glob.has_magic(spec):
-        found = storage.glob(spec)
-        if '/.' not in spec:  # as on a local disk, where * begins no hidden name
-            found = [name for name in found if '/.' not in name]
-        if not found:
-            raise UserError(f'{spec}: no file matches this pattern')
-        return _known(found)
-    if storage.is_object(path):
-        return _known([spec])
-    if not path.is_dir():
-        raise UserError(f'{spec}: no such file or directory')
-    visible = [name for name in storage.files(path) if '/.' not in f'/{name}']
-    return _text_files(spec, sorted(f'{spec.rstrip("/")}/{name}' for name in visible))
-
-
-def _known(found):
-    """Files that were named themselves or by a pattern. UserError for one whose extension is unknown."""
-    for file in found:
-        if files.kind(file) is None:
-            raise UserError(f'{file}: unknown extension, must be one of these: {files.READ}')
-    return found
-
-
-def _text_files(directory, names, links=()):
-    """Those of a directory's files that are read. UserError if there is none."""
-    found = [name for name in names if files.in_directories(name)]
-    if found:
-        return found
-    others = sorted({os.path.splitext(name)[1] or os.path.basename(name) for name in names})
-    instead = _not_followed(links) if links else f'only {", ".join(others[:5])}' if others else 'it is empty'
-    raise UserError(f'{directory}: no text file in this directory, {instead}; these are read: {files.READ}; a .json '
-                    'file only if it is named itself')
-
-
-def _read(one, field, join):
-    """The documents of one slice."""
-    source = one.source
-    if source.startswith(TFDS):
-        yield from joining.documents(records.tfds(source, field, join.key), join)
-    elif files.kind(source) == files.PARQUET:
-        yield from joining.documents(records.parquet(source, field, join.key, one.row_groups), join)
-    elif files.kind(source) == files.JSON_LINES:
-        yield from joining.documents(records.json_lines(source, field, join.key), join)
-    else:
-        # Not opened in text mode: ftfy deals with carriage returns and other oddities later.
-        with files.opened(source) as file:
-            text = records.decoded(file.read(), source, 0)
-        yield Document(source, text)
 
 
 def _as_list(spec):

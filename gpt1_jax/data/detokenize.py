@@ -1,7 +1,8 @@
-"""Decoded text as people write it: 'he did n't say " no , thanks . "' -> 'he didn't say "no, thanks."'.
+"""Decoded text as people write it: 'he did n't say " well - known . "' -> 'he didn't say "well-known."'.
 
 Not in the paper. Undoes the spaces of text.standardize and of spaCy where punctuation shows on which side they were
-added. Words stay lower-case, and ' - ' stays as it is: a hyphen and a dash are the same token.
+added. Words stay lower-case. A hyphen and a dash are the same token; between words it is read as a hyphen, which is
+three times as frequent in novels.
 """
 import re
 
@@ -22,9 +23,10 @@ def _line(words):
     for word in words:
         closes = word in open_quotes
         thousands = re.fullmatch(r'\d{3}', word) and THOUSANDS.search(line)
-        left = glued or word in LEFT or closes or word == '/' or thousands
+        between = word == '/' or word == '-' and line[-1:].isalnum()
+        left = glued or word in LEFT or closes or between or thousands
         line += word if left else f' {word}'
-        glued = word in RIGHT or word == '/' or word in QUOTES and not closes
+        glued = word in RIGHT or between or word in QUOTES and not closes
         if word in QUOTES:
             open_quotes ^= {word}
     return line

@@ -72,11 +72,9 @@ def count_words(documents: Iterable[Document], processes: int = 1, characters: i
     """How often each word occurs in the documents, for `bpe_training.train`. characters: as in `encode`."""
     counts: collections.Counter[str] = collections.Counter()
     report = reporter('counting words', 'words', characters)
-    documents_read = 0
     for unit, unit_counts in ordered_map(_count, units(documents), processes):
         counts.update(unit_counts)
-        documents_read += unit.documents
-        report(documents_read, unit_counts.total(), unit.characters)
+        report(unit.documents, unit_counts.total(), unit.characters)
     return counts
 
 
@@ -103,14 +101,12 @@ def encode(documents: Iterable[Document], directory: str | os.PathLike, tokenize
         return np.concatenate([np.zeros(0, DTYPE), *(ids for _, (ids, _) in ordered_map(work, chosen, processes))])
 
     done, rest = shards.keep(directory, units(documents), key, shard_tokens, tokenizer.unk_id, report, make_again)
-    documents_read = sum(shard['documents'] for shard in done)
     arrays: list[np.ndarray] = []
     made_from: list[tuple[int, int, bytes]] = []  # (documents, unknown tokens, digest) of each unit
 
     def close():
         data = np.concatenate(arrays).astype(DTYPE).tobytes()
-        if expected is not None:
-            _check_expected(directory, len(done), data, expected)
+        _check_expected(directory, len(done), data, expected)
         done.append(shards.write(directory, len(done), data, made_from, key))
         arrays.clear()
         made_from.clear()
@@ -121,12 +117,11 @@ def encode(documents: Iterable[Document], directory: str | os.PathLike, tokenize
             close()
         arrays.append(ids)
         made_from.append((unit.documents, unknown, shards.digest(unit)))
-        documents_read += unit.documents
-        report(documents_read, len(ids), unit.characters)
+        report(unit.documents, len(ids), unit.characters)
     if any(map(len, arrays)):
         close()
     if not done and not may_be_empty:
-        raise UserError(f'{label}: {documents_read} documents and no word in them')
+        raise UserError(f'{label}: {sum(count for count, _, _ in made_from)} documents and no word in them')
     if expected is not None and len(done) < len(expected['shards']):
         _check_expected(directory, len(done), b'', expected)
     shards.remove_others(directory, len(done))
@@ -138,7 +133,7 @@ def holds(documents: Iterable[Document], directory: pathlib.Path, tokenizer: Tok
     """Whether a split's shards match its entry in the manifest, but for other fields of it, and its documents. Hashes
     both; encodes and writes nothing."""
     done, rest = shards.keep(directory, units(documents), _key(tokenizer, shard_tokens), shard_tokens,
-                             tokenizer.unk_id, lambda *counts, kept: None)
+                             tokenizer.unk_id, lambda *counts: None)
     found = _entry(done)
     return entry is not None and found == {name: entry.get(name) for name in found} and next(rest, None) is None
 
@@ -154,7 +149,9 @@ def _entry(records):
 
 
 def _check_expected(directory, number, data, expected):
-    """UserError if a shard's data differ from those in a finished directory's manifest."""
+    """UserError if a shard's data differ from those in a finished directory's manifest entry, if there is one."""
+    if expected is None:
+        return
     wanted = expected['shards'][number]['sha256'] if number < len(expected['shards']) else None
     if hashlib.sha256(data).hexdigest() != wanted:
         raise UserError(f'{directory / shards.name(number)}: the text gives other tokens now than it was prepared with '
@@ -191,17 +188,18 @@ def ordered_map(work: Callable, items: Iterable, processes: int) -> Iterator[tup
         pool.shutdown(cancel_futures=True)
 
 
-def reporter(label: str, noun: str, characters: int | None = None) -> Callable[[int, int, int], None]:
-    """A function report(documents so far, new tokens, new characters, kept=False) that prints progress on stderr.
-    kept: the tokens were on disk, so they do not count for the rate."""
+def reporter(label: str, noun: str, characters: int | None = None) -> Callable[..., None]:
+    """A function report(documents, tokens, characters) of a further unit that prints progress on stderr. With tokens
+    None the unit was on disk, so it does not count for the rate."""
     begin = printed = time.monotonic()
-    tokens = done = before = 0
+    documents = tokens = done = before = 0
     pause = 1 if sys.stderr.isatty() else 10  # seconds
 
-    def report(documents, new_tokens, new_characters, kept=False):
-        nonlocal printed, tokens, done, before
+    def report(new_documents, new_tokens, new_characters):
+        nonlocal printed, documents, tokens, done, before
+        documents += new_documents
         done += new_characters
-        if kept:
+        if new_tokens is None:
             before += new_characters
             return
         tokens += new_tokens

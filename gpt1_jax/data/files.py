@@ -14,14 +14,12 @@ import io
 import os
 import zlib
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from gpt1_jax import storage
 from gpt1_jax.errors import UserError
 
-TEXT = 'text'
-JSON_LINES = 'JSON lines'
-PARQUET = 'Parquet'
+TEXT, JSON_LINES, PARQUET = 'text', 'JSON lines', 'Parquet'
 KINDS = {'.txt': TEXT, '.train': TEXT, '.dev': TEXT, '.test': TEXT, '.jsonl': JSON_LINES, '.json': JSON_LINES,
          '.parquet': PARQUET}
 COMPRESSED = {'.gz': 'gzip', '.bz2': 'bz2', '.zst': 'zstd', '.lz4': 'lz4'}
@@ -30,10 +28,10 @@ READ = f'{", ".join(KINDS)}; all but .parquet also compressed: {", ".join(COMPRE
 
 def kind(name: str) -> str | None:
     """TEXT, JSON_LINES or PARQUET by a file's extensions; None for others."""
-    stem, extension = _cut(name)
-    if extension not in COMPRESSED:
-        return KINDS.get(extension)
-    found = KINDS.get(_cut(stem)[1])
+    *_, inner, last = ('', *os.path.basename(name).split('.'))
+    if f'.{last}' not in COMPRESSED:
+        return KINDS.get(f'.{last}')
+    found = KINDS.get(f'.{inner}')
     return None if found == PARQUET else found  # Parquet compresses its own pages
 
 
@@ -42,30 +40,20 @@ def in_directories(name: str) -> bool:
     return kind(name) is not None and not name.endswith('.json')
 
 
-def _cut(name):
-    """'a/b.txt.gz' -> ('b.txt', '.gz')."""
-    stem, _, extension = os.path.basename(name).rpartition('.')
-    return stem, f'.{extension}'
-
-
 @contextlib.contextmanager
 def opened(name: str) -> Iterator[BinaryIO]:
     """The contents of a file as a stream of bytes, decompressed. UserError if it cannot be read, also while it is."""
+    extension = os.path.splitext(name)[1]
     try:
-        with storage.opened(name) as raw, _decompressed(raw, _cut(name)[1]) as stream:
-            yield stream
+        with storage.opened(name) as raw, contextlib.ExitStack() as stack:
+            stream: Any = raw
+            if extension == '.gz':
+                stream = stack.enter_context(gzip.GzipFile(fileobj=raw))
+            elif extension == '.bz2':
+                stream = stack.enter_context(bz2.BZ2File(raw))
+            elif extension in COMPRESSED:
+                import pyarrow  # has Zstandard and LZ4
+                stream = pyarrow.CompressedInputStream(raw, COMPRESSED[extension])
+            yield stream if hasattr(stream, 'peek') else stack.enter_context(io.BufferedReader(stream, 1 << 20))
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f'{name}: cannot be read ({error})') from None
-
-
-def _decompressed(raw, extension):
-    """A stream of the decompressed bytes of another. Python has gzip and bz2; pyarrow, imported for the others alone,
-    has Zstandard and LZ4."""
-    if extension not in COMPRESSED:
-        return contextlib.nullcontext(raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw, 1 << 20))
-    if extension == '.gz':
-        return gzip.GzipFile(fileobj=raw)
-    if extension == '.bz2':
-        return bz2.BZ2File(raw)
-    import pyarrow
-    return io.BufferedReader(pyarrow.CompressedInputStream(raw, COMPRESSED[extension]), 1 << 20)

@@ -17,6 +17,12 @@ from gpt1_jax.errors import UserError, one_line
 PREFIX = 'hf:'
 EXTRA = "names on the Hugging Face Hub need the extra hub: pip install 'gpt1_jax[hub]'"
 NAME = r'[\w.-]+(/[\w.-]+)?'
+MEANINGS = {  # of huggingface_hub's errors; a GatedRepoError is a RepositoryNotFoundError as well
+    'GatedRepoError': 'is gated: ask for access on its page and set HF_TOKEN',
+    'RevisionNotFoundError': 'the Hub has no such revision',
+    'RepositoryNotFoundError': 'the Hub has no such repository, or it is private: check the name, and set HF_TOKEN for '
+                               'a private one',
+    'OfflineModeIsEnabled': 'HF_HUB_OFFLINE is set'}
 CONNECTIONS = ('httpx', 'httpx2', 'httpcore', 'httpcore2', 'requests', 'urllib3')  # of huggingface_hub's versions
 
 
@@ -43,64 +49,49 @@ def download(name: str, kind: str, patterns: tuple[str, ...]) -> pathlib.Path:
     library = client(name)
     repository, revision = split(name)
     with one_line_errors(name):
-        found = pathlib.Path(library.snapshot_download(repository, repo_type=kind, revision=revision,
-                                                       allow_patterns=list(patterns)))
-    if not any(next(found.glob(pattern), None) for pattern in patterns):
+        directory = pathlib.Path(library.snapshot_download(repository, repo_type=kind, revision=revision,
+                                                           allow_patterns=list(patterns)))
+    if not any(next(directory.glob(pattern), None) for pattern in patterns):
         try:
             with one_line_errors(name):  # without a network, huggingface_hub gives the directory of other files
-                library.HfApi().repo_info(repository, repo_type=kind, revision=found.name)
+                library.HfApi().repo_info(repository, repo_type=kind, revision=directory.name)
         except UserError as error:
             raise UserError(f'{error}, and not all of it was downloaded before') from None
-    return found
+    return directory
 
 
 @contextlib.contextmanager
 def one_line_errors(name: str) -> Iterator[None]:
     """Turns what huggingface_hub raises for a name, a token or a network into a UserError."""
-    from huggingface_hub import errors
     try:
         yield
-    except errors.GatedRepoError:
-        raise UserError(f'{name}: is gated: ask for access on its page and set HF_TOKEN') from None
-    except errors.RevisionNotFoundError:
-        raise UserError(f'{name}: the Hub has no such revision') from None
-    except errors.RepositoryNotFoundError:
-        raise UserError(f'{name}: the Hub has no such repository, or it is private: check the name, and set HF_TOKEN '
-                        'for a private one') from None
-    except errors.HfHubHTTPError as error:
-        raise UserError(f'{name}: {_status(error)}') from None
-    except errors.OfflineModeIsEnabled:  # of a request; a download looks into its cache
-        raise UserError(f'{name}: HF_HUB_OFFLINE is set') from None
-    except errors.LocalEntryNotFoundError as error:
-        raise UserError(f'{name}: {_unreachable(error)}, and not all of it was downloaded before') from None
-    except (ValueError, OSError) as error:  # a name or card that the Hub refuses; a cache that cannot be written
-        raise UserError(f'{name}: {" ".join(str(error).split())}') from None
     except Exception as error:
-        cause = error.__cause__ if isinstance(error, RuntimeError) else error  # RuntimeError: of an upload
-        if isinstance(cause, errors.HfHubHTTPError):
-            raise UserError(f'{name}: {_status(cause)}') from None
-        if type(cause).__module__.partition('.')[0] not in CONNECTIONS:
+        meaning = _meaning(error)
+        if meaning is None:
             raise
-        raise UserError(f'{name}: the Hub cannot be reached ({type(cause).__name__}: {one_line(str(cause))})') from None
+        raise UserError(f'{name}: {meaning}') from None
 
 
-def _status(error):
-    """What an HTTP error means."""
-    status = error.response.status_code
-    if status in (401, 403):
-        return f'the Hub refuses it (HTTP {status}): set HF_TOKEN to a token with the right to do this'
-    return f'the Hub answers HTTP {status} ({error.server_message or one_line(str(error), 300)})'
-
-
-def _unreachable(error):
-    """Why huggingface_hub looked into its cache alone."""
+def _meaning(error):
+    """What an exception of huggingface_hub, of its connection or of its cache means; None of any other."""
     from huggingface_hub import constants, errors
-    cause = error.__cause__
-    if constants.HF_HUB_OFFLINE or isinstance(cause, errors.OfflineModeIsEnabled):
-        return 'HF_HUB_OFFLINE is set'
-    if isinstance(cause, errors.HfHubHTTPError):
-        return _status(cause)
-    return 'the Hub cannot be reached' + (f' ({one_line(str(cause), 300)})' if cause else '')
+    for kind, meaning in MEANINGS.items():
+        if isinstance(error, getattr(errors, kind)):
+            return meaning
+    if isinstance(error, errors.LocalEntryNotFoundError):
+        cause = 'HF_HUB_OFFLINE is set' if constants.HF_HUB_OFFLINE else _meaning(error.__cause__)
+        return f'{cause or "the Hub cannot be reached"}, and not all of it was downloaded before'
+    if isinstance(error, errors.HfHubHTTPError):
+        status = error.response.status_code
+        if status in (401, 403):
+            return f'the Hub refuses it (HTTP {status}): set HF_TOKEN to a token with the right to do this'
+        return f'the Hub answers HTTP {status} ({error.server_message or one_line(str(error), 300)})'
+    if type(error).__module__.partition('.')[0] in CONNECTIONS:
+        return f'the Hub cannot be reached ({type(error).__name__}: {one_line(str(error), 300)})'
+    if isinstance(error, RuntimeError):  # of an upload
+        return _meaning(error.__cause__)
+    # A name or card that the Hub refuses; a cache that cannot be written.
+    return ' '.join(str(error).split()) if isinstance(error, (ValueError, OSError)) else None
 
 
 def client(name: str) -> Any:

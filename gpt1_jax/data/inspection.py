@@ -1,4 +1,5 @@
 """Section 3.3: prints a few rows of a labelled set as the model reads them, and statistics of the set."""
+import itertools
 import math
 import random
 from collections import Counter
@@ -22,12 +23,12 @@ def lines(task: Task, examples: list[Example], encoded: list[Encoded], tokenizer
     encoded: one or more of the examples as ids. A token that does not end its word is shown with '@@'. mask: 1 at real
     tokens, 0 at padding up to the longest sequence of the row.
     """
-    found = {example.id: example for example in examples}
+    by_id = {example.id: example for example in examples}
     chosen = [0, *sorted(random.Random(SEED).sample(range(1, len(encoded)), min(SHOWN, len(encoded)) - 1))]
     shown = [f'{task.name}: {len(chosen)} of {len(encoded):,} rows as the model reads them', '']
     for index in chosen:
-        shown += [*_row(task, found[encoded[index].id], encoded[index], tokenizer), '']
-    return shown + _figures(task, encoded, n_ctx)
+        shown += [*_row(task, by_id[encoded[index].id], encoded[index], tokenizer), '']
+    return shown + _statistics(task, encoded, n_ctx)
 
 
 def _row(task, example, row, tokenizer):
@@ -68,20 +69,14 @@ def _columns(sequence, longest, tokenizer):
     """(text, id, mask) of every position of a sequence padded to `longest`; a long stretch is one column."""
     specials = dict(zip((tokenizer.start_id, tokenizer.delimiter_id, tokenizer.extract_id), SPECIALS))
     places = [i for i, token in enumerate(sequence) if token in specials]
-    hidden = 0
-    for i in range(longest):
-        padding = i >= len(sequence)
-        if longest <= WHOLE or any(abs(i - place) <= AROUND for place in places):
-            if padding:
-                yield '-', '0', '0'
-            else:
-                yield specials.get(sequence[i]) or piece(sequence[i], tokenizer), str(sequence[i]), '1'
-            continue
-        hidden += 1
-        ahead = i + 1
-        if ahead == longest or ahead == len(sequence) or any(abs(ahead - place) <= AROUND for place in places):
-            yield f'[{hidden} more]', '...', '0' if padding else '1'
-            hidden = 0
+    cells = [(specials.get(token) or piece(token, tokenizer), str(token), '1') for token in sequence]
+    cells += [('-', '0', '0')] * (longest - len(sequence))
+
+    def hidden(i):
+        return longest > WHOLE and all(abs(i - place) > AROUND for place in places)
+    for (is_hidden, mask), positions in itertools.groupby(range(longest), lambda i: (hidden(i), cells[i][2])):
+        stretch = [cells[i] for i in positions]
+        yield from [(f'[{len(stretch)} more]', '...', mask)] if is_hidden else stretch
 
 
 def piece(token: int, tokenizer: Any) -> str:
@@ -94,23 +89,20 @@ def piece(token: int, tokenizer: Any) -> str:
 
 def _table(columns):
     """Lines of aligned text for columns of three cells, wrapped at WIDTH."""
-    line, used = [], 0
+    wrapped, used = [], WIDTH
     for column in columns:
         width = max(map(len, column)) + 1
-        if line and used + width > WIDTH - 10:
-            yield from _printed(line)
-            line, used = [], 0
-        line.append((column, width))
+        if used + width > WIDTH - 10:
+            wrapped.append([])
+            used = 0
+        wrapped[-1].append([cell.ljust(width) for cell in column])
         used += width
-    yield from _printed(line)
+    for line in wrapped:
+        for i, name in enumerate(('text', 'ids', 'mask')):
+            yield f'    {name:<4}  ' + ''.join(column[i] for column in line).rstrip()
 
 
-def _printed(line):
-    for i, name in enumerate(('text', 'ids', 'mask')):
-        yield f'    {name:<4}  ' + ''.join(f'{column[i]:<{width}}' for column, width in line).rstrip()
-
-
-def _figures(task, encoded, n_ctx):
+def _statistics(task, encoded, n_ctx):
     """Statistics of the whole split: labels or scores, choices, lengths and truncated rows."""
     n = len(encoded)
     longest = [max(map(len, row.sequences)) for row in encoded]
@@ -121,13 +113,12 @@ def _figures(task, encoded, n_ctx):
         found.append(('without label', [f'{n - len(labels):,}']))
     if labels and task.score:
         found.append(('score', [f'smallest {min(labels):g}, mean {sum(labels) / len(labels):.4g}, '
-                                f'largest {max(labels):g}', *_counted(*_bins(task.score, labels))]))
+                                f'largest {max(labels):g}', *_counted(_bins(task.score, labels))]))
     elif labels:
         counts = Counter(labels)
-        found.append(('labels', _counted(task.labels, [counts[i] for i in range(len(task.labels))])))
+        found.append(('labels', _counted([(name, counts[i]) for i, name in enumerate(task.labels)])))
     if task.head == 'choice':
-        widths = Counter(len(row.sequences) for row in encoded)
-        found.append(('choices a row', _counted([str(w) for w in sorted(widths)], [widths[w] for w in sorted(widths)])))
+        found.append(('choices a row', _counted(sorted(Counter(len(row.sequences) for row in encoded).items()))))
     middle, most = (int(np.percentile(longest, q, method='inverted_cdf')) for q in (50, 95))
     several = ' (of each row its longest sequence)' if len(encoded[0].sequences) > 1 else ''
     found.append(('tokens a row', [f'median {middle}, 95% at most {most}, longest {max(longest)}; '
@@ -137,22 +128,19 @@ def _figures(task, encoded, n_ctx):
     return [f'{name if not i else "":<{indent}}  {text}' for name, texts in found for i, text in enumerate(texts)]
 
 
-def _counted(names, counts):
-    """A line for each name, with its count and share, aligned."""
-    names = [str(name) for name in names]
-    shown = [f'{count:,}' for count in counts]
-    total = max(sum(counts), 1)
-    wide = max(map(len, names))
-    high = max(map(len, shown))
-    return [f'{name:<{wide}}  {text:>{high}}  {count / total:>6.1%}' for name, text, count in zip(names, shown, counts)]
+def _counted(counts):
+    """A line for each (name, count), with its share, aligned."""
+    wide = max(len(str(name)) for name, _ in counts)
+    high = max(len(f'{count:,}') for _, count in counts)
+    total = max(sum(count for _, count in counts), 1)
+    return [f'{str(name):<{wide}}  {count:>{high},}  {count / total:>6.1%}' for name, count in counts]
 
 
 def _bins(score, values):
-    """(names, counts) of scores by the nearest integer, or in ten equal bins if there would be too many integers."""
+    """(bin, count) of scores by the nearest integer, or in ten equal bins if there would be too many integers."""
     low, high = score
     if float(low).is_integer() and float(high).is_integer() and high - low < MOST_BINS:
         counts = Counter(math.floor(value - low + 0.5) for value in values)
-        size = int(high - low) + 1
-        return [str(int(low) + i) for i in range(size)], [counts[i] for i in range(size)]
+        return [(str(int(low) + i), counts[i]) for i in range(int(high - low) + 1)]
     edges = np.linspace(low, high, 11)
-    return [f'{a:.4g} to {b:.4g}' for a, b in zip(edges, edges[1:])], np.histogram(values, edges)[0].tolist()
+    return [(f'{a:.4g} to {b:.4g}', int(n)) for a, b, n in zip(edges, edges[1:], np.histogram(values, edges)[0])]

@@ -25,25 +25,24 @@ def merge(out: storage.Path) -> dict:
     from other inputs or with another tokenizer, and if a split would be empty.
     """
     parts = _parts(out)
-    manifests = [_finished(out, part) for part in parts]
-    inputs = _common_inputs(out, parts, manifests)
-    tokenizer = Tokenizer.load(out / parts[0].name / 'tokenizer')
+    inputs = _common_inputs(parts)
+    tokenizer = Tokenizer.load(next(iter(parts)) / 'tokenizer')
     prepared.check_inputs(out, inputs)
     entries = {}
-    for split in manifests[0]['splits']:
-        own = [manifest['splits'][split] for manifest in manifests]
-        if not any(entry['shards'] for entry in own):
+    for split in ('train', 'valid'):
+        own = [(part / split, manifest['splits'][split]) for part, manifest in parts.items()]
+        if not any(entry['shards'] for _, entry in own):
             raise UserError(f'{out}: no part has a token for the {split} split: hold out more, or name validation text')
-        entries[split] = _merge_split(out, split, parts, own)
+        entries[split] = _merge_split(out / split, own)
     storage.write_json(out / prepared.INPUTS, inputs)
     tokenizer.save(out / 'tokenizer')
     return prepared.write_manifest(out, inputs, tokenizer, entries)
 
 
 def _parts(out):
-    """All parts of the one division that a directory holds."""
-    names = [entry.name for entry in out.iterdir()]
-    found = [Part(int(match[1]), int(match[2])) for match in map(PART.fullmatch, names) if match]
+    """{directory: manifest} of all parts of the one division that a directory holds."""
+    found = [Part(int(match[1]), int(match[2])) for match in (PART.fullmatch(entry.name) for entry in out.iterdir())
+             if match]
     counts = sorted({part.count for part in found})
     if not counts:
         raise UserError(f'{out}: no part to merge: run python -m gpt1_jax.prepare --out={out} --part=I/N first')
@@ -51,59 +50,52 @@ def _parts(out):
         raise UserError(f'{out}: parts of {counts[0]} and of {counts[1]} are there: delete those that do not belong')
     missing = sorted(set(range(counts[0])) - {part.index for part in found})
     if missing:
-        listed = ', '.join(map(str, missing[:10])) + (', ...' if len(missing) > 10 else '')
+        listed = ', '.join(map(str, missing[:10])) + ', ...' * (len(missing) > 10)
         raise UserError(f'{out}: part {listed} of {counts[0]} is missing: run it with --part={missing[0]}/{counts[0]}')
-    return sorted(found, key=lambda part: part.index)
+    manifests = {}
+    for part in sorted(found, key=lambda part: part.index):
+        if not (out / part.name / tokens.MANIFEST).exists():
+            raise UserError(f'{out / part.name}: not finished: run it again with --part={part}')
+        manifests[out / part.name] = tokens.read_manifest(out / part.name)
+    return manifests
 
 
-def _finished(out, part):
-    """The manifest of a part."""
-    if not (out / part.name / tokens.MANIFEST).exists():
-        raise UserError(f'{out / part.name}: not finished: run it again with --part={part}')
-    return tokens.read_manifest(out / part.name)
-
-
-def _common_inputs(out, parts, manifests):
+def _common_inputs(parts):
     """What all parts were made from. UserError naming the first that differs."""
-    first = manifests[0]
-    for part, manifest in zip(parts, manifests):
+    first = next(iter(parts.values()))
+    for part, manifest in parts.items():
         if manifest['tokenizer'] != first['tokenizer']:
-            raise UserError(f"{out / part.name}: its tokenizer is another one ({manifest['tokenizer'][:16]}) than that "
-                            f"of part 0 ({first['tokenizer'][:16]}): give all parts the same --tokenizer=DIR")
+            raise UserError(f"{part}: its tokenizer is another one ({manifest['tokenizer'][:16]}) than that of part 0 "
+                            f"({first['tokenizer'][:16]}): give all parts the same --tokenizer=DIR")
         differing = prepared.differences(first['inputs'], manifest['inputs'], without=('part',))
         if differing:
-            raise UserError(f'{out / part.name} was prepared from other inputs than part 0: {"; ".join(differing)}')
+            raise UserError(f'{part} was prepared from other inputs than part 0: {"; ".join(differing)}')
     inputs = {name: value for name, value in first['inputs'].items() if name != 'part'}
     return {**inputs, prepared.PARTS: len(parts)}
 
 
-def _merge_split(out, split, parts, entries):
-    """The merged entry of a split, once its shards are there."""
-    storage.mkdir(out / split)
+def _merge_split(out, parts):
+    """The merged entry of a split of (directory, entry)s, once its shards are there."""
+    storage.mkdir(out)
     merged = []
-    for part, entry in zip(parts, entries):
+    for directory, entry in parts:
         for shard in entry['shards']:
             name = shards.name(len(merged))
-            source, target = out / part.name / split / shard['file'], out / split / name
-            _place(source, target, shard['sha256'])
+            _place(directory / shard['file'], out / name, shard['sha256'])
             merged.append({**shard, 'file': name})
     if not storage.remote(out):
-        shards.remove_others(out / split, len(merged))
-    totals = {name: sum(entry[name] for entry in entries) for name in ('documents', 'tokens', 'unknown')}
-    sizes = {name: sum(entry[name] for entry in entries) for name in ('bytes', 'words')}
-    return {**totals, 'shards': merged, **sizes}
+        shards.remove_others(out, len(merged))
+    sums = {name: sum(entry[name] for _, entry in parts) for name in (
+        'documents', 'tokens', 'unknown', 'bytes', 'words')}
+    return sums | {'shards': merged}
 
 
 def _place(source, target, expected):
     """A shard under another name, as a hard link or a copy. UserError if it differs from its part's manifest."""
-    if storage.remote(target):  # downloaded once
-        data = storage.read(source)
-        found = hashlib.sha256(data).hexdigest()
-    else:
-        found = storage.sha256(source)
-    if found != expected:
+    data = storage.read(source) if storage.remote(target) else None  # downloaded once
+    if (storage.sha256(source) if data is None else hashlib.sha256(data).hexdigest()) != expected:
         raise UserError(f'{source}: damaged, its SHA-256 is not the one in its manifest: run its part again')
-    if storage.remote(target):
+    if data is not None:
         storage.write(target, data)
         return
     partial = target.with_name(f'{target.name}.partial')

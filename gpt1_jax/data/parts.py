@@ -31,13 +31,6 @@ class Part:
         return f'part-{self.index:05d}-of-{self.count:05d}'
 
 
-@dataclasses.dataclass(frozen=True)
-class Slice:
-    """A source, or the row groups of a Parquet file with these numbers."""
-    source: str
-    row_groups: tuple[int, ...] | None = None
-
-
 def parse(text: str | None, environment: Mapping[str, str] = os.environ) -> Part | None:
     """'I/N' -> Part(I, N), None -> None. '/N' takes I from KUBERNETES or SLURM.
 
@@ -60,14 +53,15 @@ def parse(text: str | None, environment: Mapping[str, str] = os.environ) -> Part
     return Part(int(index), int(match[2]))
 
 
-def slices(sources: Sequence[str], part: Part | None, whole_files: bool = False) -> Iterator[Slice]:
-    """The part's slices of a corpus, in the order of the corpus; all of it if part is None.
+def slices(sources: Sequence[str], part: Part | None,
+           whole_files: bool = False) -> Iterator[tuple[str, tuple[int, ...] | None]]:
+    """The part's (source, numbers of its row groups or None for all of it), in order; all sources if part is None.
 
     sources: files, in order. whole_files: do not divide Parquet files, because documents span their row groups.
     A file, or a row group, belongs to the part in which its middle byte lies; UserError if a file cannot be read.
     """
     if part is None:
-        yield from map(Slice, sources)
+        yield from ((source, None) for source in sources)
         return
     sizes = [storage.size(source) for source in sources]
     total = max(1, sum(sizes))
@@ -77,11 +71,11 @@ def slices(sources: Sequence[str], part: Part | None, whole_files: bool = False)
         last = _part_of(2 * (start + size) - 1, total, part)
         if first >= last or whole_files or files.kind(source) != files.PARQUET:
             if _part_of(2 * start + size, total, part) == part.index:
-                yield Slice(source)
+                yield source, None
         elif first <= part.index <= last:
             chosen = _groups(source, start, size, total, part, first, last)
             if chosen:
-                yield Slice(source, chosen)
+                yield source, chosen
         start += size
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpt1_jax import storage
 from gpt1_jax.data import bpe_training, encode, parts, prepared, sources, tokens
-from gpt1_jax.data.joining import Join
+from gpt1_jax.data.document import Join
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 
@@ -29,7 +29,7 @@ class PrepareConfig:
     processes:  at most this many (default: one a core); a small corpus takes fewer. The result does not depend on it.
     verify:     whether to compare the hashes of a finished directory's text and shards, and not only their sizes
                 (shards in an object store are always verified). Damaged shards are repaired.
-    join:       which rows of Parquet, JSON lines and TFDS data form a document (data/joining.py).
+    join:       which rows of Parquet, JSON lines and TFDS data form a document (data/document.py).
     part:       prepare this part of the corpus alone, in out/part-I-of-N, for `merging.merge`; needs a tokenizer.
     """
     corpus: sources.Source
@@ -48,25 +48,26 @@ class PrepareConfig:
     part: parts.Part | None = None
 
     def __post_init__(self):
-        if self.part is not None and self.tokenizer == 'train':
-            raise UserError(f'--part={self.part} needs --tokenizer=DIR, the same for all parts: learn one from a file '
-                            'of the corpus first')
-        if self.processes is not None and self.processes < 1:
-            raise UserError(f'processes is {self.processes}, must be at least 1')
-        if self.characters is not None and (self.tokenizer != 'train' or self.characters < 1):
-            raise UserError(f'tokenizer.characters is {self.characters}: must be at least 1, and is for '
-                            '--tokenizer=train')
-        sized = self.merges is not None or self.vocab_size is not None
-        if self.tokenizer != 'train' and sized:
-            raise UserError('merges and vocab_size are for --tokenizer=train: a given vocabulary has its size')
-        if self.tokenizer != 'published' and (self.encoder or self.bpe):
-            raise UserError('encoder and bpe are for --tokenizer=published')
-        if self.tokenizer == 'published' and not (self.encoder and self.bpe):
-            raise UserError('--tokenizer=published needs the released files: --encoder=encoder_bpe_40000.json '
-                            '--bpe=vocab_40000.bpe')
-        if self.tokenizer == 'train':
-            if self.merges is not None and self.vocab_size is not None:
-                raise UserError(f'merges={self.merges} and vocab_size={self.vocab_size}: give one of the two')
+        train, sized = self.tokenizer == 'train', self.merges is not None or self.vocab_size is not None
+        for wrong, message in (
+                (train and self.part, f'--part={self.part} needs --tokenizer=DIR, the same for all parts: learn one '
+                                      'from a file of the corpus first'),
+                (self.processes is not None and self.processes < 1,
+                 f'processes is {self.processes}, must be at least 1'),
+                (self.characters is not None and (not train or self.characters < 1),
+                 f'tokenizer.characters is {self.characters}: must be at least 1, and is for --tokenizer=train'),
+                (sized and not train, 'merges and vocab_size are for --tokenizer=train: a given vocabulary has its '
+                                      'size'),
+                (self.merges is not None and self.vocab_size is not None,
+                 f'merges={self.merges} and vocab_size={self.vocab_size}: give one of the two'),
+                (self.tokenizer != 'published' and (self.encoder or self.bpe),
+                 'encoder and bpe are for --tokenizer=published'),
+                (self.tokenizer == 'published' and not (self.encoder and self.bpe),
+                 '--tokenizer=published needs the released files: --encoder=encoder_bpe_40000.json '
+                 '--bpe=vocab_40000.bpe')):
+            if wrong:
+                raise UserError(message)
+        if train:
             bpe_training.check_size(self.merges, self.vocab_size)
 
 
@@ -81,8 +82,7 @@ def prepare(config: PrepareConfig, out: storage.Path, lock: Callable[[storage.Pa
     """
     target = out if config.part is None else out / config.part.name
     splits, inputs, named = sources.splits(config.corpus, config.valid, config.text_field, config.join, config.part)
-    given = _given_tokenizer(config)
-    inputs['tokenizer'] = _described(config, given)
+    given, inputs['tokenizer'] = _tokenizer(config)
     inputs['shards'] = f'{config.shard_tokens} tokens'
     local = storage.cache(target) if storage.remote(target) else target
     if replace and target == local:
@@ -108,7 +108,7 @@ def prepare(config: PrepareConfig, out: storage.Path, lock: Callable[[storage.Pa
             words = encode.count_words(documents, processes['train'], total)
             return bpe_training.train(words, config.merges, config.vocab_size)
 
-        tokenizer = prepared.saved_tokenizer(local, inputs, make_tokenizer)
+        tokenizer = prepared.saved_tokenizer(local, inputs, make_tokenizer, finished and finished['tokenizer'])
         entries = {}
         for split, documents in splits.items():
             expected = finished['splits'].get(split) if finished else None
@@ -124,9 +124,9 @@ def prepare(config: PrepareConfig, out: storage.Path, lock: Callable[[storage.Pa
 
 def _remove_other(directory, inputs, lock):
     """Removes a directory that was prepared from other inputs."""
-    file = directory / prepared.INPUTS
-    before = storage.read_json(file) if file.exists() else inputs
-    differing = prepared.differences(before, inputs) if isinstance(before, dict) else []
+    if not (directory / prepared.INPUTS).exists():
+        return
+    differing = prepared.differences(storage.read_json(directory / prepared.INPUTS), inputs)
     if differing:
         print(f'{directory}: prepared from other inputs ({"; ".join(differing)}): making it again', file=sys.stderr,
               flush=True)
@@ -144,23 +144,18 @@ def _processes(wanted, characters):
     return min(wanted, 1 + characters // _WORTH_A_PROCESS)
 
 
-def _given_tokenizer(config) -> Tokenizer | None:
-    """The tokenizer that is not to be trained."""
-    if isinstance(config.tokenizer, Tokenizer):
-        return config.tokenizer
+def _tokenizer(config) -> tuple[Tokenizer | None, str]:
+    """(the tokenizer, or None if it is to be trained; its description in inputs.json)."""
     if config.tokenizer == 'train':
-        return None
-    if config.tokenizer == 'published':
+        sample = '' if config.characters is None else f' from {config.characters} characters'
+        if config.vocab_size is not None:
+            return None, f'trained, {config.vocab_size} rows{sample}'
+        return None, f'trained, {bpe_training.MERGES if config.merges is None else config.merges} merges{sample}'
+    if isinstance(config.tokenizer, Tokenizer):
+        given = config.tokenizer
+    elif config.tokenizer == 'published':
         from gpt1_jax.data import published  # imports SentencePiece
-        return published.from_published(config.encoder, config.bpe)
-    return Tokenizer.load(storage.path(config.tokenizer))
-
-
-def _described(config, given):
-    """The tokenizer in inputs.json."""
-    if given is not None:
-        return f'{given.vocab_size} rows, fingerprint {given.fingerprint}'
-    learned_from = '' if config.characters is None else f' from {config.characters} characters'
-    if config.vocab_size is not None:
-        return f'trained, {config.vocab_size} rows{learned_from}'
-    return f'trained, {bpe_training.MERGES if config.merges is None else config.merges} merges{learned_from}'
+        given = published.from_published(config.encoder, config.bpe)
+    else:
+        given = Tokenizer.load(storage.path(config.tokenizer))
+    return given, f'{given.vocab_size} rows, fingerprint {given.fingerprint}'

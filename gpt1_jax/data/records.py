@@ -1,4 +1,4 @@
-"""Section 4.1: the rows of JSON lines, Parquet files and TFDS data sets, one at a time.
+"""Section 4.1: the rows of JSON lines, Parquet files and TFDS data sets, one Document at a time.
 
 pyarrow and TFDS are imported where a source needs them.
 """
@@ -7,10 +7,11 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpt1_jax import storage
 from gpt1_jax.data import files
+from gpt1_jax.data.document import Document
 from gpt1_jax.errors import UserError, did_you_mean, shown
 
 LONGEST = 2 ** 27  # bytes of a row: parsing it takes about three times as much memory
@@ -18,14 +19,7 @@ _BATCH = 2 ** 22   # bytes of Parquet rows in memory at a time, about
 _BUFFER = 2 ** 20  # bytes of a Parquet column read at a time, so that a row group's size does not matter
 
 
-class Row(NamedTuple):
-    """name: path:line or the like, for messages. key: the value of the key column, None without one."""
-    name: str
-    text: str
-    key: Any = None
-
-
-def json_lines(path: str, field: str, key: str | None = None) -> Iterator[Row]:
+def json_lines(path: str, field: str, key: str | None = None) -> Iterator[Document]:
     """The rows of a file of JSON lines, `path:line`, the first line being 1. Blank lines are left out.
 
     field, key: names of the text and of the key. UserError naming file and line for a line that is not UTF-8, no JSON
@@ -39,19 +33,24 @@ def json_lines(path: str, field: str, key: str | None = None) -> Iterator[Row]:
             if line[:99].lstrip()[:1] == b'[':  # refused before a whole array is parsed
                 raise UserError(f'{where} is list, must be an object with field {field!r}: one record a line')
             if len(line) > LONGEST:
-                raise UserError(f'{where} is longer than {_mib(LONGEST)}, too long for one record')
+                raise UserError(f'{where} is longer than {LONGEST >> 20} MiB, too long for one record')
             length = len(line)
             if not line.isspace():
                 text = decoded(line, path, start)
                 del line  # frees the bytes before the text is parsed
-                record = _record(text, where, field)
+                try:
+                    record = json.loads(text)
+                except (ValueError, RecursionError) as error:
+                    raise UserError(f'{where} is not JSON ({error})') from None
                 del text  # frees it before the field is used
-                yield Row(f'{path}:{number}', *_texts(record, field, key, where))
+                if not isinstance(record, dict):
+                    raise UserError(f'{where} is {type(record).__name__}, must be an object with field {field!r}')
+                yield Document(f'{path}:{number}', *_texts(record, field, key, where))
                 del record
             start += length
 
 
-def tfds(spec: str, field: str, key: str | None = None) -> Iterator[Row]:
+def tfds(spec: str, field: str, key: str | None = None) -> Iterator[Document]:
     """The records of tfds:NAME:SPLIT[:FIELD]; NAME may contain a config and a version, as in
     tfds:wiki40b/en:1.3.0:train. UserError if TFDS cannot open it, or a record has no such field."""
     name = r'([^:]+(?::\d+\.\d+\.\d+)?)'
@@ -72,7 +71,7 @@ def tfds(spec: str, field: str, key: str | None = None) -> Iterator[Row]:
             record = records[number]
         except Exception as error:  # a shard is opened only now: it may be damaged, or gone
             raise UserError(f'{where}: TFDS cannot read it ({_reason(error)})') from None
-        yield Row(f'{spec}:{number}', *_texts(record, own_field or field, key, where))
+        yield Document(f'{spec}:{number}', *_texts(record, own_field or field, key, where))
 
 
 def _reason(error):
@@ -80,7 +79,7 @@ def _reason(error):
     return ' '.join(f'{type(error).__name__}: {error}'.split())[:300]
 
 
-def parquet(path: str, field: str, key: str | None = None, groups: Iterable[int] | None = None) -> Iterator[Row]:
+def parquet(path: str, field: str, key: str | None = None, groups: Iterable[int] | None = None) -> Iterator[Document]:
     """The rows of a Parquet file, `path:row`, the first row being 0; only its text and key columns are read.
 
     groups: numbers of the row groups to read, ascending; default all. UserError naming the file, and the row where it
@@ -89,19 +88,20 @@ def parquet(path: str, field: str, key: str | None = None, groups: Iterable[int]
     """
     with parquet_file(path) as file:
         columns = _columns(path, file.schema_arrow, field, key)
-        first = _first_rows(file)
-        for group in range(file.num_row_groups) if groups is None else groups:
+        counts = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+        first = [0, *itertools.accumulate(counts)]
+        for group in range(len(counts)) if groups is None else groups:
             number = first[group]
             for batch in file.iter_batches(_rows_a_batch(file, group), [group], columns, use_threads=False):
                 texts, keys = batch.column(field), batch.column(key or field)
                 for place in range(batch.num_rows):
                     text = _parquet_text(texts[place], f'{path}: row {number}', field)
-                    yield Row(f'{path}:{number}', text, keys[place].as_py() if key else None)
+                    yield Document(f'{path}:{number}', text, keys[place].as_py() if key else None)
                     del text
                     number += 1
             if number != first[group + 1]:
                 raise UserError(f'{path}: damaged, row group {group} has {number - first[group]} rows, not '
-                                f'{first[group + 1] - first[group]}')
+                                f'{counts[group]}')
 
 
 @contextlib.contextmanager
@@ -132,17 +132,6 @@ def decoded(data: Any, path: str, start: int) -> str:
         raise UserError(f'{path}: not UTF-8 at byte {start + error.start} ({error.object[error.start]:#04x})') from None
 
 
-def _record(line, where, field):
-    """The object of one JSON line."""
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f'{where} is not JSON ({error})') from None
-    if not isinstance(record, dict):
-        raise UserError(f'{where} is {type(record).__name__}, must be an object with field {field!r}')
-    return record
-
-
 def _texts(record, field, key, where):
     """(text, key) of a record."""
     _check_field(field, record, where)
@@ -166,25 +155,24 @@ def _check_field(field, known, where):
 
 def _columns(path, schema, field, key):
     """The names of the columns to read. UserError if one is missing or the text's is not of text."""
-    import pyarrow
     for name in (field, key):
         if name is not None:
             _check_field(name, schema.names, path)
             if schema.names.count(name) > 1:
                 raise UserError(f'{path}: {schema.names.count(name)} columns are called {name!r}')
     kind = schema.field(field).type
-    if pyarrow.types.is_dictionary(kind):
-        kind = kind.value_type
-    tests = ('is_string', 'is_large_string', 'is_string_view', 'is_binary', 'is_large_binary', 'is_binary_view')
-    if not any(getattr(pyarrow.types, test)(kind) for test in tests):
+    if not is_text(kind):
         raise UserError(f'{path}: column {field!r} is {shown(str(kind))}, must be text')
     return [field] if key in (None, field) else [field, key]
 
 
-def _first_rows(file):
-    """The number of each row group's first row, and the number of all rows."""
-    counts = (file.metadata.row_group(group).num_rows for group in range(file.num_row_groups))
-    return [0, *itertools.accumulate(counts)]
+def is_text(kind: Any) -> bool:
+    """Whether a pyarrow.DataType is of texts or bytes, dictionaries of them included."""
+    import pyarrow
+    if pyarrow.types.is_dictionary(kind):
+        kind = kind.value_type
+    tests = ('is_string', 'is_large_string', 'is_string_view', 'is_binary', 'is_large_binary', 'is_binary_view')
+    return any(getattr(pyarrow.types, test)(kind) for test in tests)
 
 
 def _rows_a_batch(file, group):
@@ -202,9 +190,5 @@ def _parquet_text(value, where, field):
         raise UserError(f'{where}: field {field!r} is null, must be text')
     buffer = value.as_buffer()
     if buffer.size > LONGEST:
-        raise UserError(f'{where} is longer than {_mib(LONGEST)}, too long for one record')
+        raise UserError(f'{where} is longer than {LONGEST >> 20} MiB, too long for one record')
     return decoded(buffer, where, 0)
-
-
-def _mib(n):
-    return f'{n >> 20} MiB'

@@ -3,6 +3,7 @@
 00000.bin holds uint16 tokens. Its record, 00000.json, holds a key of the tokenizer and the sizes, a hash of the text,
 counts, and the SHA-256 of the .bin.
 """
+import contextlib
 import hashlib
 import itertools
 import pathlib
@@ -33,7 +34,6 @@ def keep(directory: pathlib.Path, stream: Iterator, key: str, shard_tokens: int,
     tokens. Without it such a shard does not match, and nothing is written.
     """
     shards: list[dict] = []
-    documents = 0
     while True:
         record = _record(directory / name(len(shards)), key)
         taken = list(itertools.islice(stream, record['units'])) if record else []
@@ -44,9 +44,8 @@ def keep(directory: pathlib.Path, stream: Iterator, key: str, shard_tokens: int,
             same_text = not following
         if not same_text or not _sound(directory / record['file'], record, taken, unk_id, make_again):
             return shards, itertools.chain(taken, stream)
-        documents += record['documents']
         for unit in taken:
-            report(documents, 0, unit.characters, kept=True)
+            report(unit.documents, None, unit.characters)
         shards.append(record)
 
 
@@ -109,20 +108,15 @@ def _same_text(record, units) -> bool:
 
 def _sound(file, record, units, unk_id, make_again):
     """Whether a shard's file matches its record, if need be after it was made again."""
-    try:
-        if _as_recorded(file.read_bytes(), record, unk_id):
+    def as_recorded(data):
+        return (len(data) == record['tokens'] * DTYPE.itemsize
+                and hashlib.sha256(data).hexdigest() == record['sha256']
+                and record['unknown'] == int(np.count_nonzero(np.frombuffer(data, DTYPE) == unk_id)))
+    with contextlib.suppress(OSError):  # missing, or a bad disk
+        if as_recorded(file.read_bytes()):
             return True
-    except OSError:  # missing, or a bad disk
-        pass
-    if make_again is None:
-        return False
-    data = make_again(units).tobytes()
-    if not _as_recorded(data, record, unk_id):
+    data = make_again(units).tobytes() if make_again else b''
+    if not data or not as_recorded(data):
         return False
     storage.write(file, data)
     return True
-
-
-def _as_recorded(data, record, unk_id):
-    return (len(data) == record['tokens'] * DTYPE.itemsize and hashlib.sha256(data).hexdigest() == record['sha256']
-            and record['unknown'] == int(np.count_nonzero(np.frombuffer(data, DTYPE) == unk_id)))

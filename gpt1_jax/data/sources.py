@@ -10,10 +10,9 @@ from typing import Any
 from gpt1_jax import storage
 from gpt1_jax.data import corpus as corpus_lib
 from gpt1_jax.data import files as files_lib
-from gpt1_jax.data import held_out, parts
-from gpt1_jax.data.document import Document, count_words, is_validation, text_digest
+from gpt1_jax.data import parts
+from gpt1_jax.data.document import Document, Join, count_words, is_validation, text_digest
 from gpt1_jax.data.document import size as document_size
-from gpt1_jax.data.joining import Join
 from gpt1_jax.errors import UserError
 
 Source = str | Sequence[str] | Iterable[Document]  # one spec or several (corpus.py), or the documents themselves
@@ -21,7 +20,8 @@ Stream = Callable[[], Iterator[Document]]  # streams documents from the start
 Splits = dict[str, Stream]
 
 SENTENCE = 200  # characters; documents that are shorter on average may be single sentences
-MANY = 100  # documents; an average of fewer means little
+MANY = 100      # documents; an average of fewer means little
+LONG = 1000     # characters; shorter documents (a dedication, a table of contents) may be equal by chance
 
 
 def splits(corpus: Source, valid: Source | float, field: str = 'text', join: Join = Join(),
@@ -39,22 +39,23 @@ def splits(corpus: Source, valid: Source | float, field: str = 'text', join: Joi
     sources, corpus_is = _resolved(corpus, field)
     if part is not None and (isinstance(sources, tuple) or not all(map(corpus_lib.is_file, sources))):
         raise UserError(f'--part={part}: only files can be divided, not TFDS data')
-    read = functools.partial(_documents, field=field, join=join)
     extra = {'join': str(join)} if join else {}
     if part is not None:
         extra['part'] = str(part)
+    read = functools.partial(_documents, field=field, join=join)
+    whole = functools.partial(read, sources, part=part)
     if fraction is not None:
-        whole = functools.partial(read, sources, part=part)
         # Found out when the text is first read, which a finished directory does not need.
         end = functools.cache(lambda: None if part is not None else _end_of_training(whole(), fraction))
         found: Splits = {split: functools.partial(_held, whole, fraction, end, split == 'valid')
                          for split in ('train', 'valid')}
         return found, {'corpus': corpus_is, 'valid': f'{fraction} of the documents', **extra}, None
     valid_sources, valid_is = _resolved(valid, field)
-    held_out.refuse_same_sources(sources, valid_sources)
+    for both in set(sources) & set(valid_sources):
+        name = both.name if isinstance(both, Document) else both
+        raise UserError(f'{name} is both in corpus and in valid: validation text must not be trained on')
     named = functools.partial(read, valid_sources)
-    found = {'train': functools.partial(read, sources, part=part),
-             'valid': named if part is None or part.index == 0 else lambda: iter(())}
+    found = {'train': whole, 'valid': named if part is None or part.index == 0 else lambda: iter(())}
     return found, {'corpus': corpus_is, 'valid': valid_is, **extra}, named
 
 
@@ -99,9 +100,8 @@ def _end_of_training(documents, fraction):
     if end < 1:
         raise UserError(f'valid={fraction} holds out all of {total} characters: name validation text, or choose a '
                         'smaller fraction')
-    share = 'all' if found == {True} else 'none'
-    print(f"notice: valid={fraction} holds out {share} of the corpus' {number} documents: the end of the text is held "
-          'out instead', file=sys.stderr, flush=True)
+    _say(f"notice: valid={fraction} holds out {'all' if found == {True} else 'none'} of the corpus' {number} "
+         'documents: the end of the text is held out instead')
     return end
 
 
@@ -138,15 +138,26 @@ def sample(documents: Iterable[Document], characters: int, total: int) -> Iterat
 
 
 def _resolved(source, field):
-    """(sources, or the tuple of Documents; a description that changes when the text does) of a Source."""
-    if isinstance(source, (str, os.PathLike)):
-        return _described(source, field)
-    source = tuple(source)
-    if source and all(isinstance(item, Document) for item in source):
-        return source, f'{len(source)} documents, SHA-256 {_digest(source)}'
-    if not all(isinstance(item, (str, os.PathLike)) for item in source):
-        raise UserError('corpus, valid: must be names of files or other sources, or Documents, not a mixture')
-    return _described(source, field)
+    """(sources, or the tuple of Documents; a description that changes when the text does) of a Source. Prints which
+    files of its directories are left out."""
+    if not isinstance(source, (str, os.PathLike)):
+        source = tuple(source)
+        if source and all(isinstance(item, Document) for item in source):
+            return source, f'{len(source)} documents, SHA-256 {_digest(source)}'
+        if not all(isinstance(item, (str, os.PathLike)) for item in source):
+            raise UserError('corpus, valid: must be names of files or other sources, or Documents, not a mixture')
+    sources = corpus_lib.sources(source)
+    for line in corpus_lib.left_out(source):
+        _say(line)
+    # Names and sizes of files, which are cheap to look up; encode.py hashes the contents shard by shard.
+    files = [(os.path.basename(source), storage.size(source)) for source in sources if corpus_lib.is_file(source)]
+    described = [source for source in sources if not corpus_lib.is_file(source)]
+    if files:
+        total = sum(size for _, size in files)
+        described.append(f'{len(files)} files of {total} bytes, names and sizes {storage.json_digest(files)[:16]}')
+        if any(files_lib.kind(name) != files_lib.TEXT for name, _ in files):
+            described.append(f'field {field!r}')
+    return sources, ', '.join(described)
 
 
 def _digest(documents):
@@ -154,23 +165,6 @@ def _digest(documents):
     for document in documents:
         digest.update(f'{len(document.text)} '.encode() + document.text.encode('utf-8', 'surrogatepass'))
     return digest.hexdigest()
-
-
-def _described(spec, field):
-    """(sources, description) of a spec. Prints which files of its directories are left out."""
-    sources = corpus_lib.sources(spec)
-    for line in corpus_lib.left_out(spec):
-        print(line, file=sys.stderr, flush=True)
-    # Names and sizes of files, which are cheap to look up; encode.py hashes the contents shard by shard.
-    files = [(os.path.basename(source), storage.size(source)) for source in sources if corpus_lib.is_file(source)]
-    described = [source for source in sources if not corpus_lib.is_file(source)]
-    if files:
-        total = sum(size for _, size in files)
-        digest = storage.json_digest(files)[:16]
-        described.append(f'{len(files)} files of {total} bytes, names and sizes {digest}')
-        if any(files_lib.kind(name) != files_lib.TEXT for name, _ in files):
-            described.append(f'field {field!r}')
-    return sources, ', '.join(described)
 
 
 def _documents(source, field, join, part=None):
@@ -188,23 +182,43 @@ class Survey:
 
 def survey(splits: Splits, named: Stream | None) -> dict[str, Survey]:
     """{split: Survey} of what `splits` returned. Reads all text once, so that unreadable files are found before hours
-    are spent on encoding. Prints a notice if the documents seem to be sentences. UserError if named validation text is
-    also in the training text.
+    are spent on encoding. Prints a notice if the documents seem to be sentences.
+
+    UserError if a long document of named validation text, or all of it, is also in the training text; other copies give
+    a warning.
     """
-    if named is None:
-        found = {split: _survey(documents()) for split, documents in splits.items()}
-    else:
-        texts: dict[bytes, str] = {}
-        valid = _survey(held_out.remember(named(), texts))
-        train = _survey(held_out.refuse(splits['train'](), texts))
-        found = {'train': train, 'valid': valid if splits['valid'] is named else Survey(0, 0, 0, 0)}
-    _notice_sentences(found['train'])
-    return found
+    held_out: dict[bytes, str] = {}  # digest of a validation text: its name
+    shared = set()
+
+    def remember(document):
+        held_out[text_digest(document)] = document.name
+
+    def refuse(document):
+        digest = text_digest(document) if held_out else b''
+        if digest in held_out:
+            if len(document.text) >= LONG:
+                raise UserError(f'{document.name} has the same text as {held_out[digest]}, which is held out: '
+                                'validation text must not be trained on')
+            shared.add(digest)
+
+    valid = _survey(splits['valid']() if named is None else named(), remember if named else lambda document: None)
+    train = _survey(splits['train'](), refuse)
+    if shared and len(shared) == len(held_out):
+        raise UserError(f'all {len(shared)} texts of valid are also in corpus: validation text must not be trained on')
+    if shared:
+        _say(f'warning: {len(shared):,} of {len(held_out):,} different validation texts, all short, are also training '
+             'documents')
+    if train.documents >= MANY and train.characters < SENTENCE * train.documents:
+        _say(f'notice: the {train.documents:,} training documents have {train.characters / train.documents:.0f} '
+             'characters on average. If a row is only a sentence, a newline token follows each, and held-out sentences '
+             'come from texts that are trained on: join rows with join_by=COLUMN or join_characters=N')
+    return {'train': train, 'valid': valid if named in (None, splits['valid']) else Survey(0, 0, 0, 0)}
 
 
-def _survey(documents):
+def _survey(documents, note):
     count = characters = size = words = 0
     for document in documents:
+        note(document)
         count += 1
         characters += len(document.text)
         size += document_size(document)
@@ -213,9 +227,5 @@ def _survey(documents):
     return Survey(count, characters, size, words)
 
 
-def _notice_sentences(train):
-    if train.documents >= MANY and train.characters < SENTENCE * train.documents:
-        print(f'notice: the {train.documents:,} training documents have {train.characters / train.documents:.0f} '
-              'characters on average. If a row is only a sentence, a newline token follows each, and held-out '
-              'sentences come from texts that are trained on: join rows with join_by=COLUMN or join_characters=N',
-              file=sys.stderr, flush=True)
+def _say(line):
+    print(line, file=sys.stderr, flush=True)

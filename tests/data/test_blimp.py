@@ -61,7 +61,7 @@ def test_a_bad_row_is_named_or_left_out(tmp_path, changed, cause):
 
 @pytest.mark.parametrize('directory, split, cause', [
     ('', 'test', 'no .jsonl file, nor in its folder data'), ('', 'dev', "blimp has no split 'dev'"),
-    ('tfds:', 'test', 'TFDS has no set blimp'), ('hf:nyu-mll/blimp', 'test', 'blimp is not read from Parquet files')])
+    ('tfds:', 'test', 'blimp is not read from TFDS'), ('hf:a/blimp', 'test', 'blimp is not read from Parquet files')])
 def test_what_is_not_there_is_said(tmp_path, directory, split, cause):
     with pytest.raises(UserError, match=cause):
         BLIMP.read(directory or tmp_path, split)

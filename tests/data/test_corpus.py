@@ -52,11 +52,8 @@ def test_a_spec_gives_its_documents_in_order_and_once(here, spec, expected):
     assert read(spec) == expected
 
 
-def test_another_field_can_be_read(here):
+def test_another_field_can_be_read_and_a_pipe_is_refused(here):
     assert read('books/d.jsonl', field='title') == [('books/d.jsonl:1', 'x'), ('books/d.jsonl:3', 'y')]
-
-
-def test_a_pipe_is_refused(here):
     os.mkfifo('book.txt')
     with pytest.raises(UserError, match='^book.txt: is neither a file nor a directory; a pipe is not read'):
         corpus.sources('book.txt')
@@ -116,66 +113,36 @@ def test_validation_documents_are_chosen_by_their_text_alone():
     # SHA-256 of these texts begins 82 90 ad 65 b4 8b 1b 3f ba 85 5e 41: below a quarter of the range is below 40.
     assert chosen == [False] * 6 + [True] * 2 + [False] * 4
     assert is_validation(Document('x', 'text 3'), 0.25) == is_validation(Document('y', 'text 3'), 0.25)
-
-
-def test_about_the_fraction_is_chosen():
     assert 200 < sum(is_validation(Document('', str(i)), 0.1) for i in range(2500)) < 300
+    assert is_validation(Document('', '\ud800'), 0.999999)  # half a surrogate pair
 
 
-def test_text_with_half_a_surrogate_pair_is_hashed():
-    assert is_validation(Document('', '\ud800'), 0.999999)
-
-
-class FakeSource(list):
-    pass
-
-
-def test_a_directory_that_cannot_be_listed_is_no_empty_one(here, monkeypatch):
+@pytest.mark.parametrize('owner, function, name', [(os, 'scandir', 'locked'), (pathlib.Path, 'is_file', 'a.txt')])
+def test_what_cannot_be_listed_or_seen_is_no_empty_directory(here, monkeypatch, owner, function, name):
     (here / 'library' / 'locked').mkdir(parents=True)
     (here / 'library' / 'a.txt').write_text('A.')
-    listed = os.scandir
+    real = getattr(owner, function)
 
-    def scandir(path):
-        if str(path).endswith('locked'):
+    def refusing(path):
+        if str(path).endswith(name):
             raise PermissionError(errno.EACCES, 'Permission denied', str(path))
-        return listed(path)
-    monkeypatch.setattr(os, 'scandir', scandir)
+        return real(path)
+    monkeypatch.setattr(owner, function, refusing)
     with pytest.raises(PermissionError, match='library'):
         read('library')
-
-
-def test_a_directory_whose_files_may_not_be_seen_is_named(here, monkeypatch):
-    (here / 'library').mkdir()
-    (here / 'library' / 'a.txt').write_text('A.')
-    asked = pathlib.Path.is_file
-
-    def is_file(path):
-        if path.name == 'a.txt':
-            raise PermissionError(errno.EACCES, 'Permission denied', str(path))
-        return asked(path)
-    monkeypatch.setattr(pathlib.Path, 'is_file', is_file)
-    with pytest.raises(PermissionError, match='library'):
-        read('library')
-
-
-def test_a_tfds_shard_that_cannot_be_read_is_named(monkeypatch):
-    tfds = pytest.importorskip('tensorflow_datasets')
-
-    class Damaged(list):
-        def __getitem__(self, number):
-            raise ValueError('truncated\nrecord')
-    monkeypatch.setattr(tfds, 'data_source', lambda *_, **__: Damaged('ab'))
-    with pytest.raises(UserError, match='^tfds:books:train: record 0: TFDS cannot read it .ValueError: truncated rec'):
-        read('tfds:books:train')
 
 
 def test_tfds_records_are_documents(monkeypatch):
     tfds = pytest.importorskip('tensorflow_datasets')
     asked = []
 
+    class Damaged(list):
+        def __getitem__(self, number):
+            raise ValueError('truncated\nrecord')
+
     def data_source(name, split):
         asked.append((name, split))
-        return FakeSource([{'text': b'caf\xc3\xa9', 'title': 'T', 'label': np.int64(1)}])
+        return Damaged('ab') if name == 'damaged' else [{'text': b'caf\xc3\xa9', 'title': 'T', 'label': np.int64(1)}]
 
     monkeypatch.setattr(tfds, 'data_source', data_source)
     assert read('tfds:books:train') == [('tfds:books:train:0', 'café')]
@@ -183,6 +150,8 @@ def test_tfds_records_are_documents(monkeypatch):
     assert asked == [('books', 'train'), ('wiki/en:1.3.0', 'train[:5%]')]
     with pytest.raises(UserError, match="record 0: field 'label' is int64, must be text"):
         read('tfds:books:train:label')
+    with pytest.raises(UserError, match='^tfds:damaged:train: record 0: TFDS cannot read it .ValueError: truncated rec'):
+        read('tfds:damaged:train')
 
 
 def test_a_tfds_set_that_cannot_be_opened_is_named():

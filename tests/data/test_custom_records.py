@@ -58,15 +58,11 @@ def lines(records):
     return ''.join(json.dumps(record) + '\n' for record in records)
 
 
-def test_copa_is_read_by_config_alone(tmp_path):
-    (tmp_path / 'train.jsonl').write_text(lines(COPA))
+def test_copa_is_read_by_config_alone_and_rows_to_be_answered_with_the_same_templates(tmp_path):
+    path = tmp_path / 'train.jsonl'
+    path.write_text(lines(COPA))
     assert task_of('copa').read(tmp_path, 'train') == COPA_EXAMPLES
-
-
-def test_rows_to_be_answered_are_read_with_the_same_templates(tmp_path):
-    rows = [{name: value for name, value in record.items() if name != 'label'} for record in COPA]
-    path = tmp_path / 'test.jsonl'
-    path.write_text(lines(rows))
+    path.write_text(lines([{name: value for name, value in record.items() if name != 'label'} for record in COPA]))
     found = unlabelled.read(task_of('copa'), path)
     assert [(e.id, e.texts, e.choices) for e in found] == [(e.id, e.texts, e.choices) for e in COPA_EXAMPLES]
 
@@ -101,16 +97,6 @@ def test_questions_about_a_story_are_a_row_each(tmp_path):
     assert [e.id for e in read(MCTEST | {'id': 'q'}, tmp_path, lines(named))] == ['q0', 'q1']
 
 
-@pytest.mark.parametrize('questions, cause', [
-    ([], 'row 1: questions: not a list of objects, one a question'),
-    ([STORY['questions'][0], {'question': 'Why?', 'answer': 'A'}],
-     'row 1: question 2: choices: not a JSON list of texts'),
-    ([STORY['questions'][0] | {'answer': 'E'}],
-     "row 1: question 1: answer: 'E' is not one of the row's 4 choices, A to D")])
-def test_a_bad_question_is_named(tmp_path, questions, cause):
-    assert complaint(MCTEST, tmp_path, lines([STORY | {'questions': questions}])) == cause
-
-
 def test_the_questions_of_one_story_are_never_both_trained_on_and_dev(tmp_path):
     stories = [STORY | {'story': f'Story {i}.'} for i in range(20)]
     fields = MCTEST | {'files': {'train': 'train.json'}, 'dev_fraction': 0.3}
@@ -127,22 +113,10 @@ def test_an_array_of_records_and_a_record_a_line_are_the_same_whatever_the_files
     assert read(PAIR | {'files': {'train': name, 'dev': name}}, tmp_path, text) == PAIRS
 
 
-@pytest.mark.parametrize('text, cause', [
-    ('[{"a": "A."},\n{"a": \n', 'neither a JSON array of records nor a record a line: not JSON (Expecting value'),
-    ('{\n "data": []\n}', 'one JSON object, expected an array of records or a record a line'),
-    ('[]', 'no rows'), (' \n\n', 'no rows'),
-    (json.dumps([ROWS[0], {'a': 'A.', 'b': 'B.'}], indent=1), 'record 2: no y'),
-    ('[\n{"a": "A.", "b": "B.", "y": "no"},\n7]', 'record 2: int, expected an object')])
-def test_a_bad_array_is_named_with_its_record(tmp_path, text, cause):
-    assert complaint(PAIR, tmp_path, text).startswith(cause)
-
-
 def test_the_items_of_records_that_are_lists_are_named_by_columns(tmp_path):
     fields = PAIR | {'columns': ['y', 'a', 'b']}
     text = lines([['no', 'A.', 'B.'], ['yes', 'C.', 'D.']])
     assert read(fields, tmp_path, text) == PAIRS
-    assert complaint(fields, tmp_path, lines([['no', 'A.']])) == 'row 1: 2 items, expected 3 (y, a, b)'
-    assert complaint(fields, tmp_path, lines(ROWS)) == 'row 1: dict, expected a list (y, a, b)'
     (tmp_path / 'new.jsonl').write_text(lines([['A.', 'B.']]))
     assert unlabelled.read(custom.task(fields), tmp_path / 'new.jsonl') == [Example('0', ('A.', 'B.'))]
 
@@ -154,20 +128,28 @@ def test_a_list_of_texts_is_read_as_lines_in_a_template_too(tmp_path):
     assert read(quoted, tmp_path, lines(rows))[0].texts == ('Said: One.\nTwo. {end}', 'B.')
 
 
-def test_a_list_is_no_label_and_no_id(tmp_path):
-    assert complaint(PAIR, tmp_path, lines([ROWS[0] | {'y': ['no']}])) == 'row 1: y: ["no"] is not a text'
-    assert complaint(PAIR | {'id': 'i'}, tmp_path, lines([ROWS[0] | {'i': ['no']}])) == 'row 1: i: ["no"] is not a text'
-    assert complaint(MCTEST | {'id': 'i'}, tmp_path, lines([STORY | {'i': [1]}])) == (
-        'row 1: question 1: i: [1] is not a text')
+QUESTION = STORY['questions'][0]
 
 
-def test_nan_is_a_missing_cell(tmp_path):
-    for value in (None, float('nan')):
-        assert complaint(PAIR, tmp_path, lines([ROWS[0] | {'a': value}])) == 'row 1: a is empty'
-
-
-def test_json_nested_too_deeply_is_one_line(tmp_path):
-    assert 'a record a line: not JSON (maximum recursion depth' in complaint(PAIR, tmp_path, '[' * 10_000)
+@pytest.mark.parametrize('fields, text, cause', [
+    (PAIR, '[{"a": "A."},\n{"a": \n', 'neither a JSON array of records nor a record a line: not JSON (Expecting value'),
+    (PAIR, '{\n "data": []\n}', 'one JSON object, expected an array of records or a record a line'),
+    (PAIR, '[]', 'no rows'), (PAIR, ' \n\n', 'no rows'),
+    (PAIR, json.dumps([ROWS[0], {'a': 'A.', 'b': 'B.'}], indent=1), 'record 2: no y'),
+    (PAIR, '[\n{"a": "A.", "b": "B.", "y": "no"},\n7]', 'record 2: int, expected an object'),
+    (PAIR, '[' * 10_000, 'neither a JSON array of records nor a record a line: not JSON (maximum recursion depth'),
+    *[(PAIR, lines([ROWS[0] | {'a': value}]), 'row 1: a is empty') for value in (None, float('nan'))],
+    (PAIR, lines([ROWS[0] | {'y': ['no']}]), 'row 1: y: ["no"] is not a text'),
+    (PAIR | {'id': 'i'}, lines([ROWS[0] | {'i': ['no']}]), 'row 1: i: ["no"] is not a text'),
+    (PAIR | {'columns': ['y', 'a', 'b']}, lines([['no', 'A.']]), 'row 1: 2 items, expected 3 (y, a, b)'),
+    (PAIR | {'columns': ['y', 'a', 'b']}, lines(ROWS), 'row 1: dict, expected a list (y, a, b)'),
+    (MCTEST | {'id': 'i'}, lines([STORY | {'i': [1]}]), 'row 1: question 1: i: [1] is not a text'),
+    *[(MCTEST, lines([STORY | {'questions': questions}]), f'row 1: {cause}') for questions, cause in (
+        ([], 'questions: not a list of objects'),
+        ([QUESTION, {'question': 'Why?', 'answer': 'A'}], 'question 2: choices: not a JSON list of texts'),
+        ([QUESTION | {'answer': 'E'}], "question 1: answer: 'E' is not one of the row's 4 choices"))]])
+def test_a_bad_record_is_named(tmp_path, fields, text, cause):
+    assert complaint(fields, tmp_path, text).startswith(cause)
 
 
 def test_a_template_may_join_columns_of_a_table_and_a_column_may_stand_twice(tmp_path):

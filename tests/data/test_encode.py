@@ -233,8 +233,8 @@ def test_the_time_left_leaves_out_what_was_kept(monkeypatch, capsys):
     now = [0.0]
     monkeypatch.setattr(encode.time, 'monotonic', lambda: now[0])
     report = encode.reporter('train', 'tokens', 1000)
-    report(5, 0, 500, kept=True)
+    report(5, None, 500)
     now[0] = 20.0
-    report(6, 4000, 100)
+    report(1, 4000, 100)
     # 100 characters took 20 s, 400 are left.
     assert capsys.readouterr().err == 'train: 6 documents, 4,000 tokens, 200 tokens/s, 0:01:20 left\n'

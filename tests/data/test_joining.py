@@ -3,13 +3,11 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from gpt1_jax.data import corpus, joining
-from gpt1_jax.data.joining import Join
-from gpt1_jax.data.records import Row
+from gpt1_jax.data import corpus
+from gpt1_jax.data.document import Document, Join, joined
 from gpt1_jax.errors import UserError
 
-ROWS = [Row('f:0', 'aa', 1), Row('f:1', 'bbb', 1), Row('f:2', '', 1), Row('f:3', 'c', 2), Row('f:4', 'dddddd', 2),
-        Row('f:5', 'e', 1)]
+ROWS = [('aa', 1), ('bbb', 1), ('', 1), ('c', 2), ('dddddd', 2), ('e', 1)]
 
 
 @pytest.mark.parametrize('how, expected', [
@@ -20,17 +18,14 @@ ROWS = [Row('f:0', 'aa', 1), Row('f:1', 'bbb', 1), Row('f:2', '', 1), Row('f:3',
     (Join(characters=5), [('f:0', 'aa'), ('f:1', 'bbb '), ('f:3', 'c'), ('f:4', 'dddddd'), ('f:5', 'e')]),
     (Join(characters=10 ** 6), [('f:0', 'aa bbb  c dddddd e')])])
 def test_rows_become_documents(how, expected):
-    if how.key is None:
-        given = [row._replace(key=None) for row in ROWS]
-    else:
-        given = ROWS
-    assert [(document.name, document.text) for document in joining.documents(given, how)] == expected
-    assert list(joining.documents([], how)) == []
+    given = [Document(f'f:{i}', text, key if how.key else None) for i, (text, key) in enumerate(ROWS)]
+    assert [(document.name, document.text) for document in joined(given, how)] == expected
+    assert list(joined([], how)) == []
 
 
 def test_joined_rows_have_all_words_in_order_and_no_document_is_too_long():
     texts = ['x' * (i * 7919 % 83) + str(i) for i in range(500)]
-    found = list(joining.documents([Row('', text) for text in texts], Join(characters=100)))
+    found = list(joined([Document('', text) for text in texts], Join(characters=100)))
     assert ' '.join(document.text for document in found) == ' '.join(texts)
     assert max(len(document.text) for document in found) <= 100 and len(found) < 350
 

@@ -4,7 +4,7 @@ import pyarrow.parquet
 import pytest
 
 from gpt1_jax.data import corpus, parts
-from gpt1_jax.data.joining import Join
+from gpt1_jax.data.document import Join
 from gpt1_jax.data.parts import Part
 from gpt1_jax.errors import UserError
 

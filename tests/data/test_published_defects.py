@@ -87,21 +87,6 @@ SNLI_HEADER = ('gold_label sentence1_binary_parse sentence2_binary_parse sentenc
                'sentence2 captionID pairID label1 label2 label3 label4 label5').split()
 
 
-def test_columns_that_are_not_needed_may_lack_at_the_end_of_a_row(tmp_path):
-    """Four of the five annotators' labels are missing in nearly all rows of SNLI's train file."""
-    rows = [(label, '( A )', '( B )', '(ROOT)', '(ROOT)', p, h, f'{i}.jpg#0', f'{i}.jpg#0n', label)
-            for i, (p, h, label, *_) in enumerate(official.PAIRS)]
-    rows[1] += ('neutral',) * 4
-    official.tsv(tmp_path / 'snli_1.0_train.txt', rows, SNLI_HEADER)
-    task = tasks.get('snli')
-    found = task.read(tmp_path, 'train')
-    assert [(*e.texts, task.labels[e.label]) for e in found] == [pair[:3] for pair in official.PAIRS]
-
-
-SNLI_HEADER = ('gold_label sentence1_binary_parse sentence2_binary_parse sentence1_parse sentence2_parse sentence1 '
-               'sentence2 captionID pairID label1 label2 label3 label4 label5').split()
-
-
 @pytest.mark.parametrize('ending', ['txt', 'jsonl'])
 def test_pairs_without_agreement_are_no_part_of_snli_and_annotators_may_be_missing(tmp_path, capsys, ending):
     """Four of the five annotators' labels are missing in nearly all rows of SNLI's train file."""

@@ -8,7 +8,6 @@ import pytest
 import hub_parquet as hub
 import official
 from gpt1_jax.data import tasks
-from shared import DATA, needs_data
 
 PAIRS = official.PAIRS
 
@@ -86,17 +85,6 @@ def test_winograd_schemas_are_the_same_with_their_spelling_and_spaces(tmp_path):
     skipped = []
     found = task.read(tmp_path / 'hub', 'test', skipped.append)
     assert found == task.read(tmp_path / 'official', 'test', [].append) and len(found) == 22
-
-
-@needs_data
-@pytest.mark.full
-@pytest.mark.parametrize('name, folder', [
-    ('cola', 'CoLA'), ('mrpc', 'MRPC'), ('qqp', 'QQP'), ('stsb', 'STS-B'), ('sst2', 'SST-2'), ('rte', 'RTE')])
-def test_published_rows_survive_the_way_through_parquet(tmp_path, name, folder):
-    expected = tasks.get(name).read(DATA / folder, 'dev')
-    hub.shards(tmp_path / name, 'validation', hub.GLUE[name],
-               [(*e.texts, e.label, int(e.id)) for e in expected], n=2)
-    assert tasks.get(name).read(tmp_path, 'dev') == expected
 
 
 def test_official_files_go_before_parquet_files_of_the_same_directory(tmp_path):

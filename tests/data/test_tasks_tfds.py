@@ -1,5 +1,4 @@
-"""TFDS as the second source: prepared by TFDS's own builders from official files, it gives the same Examples."""
-
+"""TFDS as the second source: what it lacks, what is missing or damaged. The same Examples: test_sets.py."""
 import pytest
 
 import official
@@ -42,6 +41,7 @@ def test_labels_are_numbered_as_the_builders_number_them():
 
 @pytest.fixture
 def rte(tmp_path):
+    """A prepared directory with RTE's validation split alone."""
     path = official.tsv(tmp_path / 'dev.tsv', [(i, *p[:2], 'entailment') for i, p in enumerate(PAIRS)],
                         ('index', 'sentence1', 'sentence2', 'label'))
     glue(tmp_path, 'rte', [('validation', path, 'dev')])
@@ -58,32 +58,22 @@ def complaint(directory, split='dev', on_bad=fail, name='rte'):
 def test_a_set_that_is_not_prepared_says_how_to(tmp_path, monkeypatch):
     monkeypatch.setenv('TFDS_DATA_DIR', str(tmp_path))
     assert complaint('tfds:') == (
-        f"tfds:: glue/rte is not in {tmp_path}, to prepare it: pip install 'gpt1_jax[tfds]'; "
-        'tfds build glue --config=rte '
-        f'--imports=tensorflow_datasets.text --file_format=array_record --data_dir={tmp_path}')
+        f"tfds:: glue/rte is not in {tmp_path}, to prepare it: pip install 'gpt1_jax[tfds]'; tfds build glue "
+        f'--config=rte --imports=tensorflow_datasets.text --file_format=array_record --data_dir={tmp_path}')
     assert complaint(f'tfds:{tmp_path}', name='story_cloze').endswith(' --manual_dir=FOLDER_OF_THE_CSV_FILES')
-    assert complaint(f'tfds:{tmp_path}', name='snli').startswith(f'tfds:{tmp_path}: snli is not in {tmp_path}')
 
 
-def test_the_default_directory_is_that_of_tfds(rte, monkeypatch):
+def test_the_newest_version_in_the_default_directory_is_read_and_an_absent_split_is_named(rte, monkeypatch):
     monkeypatch.setenv('TFDS_DATA_DIR', str(rte))
-    task = tasks.get('rte')
+    task, place = tasks.get('rte'), rte / 'glue' / 'rte'
     assert task.read('tfds:', 'dev') == task.read(rte, 'dev')
-    (path,) = task.files('tfds:', 'dev')
-    assert path == str(rte / 'glue' / 'rte' / '2.0.0' / 'glue-validation.array_record-00000-of-00001')
-
-
-def test_a_split_that_is_not_prepared_is_named(rte):
-    assert complaint(f'tfds:{rte}', 'train') == f"{rte}/glue/rte/2.0.0: no split 'train' (there are validation)"
-
-
-def test_the_newest_version_is_read(rte):
-    older = rte / 'glue' / 'rte' / '1.0.1'
-    older.mkdir()
-    (older / 'dataset_info.json').write_text('broken')
-    assert len(tasks.get('rte').read(f'tfds:{rte}', 'dev')) == 21
-    older.rename(older.with_name('10.0.0'))
-    assert complaint(f'tfds:{rte}').startswith(f'{rte}/glue/rte/10.0.0: TFDS cannot open it (')
+    assert task.files('tfds:', 'dev') == [str(place / '2.0.0' / 'glue-validation.array_record-00000-of-00001')]
+    assert complaint(f'tfds:{rte}', 'train') == f"{place}/2.0.0: no split 'train' (there are validation)"
+    (place / '1.0.1').mkdir()
+    (place / '1.0.1' / 'dataset_info.json').write_text('broken')
+    assert len(task.read(f'tfds:{rte}', 'dev')) == 21
+    (place / '1.0.1').rename(place / '10.0.0')
+    assert complaint(f'tfds:{rte}').startswith(f'{place}/10.0.0: TFDS cannot open it (')
 
 
 class Records(list):
@@ -92,49 +82,36 @@ class Records(list):
         return [self[i] for i in indices]
 
 
-def with_records(monkeypatch, records):
-    """Opening any set gives these records."""
-    builder = tfds.builder_from_directory
+def test_records_that_are_bad_or_cut_short_are_named(rte, monkeypatch):
+    good = {'idx': 4, 'sentence1': 'A.', 'sentence2': 'B\u00e9.'.encode(), 'label': 1}  # text as bytes or not
+    builder, records = tfds.builder_from_directory, Records()
 
     def opened(path):
         real = builder(path)
-        monkeypatch.setattr(real, 'as_data_source', lambda split: Records(records))
+        monkeypatch.setattr(real, 'as_data_source', lambda split: records)
         return real
-
     monkeypatch.setattr(tfds, 'builder_from_directory', opened)
-
-
-def test_a_record_that_was_cut_short_is_named_even_where_bad_rows_are_left_out(rte, monkeypatch):
-    good = {'idx': 0, 'sentence1': b'A.', 'sentence2': b'B.', 'label': 0}
-    with_records(monkeypatch, [good, good | {'idx': 1, 'sentence2': None}])
-    for on_bad in (fail, [].append):
-        assert complaint(f'tfds:{rte}', on_bad=on_bad) == (
-            f'{rte}/glue/rte/2.0.0: validation record 1: a value is missing, as in a truncated file: '
-            'prepare the set again')
-
-
-def test_bad_records_are_named_or_left_out(rte, monkeypatch):
-    good = {'idx': 4, 'sentence1': 'A.', 'sentence2': 'B\u00e9.'.encode(), 'label': 1}
-    with_records(monkeypatch, [good, good | {'idx': 2, 'label': -1}, good | {'idx': 3, 'sentence1': b' '}])
     where = f'{rte}/glue/rte/2.0.0: validation record'
-    assert complaint(f'tfds:{rte}') == f"{where} 1: label '-1' is not one of entailment, not_entailment"
+    records[:] = [good, good | {'idx': 2, 'label': -1}, good | {'idx': 3, 'sentence1': b' '}]
     skipped = []
     (found,) = tasks.get('rte').read(f'tfds:{rte}', 'dev', skipped.append)
-    assert (found.id, found.texts, found.label) == ('4', ('A.', 'Bé.'), 1)  # text may come as bytes or not
-    assert skipped[1] == f'{where} 2: sentence1 is empty'
+    assert (found.id, found.texts, found.label) == ('4', ('A.', 'Bé.'), 1)
+    assert skipped == [f"{where} 1: label '-1' is not one of entailment, not_entailment",
+                       f'{where} 2: sentence1 is empty']
+    assert complaint(f'tfds:{rte}') == skipped[0]
+    records[:] = [good, good | {'idx': 1, 'sentence2': None}]
+    for on_bad in (fail, [].append):
+        assert complaint(f'tfds:{rte}', on_bad=on_bad).startswith(f'{where} 1: a value is missing, as in a truncated')
 
 
-def test_a_file_that_was_cut_short_is_named(rte):
+def test_a_file_that_was_cut_short_or_is_of_another_format_is_named(rte):
     (path,) = tfds_source.files(f'tfds:{rte}', 'glue/rte:validation')
     with open(path, 'r+b') as file:
         file.truncate(100)
     assert complaint(f'tfds:{rte}').startswith(f'{rte}/glue/rte/2.0.0: ')
-
-
-def test_data_prepared_in_another_format_is_named(tmp_path):
     from tensorflow_datasets.text.glue import Glue
-    made = Glue(config='rte', data_dir=tmp_path)
+    made = Glue(config='rte', data_dir=rte / 'other')
     made.info.set_splits({})
-    (tmp_path / 'glue' / 'rte' / '2.0.0').mkdir(parents=True)
-    made.info.write_to_directory(tmp_path / 'glue' / 'rte' / '2.0.0')
-    assert complaint(f'tfds:{tmp_path}').startswith(f'{tmp_path}/glue/rte/2.0.0: ')
+    (rte / 'other' / 'glue' / 'rte' / '2.0.0').mkdir(parents=True)
+    made.info.write_to_directory(rte / 'other' / 'glue' / 'rte' / '2.0.0')
+    assert complaint(f'tfds:{rte}/other').startswith(f'{rte}/other/glue/rte/2.0.0: ')

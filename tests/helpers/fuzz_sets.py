@@ -136,11 +136,9 @@ def other_sets(vocabulary):
     blocks = [('The pitcher hit the wall because it was near.', 'it', 'The pitcher,the wall', 'the wall'),
               ('A hen saw a bug and it ate it.', 'it', 'A hen,a bug', 'A hen'),
               ("Ann left as Eve's aunt had hurt her.", 'her', 'Ann,Eve', 'Ann')]
-    lines = {'continuation': (2, 2), 'pronoun': (1, 0), 'word_order': (2, 2)}
-
-    def json_lines(task, n_texts, n_choices):
-        rows = [{'id': f'{task}/{i}', 'texts': ['A text.'] * n_texts, 'choices': ['One.', 'Two.'][:n_choices],
-                 'label': i % 2} for i in range(4)]
+    def json_lines(task):
+        rows = [{'id': f'{task}/{i}', 'text': 'A text.', 'before': 'A.', 'beginning': 'text.', 'ending1': 'One.',
+                 'ending2': 'Two.', 'label': 'he' if task == 'pronoun' else i % 2 + 1} for i in range(4)]
         return lambda root: (root / f'{task}_dev.jsonl').write_text(''.join(json.dumps(row) + '\n' for row in rows))
 
     return [
@@ -150,7 +148,7 @@ def other_sets(vocabulary):
         *[make('race', 'dev', 2, lambda root: official.race(root / 'RACE', 'dev'))] * 3,
         *[make('dpr', 'test', 2, lambda root: official.definite_pronouns(root / 'test.c.txt', blocks))] * 2,
         *[make('wsc273', 'test', 2, lambda root: official.wsc(root / 'WSCollection.xml', official.SCHEMAS[:4]))] * 3,
-        *[make(task, 'dev', n, json_lines(task, n, c)) for task, (n, c) in lines.items()]]
+        *[make(task, 'dev', n, json_lines(task)) for task, n in (('continuation', 2), ('word_order', 2), ('pronoun', 1))]]
 
 
 FIVE = {'name': 'five', 'files': {'train': 'train.csv', 'dev': 'dev.csv'}, 'segments': [['passage', 'question']],

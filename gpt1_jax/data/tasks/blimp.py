@@ -6,13 +6,12 @@ with the good sentence first, label 0, and the id PHENOMENON/SET/PAIR, such as b
 import itertools
 import os
 import pathlib
-from collections.abc import Callable
 
 from gpt1_jax import storage
-from gpt1_jax.data.tasks import json_records, reading
-from gpt1_jax.data.tasks.example import Example, Task
-from gpt1_jax.data.tasks.reading import RowFault
-from gpt1_jax.errors import UserError, did_you_mean, fail, shown
+from gpt1_jax.data.tasks import reading, tables
+from gpt1_jax.data.tasks.example import Example
+from gpt1_jax.data.tasks.reading import RowFault, Split
+from gpt1_jax.errors import UserError, did_you_mean, shown
 
 PHENOMENA = {
     'anaphor_agreement': 'anaphor agreement', 'argument_structure': 'argument structure', 'binding': 'binding',
@@ -29,20 +28,13 @@ IDENTICAL = frozenset(
     + [f'binding/principle_A_case_2/{pair}' for pair in (105, 287, 372, 816, 967)])
 
 
-def files(directory: str, split: str) -> list[str]:
+def files(directory: str, split: Split) -> list[str]:
     """The paths of the sets, by name. UserError where there is none."""
-    reading.check_own_split(directory, 'blimp', split, ('test',))
     for folder in (pathlib.Path(directory), pathlib.Path(directory) / 'data'):
         found = sorted(map(str, folder.glob('*.jsonl')))
         if found:
             return found
     raise UserError(f'{directory}: no .jsonl file, nor in its folder data')
-
-
-def read(directory: str, split: str, on_bad: Callable[[str], None] = fail) -> list[Example]:
-    """The pairs of all sets, set by set. Arguments and errors as in Task.read."""
-    rows = itertools.chain.from_iterable(map(json_records.read, files(directory, split)))
-    return reading.collect(rows, _pair, f'{directory} (blimp)', (PAIRS,), on_bad)
 
 
 def read_filter(path: str | os.PathLike) -> frozenset[str]:
@@ -61,7 +53,11 @@ def read_filter(path: str | os.PathLike) -> frozenset[str]:
     return frozenset(found)
 
 
-def _pair(row_id, fields):
+def _rows(paths, split):
+    return itertools.chain.from_iterable(map(tables.read, paths))
+
+
+def _pair(split, row_id, fields):
     term = reading.field(fields, 'linguistics_term')
     phenomenon = COUNTED_UNDER.get(term, term)
     if phenomenon not in PHENOMENA:
@@ -71,5 +67,5 @@ def _pair(row_id, fields):
     return Example(f'{phenomenon}/{name}/{pair}', (), sentences, 0)
 
 
-BLIMP = Task('blimp', 'choice', ('good', 'bad'), ('accuracy',), ('test',), read, files,
-             groups=tuple(PHENOMENA), n_texts=0)
+BLIMP = reading.published_set('blimp', 'choice', ('good', 'bad'), ('accuracy',), {'test': Split((), PAIRS)}, _pair,
+                              _rows, find=files, groups=tuple(PHENOMENA), n_texts=0)

@@ -4,7 +4,7 @@ import json
 import pathlib
 
 from gpt1_jax import storage
-from gpt1_jax.data.tasks import custom_spec, custom_text, json_records, reading, tables
+from gpt1_jax.data.tasks import custom_spec, custom_text, reading, tables
 from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.data.tasks.reading import Row, RowFault
 from gpt1_jax.errors import UserError, fail
@@ -29,7 +29,11 @@ def _task(spec):
     unlabelled = ('unlabelled',) if spec.file('unlabelled') else ()
 
     def files(directory, split):
-        reading.check_own_split(directory, spec.name, split, splits + unlabelled)
+        source = reading.source_of(directory)
+        if source is not None:
+            raise UserError(f'{directory}: {spec.name} is not read from {source.KIND}')
+        if split not in splits + unlabelled:
+            raise reading.no_split(spec.name, split, splits + unlabelled)
         # dev may be a part of train
         return [str(pathlib.Path(directory) / (spec.file(split) or spec.file('train')))]
 
@@ -59,7 +63,7 @@ def _read(spec, path, split, on_bad):
 
 def _read_file(spec, path, on_bad=fail):
     """The examples of a file with the set's columns, without labels: see Task.read_file."""
-    if spec.is_json and not json_records.is_json(path):
+    if spec.format in custom_spec.JSON and not tables.is_json(path):
         raise UserError(f'{path}: the files of {spec.name} are JSON, must end in .jsonl or .json')
     return _examples(spec, path, False, on_bad)
 
@@ -131,37 +135,24 @@ def _positions(spec):
 
 def _example(spec, row_id, row, labelled):
     """The Example of a row {column: value}. RowFault naming column and cause."""
-    def cell(column):
-        """The text of a column, stripped; may be empty."""
+    def cell(column, may_be_empty=False, lines=False):
+        """The text of a column, stripped. lines: a list of texts, such as the turns of a dialogue, becomes lines."""
         if column not in row:
             raise RowFault(f'no {column}')
-        if isinstance(row[column], (list, dict)):
+        items = row[column] if lines and isinstance(row[column], list) else [row[column]]
+        if any(isinstance(item, (list, dict)) for item in items):
             raise RowFault(f'{column}: {json.dumps(row[column])} is not a text')
-        return _text(row[column])
-
-    def full(column):
-        """As `cell`; must not be empty."""
-        text = cell(column)
-        if not text:
-            raise RowFault(f'{column} is empty')
-        return text
-
-    def lines(column):
-        """As `full`; a list of texts, such as the turns of a dialogue, becomes lines."""
-        items = row.get(column)
-        if not isinstance(items, list) or any(isinstance(item, (list, dict)) for item in items):
-            return full(column)
         text = '\n'.join(filter(None, map(_text, items)))
-        if not text:
+        if not text and not may_be_empty:
             raise RowFault(f'{column} is empty')
         return text
 
-    texts = tuple(custom_text.fill(part, lines) for part in spec.texts)
+    texts = tuple(custom_text.fill(part, functools.partial(cell, lines=True)) for part in spec.texts)
     choices = ()
     if len(spec.choices) == 1:
         choices = _listed(row, spec.choices[0], spec.max_choices)
     elif spec.choices:
-        choices = tuple(cell(column) for column in spec.choices)
+        choices = tuple(cell(column, may_be_empty=True) for column in spec.choices)
         while choices and not choices[-1]:
             choices = choices[:-1]
         if '' in choices:
@@ -169,9 +160,9 @@ def _example(spec, row_id, row, labelled):
         if len(choices) < 2:
             raise RowFault(f'{spec.choices[len(choices)]} is empty, so the row has {len(choices)} choices, '
                            'must be 2 or more')
-    label = _label(spec, full(spec.label), choices) if labelled else None
+    label = _label(spec, cell(spec.label), choices) if labelled else None
     own_id = spec.id and (labelled or spec.id in row)  # rows to predict may lack the column
-    return Example(full(spec.id) if own_id else row_id, texts, choices, label)
+    return Example(cell(spec.id) if own_id else row_id, texts, choices, label)
 
 
 def _text(value):

@@ -1,10 +1,11 @@
 """The config fields that describe a user's own labelled set, and the checks of them before any file is read."""
+import collections
 import dataclasses
 import math
 import string
 
 from gpt1_jax import metrics
-from gpt1_jax.data.tasks import custom_text, json_records
+from gpt1_jax.data.tasks import custom_text, tables
 from gpt1_jax.data.tasks.custom_text import Part
 from gpt1_jax.errors import UserError, did_you_mean, shown
 
@@ -43,15 +44,14 @@ def _files(value):
     return tuple((_of(str)(split), _of(str)(path)) for split, path in _of(dict)(value).items() if path is not None)
 
 
-def _field(default, wanted, convert):
-    """A field of Spec. wanted: what a value in a config must be. convert: value -> what the Spec holds."""
-    return dataclasses.field(default=default, metadata={'rule': (wanted, convert)})
-
-
-# The rules of fields without one of their own, by the type of the default.
+_NAMES = ('a list of names', _tuple(_of(str)))
+RULES = {  # field: (what its value in a config must be, converter); the others' rules follow from their defaults
+    'files': ('a dictionary of file names', _files), 'columns': _NAMES, 'choices': _NAMES, 'metrics': _NAMES,
+    'segments': ('a list of lists of columns', _tuple(_tuple(custom_text.parse))),
+    'labels': ('a list of names', _tuple(_label)), 'positive': ('a label', _label),
+    'score': ('two numbers', _tuple(_of(int, float)))}
 _BY_TYPE = {str: ('a string', _of(str)), int: ('a whole number', _of(int)), bool: ('True or False', _of(bool)),
             float: ('a number', _of(int, float))}
-_NAMES = ('a list of names', _tuple(_of(str)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,24 +62,23 @@ class Spec:
     column, a template ('{premise} because'), or a custom_text.ByValue.
     """
     name: str = ''
-    files: tuple[tuple[str, str], ...] = _field((), 'a dictionary of file names', _files)
+    files: tuple[tuple[str, str], ...] = ()
     format: str = 'csv'
-    columns: tuple[str, ...] = _field((), *_NAMES)
+    columns: tuple[str, ...] = ()
     questions: str = ''
     quoting: bool = True
-    segments: tuple[tuple[Part, ...], ...] = _field((), 'a list of lists of columns',
-                                                    _tuple(_tuple(custom_text.parse)))
+    segments: tuple[tuple[Part, ...], ...] = ()
     cut: str = ''
     orders: int = 1
     label: str = ''
-    labels: tuple[str, ...] = _field((), 'a list of names', _tuple(_label))
-    score: tuple[float, ...] = _field((), 'two numbers', _tuple(_of(int, float)))
+    labels: tuple[str, ...] = ()
+    score: tuple[float, ...] = ()
     squared: bool = False
-    choices: tuple[str, ...] = _field((), *_NAMES)
+    choices: tuple[str, ...] = ()
     max_choices: int = 0
     answer: str = ''
-    metrics: tuple[str, ...] = _field((), *_NAMES)
-    positive: str = _field('', 'a label', _label)
+    metrics: tuple[str, ...] = ()
+    positive: str = ''
     id: str = ''
     dev_fraction: float = 0.0
     dev_seed: int = 0
@@ -99,11 +98,6 @@ class Spec:
         return tuple(dict.fromkeys(column for part in self.texts for column in custom_text.columns(part)))
 
     @property
-    def is_json(self) -> bool:
-        """Whether the files are JSON."""
-        return self.format in JSON
-
-    @property
     def delimiter(self) -> str:
         """The character between the cells of a table."""
         return FORMATS.get(self.format, self.format)
@@ -113,8 +107,7 @@ def check(fields: dict | None) -> Spec:
     """The Spec of a plain dict of its fields (lists for tuples). UserError listing every mistake in one line."""
     if not isinstance(fields, dict):
         raise UserError(f'config.custom is {shown(fields)}, must be a dictionary of fields')
-    known = {field.name: field.metadata.get('rule') or _BY_TYPE[type(field.default)]
-             for field in dataclasses.fields(Spec)}
+    known = {field.name: RULES.get(field.name) or _BY_TYPE[type(field.default)] for field in dataclasses.fields(Spec)}
     problems = []
     values = {}
     for name, value in fields.items():
@@ -128,117 +121,104 @@ def check(fields: dict | None) -> Spec:
                 problems.append(f'{name} is {shown(value)}, must be {wanted}')
     if not problems:  # the other checks need fields of the right types
         spec = Spec(**values)
-        problems = [*_about_files(spec), *_about_texts(spec), *_about_target(spec), *_about_scoring(spec)]
+        checks = (*_about_files(spec), *_about_texts(spec), *_about_target(spec), *_about_scoring(spec))
+        problems = [message for wrong, message in checks if wrong]
     if problems:
         raise UserError('; '.join(f'config.custom.{problem}' for problem in problems))
     return spec
 
 
+# Checks: (whether a field is wrong, the message), in the order of the messages.
+
 def _about_files(spec):
-    if not spec.name:
-        yield 'name is missing'
-    for split, _ in spec.files:
-        if split not in FILES:
-            yield f'files.{split} is no split (there are {", ".join(FILES)})' + did_you_mean(split, FILES)
-    if not spec.file('train'):
-        yield 'files.train is missing'
+    is_json = spec.format in JSON
+    yield not spec.name, 'name is missing'
     for split, name in spec.files:
-        if name and json_records.is_json(name) != spec.is_json:
-            yield (f'files.{split} is {name!r}, which does not end as format {spec.format!r} wants: '
-                   ".jsonl and .json are of format 'jsonl' or 'json'")
-    if not 0 <= spec.dev_fraction < 1:
-        yield f'dev_fraction is {spec.dev_fraction}, must be above 0 and below 1'
-    elif spec.file('dev') and spec.dev_fraction:
-        yield 'files.dev and dev_fraction are both given, must be one of the two'
-    elif not spec.file('dev') and not spec.dev_fraction:
-        yield 'files.dev is missing: give it, or dev_fraction to take rows from train'
-    if not spec.is_json and (len(spec.delimiter) != 1 or spec.delimiter in '"\r\n'):
-        yield f"format is {spec.format!r}, must be 'csv', 'tsv', 'jsonl', 'json' or one character"
-    if spec.questions and not spec.is_json:
-        yield (f"questions is {spec.questions!r}, but a table has one question a row: write several as JSON records, "
-               "format 'json', with a list of questions")
-    yield from _twice('columns', spec.columns)
+        yield split not in FILES, f'files.{split}: unknown split (there are {", ".join(FILES)})' + did_you_mean(
+            split, FILES)
+        yield name and tables.is_json(name) != is_json, (
+            f"files.{split} is {name!r}, but files in .jsonl and .json are of format 'jsonl' or 'json', and only these")
+    yield not spec.file('train'), 'files.train is missing'
+    fraction = 0 <= spec.dev_fraction < 1
+    yield not fraction, f'dev_fraction is {spec.dev_fraction}, must be above 0 and below 1'
+    yield fraction and bool(spec.file('dev')) == bool(spec.dev_fraction), (
+        'files.dev or dev_fraction, which takes rows from train: give one of the two')
+    yield not is_json and (len(spec.delimiter) != 1 or spec.delimiter in '"\r\n'), (
+        f"format is {spec.format!r}, must be 'csv', 'tsv', 'jsonl', 'json' or one character")
+    yield spec.questions and not is_json, (
+        f'questions is {spec.questions!r}, but a table has one question a row: write several as JSON records, format '
+        "'json', with a list of questions")
+    yield from _duplicates('columns', spec.columns)
 
 
 def _about_texts(spec):
-    if not spec.segments:
-        yield "segments is missing: a list of lists of columns, (('premise',), ('hypothesis',))"
-    if not all(spec.segments):
-        yield 'segments has an empty segment'
+    yield not spec.segments, "segments is missing: a list of lists of columns, (('premise',), ('hypothesis',))"
+    yield not all(spec.segments), 'segments has an empty segment'
     mistakes = [mistake for mistake in map(custom_text.wrong_with, spec.texts) if mistake]
     if mistakes:  # messages about their columns would be misleading
-        yield from (f'segments: {mistake}' for mistake in mistakes)
+        yield from ((True, f'segments: {mistake}') for mistake in mistakes)
         return
-    yield from _twice('segments and choices' if spec.choices else 'segments', spec.texts + spec.choices)
-    if spec.label and spec.label in spec.text_columns + spec.choices:
-        yield f'label is {spec.label!r}, which the model would read as a text'
-    if spec.cut and spec.cut not in spec.text_columns:
-        yield f'cut is {spec.cut!r}, must be a column of segments ({", ".join(spec.text_columns)})' + did_you_mean(
-            spec.cut, spec.text_columns)
-    if spec.orders not in (1, 2):
-        yield f'orders is {spec.orders}, must be 1 or 2'
-    if spec.orders == 2 and (len(spec.segments) != 2 or spec.choices):
-        choices = f' and {len(spec.choices)} columns of choices' if spec.choices else ''
-        yield f'orders is 2, which takes two segments and no choices; there are {len(spec.segments)} segments{choices}'
+    columns = spec.text_columns
+    yield from _duplicates('segments and choices' if spec.choices else 'segments', spec.texts + spec.choices)
+    yield spec.label and spec.label in columns + spec.choices, (
+        f'label is {spec.label!r}, which the model would read as a text')
+    yield spec.cut and spec.cut not in columns, (
+        f'cut is {spec.cut!r}, must be a column of segments ({", ".join(columns)})' + did_you_mean(spec.cut, columns))
+    yield spec.orders not in (1, 2), f'orders is {spec.orders}, must be 1 or 2'
+    yield spec.orders == 2 and (len(spec.segments) != 2 or spec.choices), (
+        f'orders is 2, which takes two segments and no choices; there are {len(spec.segments)} segments and '
+        f'{len(spec.choices)} choices')
     if spec.columns and not spec.questions:
-        for name, columns in (('segments', spec.text_columns), ('choices', spec.choices), ('label', (spec.label,)),
-                              ('id', (spec.id,))):
-            for column in filter(None, columns):
-                if column not in spec.columns:
-                    yield f'{name}: {column!r} is not among columns ({", ".join(spec.columns)})' + did_you_mean(
-                        column, spec.columns)
+        for name, read in (('segments', columns), ('choices', spec.choices), ('label', (spec.label,)),
+                           ('id', (spec.id,))):
+            for column in filter(None, read):
+                yield column not in spec.columns, (
+                    f'{name}: {column!r} is not among columns ({", ".join(spec.columns)})'
+                    + did_you_mean(column, spec.columns))
 
 
 def _about_target(spec):
     given = [name for name in METRICS if getattr(spec, name)]
-    if not given:
-        yield 'labels, score and choices are all missing: give one of them, or label alone to read labels from the file'
-    elif len(given) > 1:
-        yield f'{" and ".join(given)} are all given, must be one of them'
-    if not spec.label:
-        yield 'label is missing: the column of the label, the score or the right choice'
-    if len(spec.labels) == 1:
-        yield f'labels is {spec.labels}, must be two names or more'
-    if not all(spec.labels):
-        yield 'labels has an empty name'
-    yield from _twice('labels', spec.labels)
-    if spec.squared and not spec.score:
-        yield 'squared is True, but score is missing'
+    yield not given, (
+        'labels, score and choices are all missing: give one of them, or label alone to read labels from the file')
+    yield len(given) > 1, f'{" and ".join(given)} are all given, must be one of them'
+    yield not spec.label, 'label is missing: the column of the label, the score or the right choice'
+    yield len(spec.labels) == 1, f'labels is {spec.labels}, must be two names or more'
+    yield not all(spec.labels), 'labels has an empty name'
+    yield from _duplicates('labels', spec.labels)
+    yield spec.squared and not spec.score, 'squared is True, but score is missing'
     if spec.score:
-        if len(spec.score) != 2 or not all(map(math.isfinite, spec.score)) or not spec.score[0] < spec.score[1]:
-            yield f'score is {spec.score}, must be (low, high)'
-        elif not spec.squared and not all(float(end).is_integer() for end in spec.score):
-            yield f'score is {spec.score}, must be whole numbers unless squared is True'
-    if len(spec.choices) == 1 and spec.max_choices < 2:
-        yield 'max_choices is missing: the most choices that a JSON list may hold, at least 2'
-    if spec.max_choices and len(spec.choices) != 1 and spec.max_choices != len(spec.choices):
-        yield f'max_choices is {spec.max_choices}, but there are {len(spec.choices)} columns of choices'
-    if spec.choices and spec.answer not in ANSWERS:
-        yield f'answer is {spec.answer!r}, must be one of {", ".join(ANSWERS)}' + did_you_mean(spec.answer, ANSWERS)
-    if spec.answer and not spec.choices:
-        yield f'answer is {spec.answer!r}, but choices is missing'
+        pair = len(spec.score) == 2 and all(map(math.isfinite, spec.score)) and spec.score[0] < spec.score[1]
+        yield not pair, f'score is {spec.score}, must be (low, high)'
+        yield pair and not spec.squared and not all(float(end).is_integer() for end in spec.score), (
+            f'score is {spec.score}, must be whole numbers unless squared is True')
+    n = len(spec.choices)
+    yield n == 1 and spec.max_choices < 2, (
+        'max_choices is missing: the most choices that a JSON list may hold, at least 2')
+    yield spec.max_choices and n != 1 and spec.max_choices != n, (
+        f'max_choices is {spec.max_choices}, but there are {n} columns of choices')
+    yield n and spec.answer not in ANSWERS, (
+        f'answer is {spec.answer!r}, must be one of {", ".join(ANSWERS)}' + did_you_mean(spec.answer, ANSWERS))
+    yield spec.answer and not n, f'answer is {spec.answer!r}, but choices is missing'
 
 
 def _about_scoring(spec):
     given = [name for name in METRICS if getattr(spec, name)]
-    if len(given) == 1:
-        fitting = METRICS[given[0]]
-        for metric in spec.metrics:
-            if metric not in fitting:
-                yield f'metrics: {metric!r} does not fit {given[0]} (there are {", ".join(fitting)})' + did_you_mean(
-                    metric, fitting)
-            elif metric == 'matthews' and len(spec.labels) > 2:
-                yield f"metrics: 'matthews' takes two labels, there are {len(spec.labels)}"
-            elif metric == 'f1' and len(spec.labels) > 2 and not spec.positive:
-                yield f"metrics: 'f1' of {len(spec.labels)} labels counts one of them, but positive is missing"
-    yield from _twice('metrics', spec.metrics)
-    if spec.positive and spec.positive not in spec.labels:
-        labels = ', '.join(spec.labels) or 'none'
-        yield (f'positive is {spec.positive!r}, must be one of labels ({labels})'
-               f'{did_you_mean(spec.positive, spec.labels)}')
+    fitting = METRICS[given[0]] if len(given) == 1 else spec.metrics
+    several = len(spec.labels) > 2
+    for metric in spec.metrics:
+        yield metric not in fitting, (
+            f'metrics: {metric!r} does not fit {given and given[0]} (there are {", ".join(fitting)})'
+            + did_you_mean(metric, fitting))
+        yield metric == 'matthews' and several, f"metrics: 'matthews' takes two labels, there are {len(spec.labels)}"
+        yield metric == 'f1' and several and not spec.positive, (
+            f"metrics: 'f1' of {len(spec.labels)} labels counts one of them, but positive is missing")
+    yield from _duplicates('metrics', spec.metrics)
+    yield spec.positive and spec.positive not in spec.labels, (
+        f'positive is {spec.positive!r}, must be one of labels ({", ".join(spec.labels) or "none"})'
+        + did_you_mean(spec.positive, spec.labels))
 
 
-def _twice(field, names):
-    for name in dict.fromkeys(names):
-        if names.count(name) > 1:
-            yield f'{field}: duplicate {name!r}'
+def _duplicates(field, names):
+    for name, count in collections.Counter(names).items():
+        yield count > 1, f'{field}: duplicate {name!r}'

@@ -32,18 +32,16 @@ def parse(value: Any) -> Part:
     return ByValue(value.get('column', ''), texts)
 
 
+def _pieces(text):
+    """(literal, column or None, format, conversion) of each piece of a template or a column's name."""
+    return list(string.Formatter().parse(text)) if '{' in text or '}' in text else [('', text, '', None)]
+
+
 def columns(part: Part) -> list[str]:
     """The columns that a part reads, in order, with repetitions."""
     if isinstance(part, ByValue):
         return [part.column, *(column for _, text in part.texts for column in columns(text))]
-    if not is_template(part):
-        return [part]
-    return [column for _, column, _, _ in string.Formatter().parse(part) if column is not None]
-
-
-def is_template(text: str) -> bool:
-    """Whether a string is a template and not a column's name."""
-    return '{' in text or '}' in text
+    return [column for _, column, _, _ in _pieces(part) if column is not None]
 
 
 def wrong_with(part: Part) -> str | None:
@@ -55,12 +53,11 @@ def wrong_with(part: Part) -> str | None:
             return f'a dictionary without a text for any value of {part.column!r}'
         return next(filter(None, (wrong_with(text) for _, text in part.texts)), None)
     try:
-        pieces = list(string.Formatter().parse(part)) if is_template(part) else []
+        pieces = _pieces(part)
     except ValueError as error:
         return f'{part!r} is no template ({error}): a column goes in {{ }}, and {{{{ is a brace'
-    for _, column, width, conversion in pieces:
-        if column == '' or width or conversion:
-            return f'{part!r} is no template: between {{ and }} there must be the name of a column'
+    if part and any(column == '' or width or conversion for _, column, width, conversion in pieces):
+        return f'{part!r} is no template: between {{ and }} there must be the name of a column'
     return None
 
 
@@ -72,11 +69,4 @@ def fill(part: Part, cell: Callable[[str], str]) -> str:
         if value not in texts:
             raise RowFault(f'{part.column}: {value!r} is not one of {", ".join(texts)}')
         return fill(texts[value], cell)
-    if not is_template(part):
-        return cell(part)
-    text = ''
-    for literal, column, _, _ in string.Formatter().parse(part):
-        text += literal
-        if column is not None:
-            text += cell(column)
-    return text
+    return ''.join(literal + ('' if column is None else cell(column)) for literal, column, _, _ in _pieces(part))

@@ -1,7 +1,6 @@
 """Section 4.2, Natural Language Inference, Table 2: SNLI, MNLI, QNLI, SciTail, RTE; and WNLI, for GLUE's average."""
-from gpt1_jax.data.tasks import glue
 from gpt1_jax.data.tasks.reading import Split
-from gpt1_jax.data.tasks.table_task import Table, table_task
+from gpt1_jax.data.tasks.table_task import GLUE_TEST, Table, glue_splits, glue_test, table_task
 
 THREE = ('entailment', 'neutral', 'contradiction')
 TWO = ('entailment', 'not_entailment')
@@ -32,23 +31,23 @@ MNLI = table_task(
     {'train': Split(('train.tsv',), 392702, ('glue/mnli:train',)),
      'dev': Split(('dev_matched.tsv',), 9815, ('glue/mnli:validation_matched',)),
      'dev_mismatched': Split(('dev_mismatched.tsv',), 9832, ('glue/mnli:validation_mismatched',)),
-     glue.TEST: glue.test_split(('test_matched.tsv',), 9796, 'glue/mnli:test_matched'),
-     f'{glue.TEST}_mismatched': glue.test_split(('test_mismatched.tsv',), 9847, 'glue/mnli:test_mismatched'),
-     'ax': glue.test_split(tuple(f'{folder}{name}.tsv' for folder in ('', '../AX/', '../diagnostic/', '../ax/')
+     GLUE_TEST: glue_test(('test_matched.tsv',), 9796, 'glue/mnli:test_matched'),
+     f'{GLUE_TEST}_mismatched': glue_test(('test_mismatched.tsv',), 9847, 'glue/mnli:test_mismatched'),
+     'ax': glue_test(tuple(f'{folder}{name}.tsv' for folder in ('', '../AX/', '../diagnostic/', '../ax/')
                                  for name in ('AX', 'diagnostic')), 1104, 'glue/ax:test')},
     Table(PAIR, 'gold_label', THREE,
           features={'sentence1': 'premise', 'sentence2': 'hypothesis', 'gold_label': 'label'}))
 
 # The second release: the first one, of the paper's figure, was withdrawn.
 QNLI = table_task(
-    'qnli', 'classify', ('accuracy',), glue.splits('qnli', 104743, 5463, 5463),
+    'qnli', 'classify', ('accuracy',), glue_splits('qnli', 104743, 5463, 5463),
     Table(('question', 'sentence'), 'label', TWO))
 
 RTE = table_task(
-    'rte', 'classify', ('accuracy',), glue.splits('rte', 2490, 277, 3000), Table(PAIR, 'label', TWO))
+    'rte', 'classify', ('accuracy',), glue_splits('rte', 2490, 277, 3000), Table(PAIR, 'label', TWO))
 
 WNLI = table_task(
-    'wnli', 'classify', ('accuracy',), glue.splits('wnli', 635, 71, 146),
+    'wnli', 'classify', ('accuracy',), glue_splits('wnli', 635, 71, 146),
     Table(PAIR, 'label', ('0', '1'), classes=('not_entailment', 'entailment')))
 
 # TFDS reads the unquoted files as quoted ones: it has fewer rows for training, and lacks quotes that open a text.

@@ -1,9 +1,7 @@
 """What a user's own labelled file tells about itself: its format, its labels, how it marks the right answer."""
 import pathlib
-from collections.abc import Iterator
 
-from gpt1_jax.data.tasks import custom_spec, json_records, tables
-from gpt1_jax.data.tasks.reading import RowFault
+from gpt1_jax.data.tasks import custom_spec, tables
 from gpt1_jax.errors import UserError, did_you_mean
 
 SUFFIXES = ('.csv', '.tsv', '.jsonl', '.json')
@@ -15,11 +13,8 @@ def describe(path: pathlib.Path, needed: tuple[str, ...]) -> str:
     """The config.custom.format of a file. UserError for another suffix than SUFFIXES, or a missing column."""
     if path.suffix not in SUFFIXES:
         raise UserError(f'{path}: must end in one of {", ".join(SUFFIXES)}')
-    if json_records.is_json(path):
-        first = next(json_records.read(path), None)
-        found = {path.suffix[1:]: list(first.fields) if first and isinstance(first.fields, dict) else []}
-    else:
-        found = {name: tables.header(path, separator) for separator, name in SEPARATORS.items()}
+    formats = {'': path.suffix[1:]} if tables.is_json(path) else SEPARATORS
+    found = {name: tables.header(path, separator) for separator, name in formats.items()}
     # The separator that gives the needed columns, else the most of them.
     best = max(found, key=lambda name: (set(needed) <= set(found[name]), len(found[name])))
     for column in needed:
@@ -34,7 +29,8 @@ def labels(path: pathlib.Path, custom: dict) -> tuple[str, ...]:
 
     custom: the fields of configs/custom.py. UserError where there are fewer than two, or nearly one a row.
     """
-    values = list(_values(path, custom['format'], custom['label'], custom['columns'], custom['quoting']))
+    values = [str(value).strip() for value in _values(
+        path, custom['format'], custom['label'], custom['columns'], custom['quoting'])]
     found = set(values)
     if len(found) < 2:
         raise UserError(f'{path}: {len(found)} different label(s) in column {custom["label"]!r}, at least 2 are needed')
@@ -46,7 +42,7 @@ def labels(path: pathlib.Path, custom: dict) -> tuple[str, ...]:
 
 def kind_of_answer(path: pathlib.Path, format: str, column: str) -> str:
     """The config.custom.answer of a column: 'letter', 'index0', 'index1' or 'text'."""
-    values = set(_values(path, format, column))
+    values = {str(value).strip() for value in _values(path, format, column)}
     if values <= set(custom_spec.LETTERS + custom_spec.LETTERS.lower()):
         return 'letter'
     if all(map(_is_whole, values)):
@@ -56,17 +52,14 @@ def kind_of_answer(path: pathlib.Path, format: str, column: str) -> str:
 
 def most_choices(path: pathlib.Path, column: str) -> int:
     """The length of the longest list in a column of JSON records."""
-    lists = (row.fields.get(column) for row in json_records.read(path) if isinstance(row.fields, dict))
-    return max((len(items) for items in lists if isinstance(items, list)), default=0)
+    return max((len(value) for value in _values(path, 'json', column) if isinstance(value, list)), default=0)
 
 
-def _values(path, format, column, columns=(), quoting=True) -> Iterator[str]:
+def _values(path, format, column, columns=(), quoting=True):
     """The cells of a column that are not empty."""
-    separator = custom_spec.FORMATS.get(format, format)
-    for row in tables.read(path, (column,), tuple(columns), quoting, separator):
-        value = None if isinstance(row.fields, RowFault) else row.fields.get(column)
-        if value is not None and str(value).strip():
-            yield str(value).strip()
+    rows = tables.read(path, (column,), tuple(columns), quoting, custom_spec.FORMATS.get(format, format))
+    values = (row.fields.get(column) for row in rows if isinstance(row.fields, dict))
+    return [value for value in values if value is not None and str(value).strip()]
 
 
 def _is_whole(name):

@@ -18,6 +18,7 @@ from gpt1_jax.data import records as records_lib
 from gpt1_jax.errors import UserError
 
 PREFIX = 'parquet:'
+KIND = 'Parquet files'
 # Configurations and splits on the Hub by TFDS's names; other configurations are called as TFDS's are.
 # SciTail's tsv_format lost 499 rows to quotes.
 CONFIGS = {'snli': 'plain_text', 'sci_tail': 'snli_format', 'definite_pronoun_resolution': 'plain_text'}
@@ -25,7 +26,7 @@ SPLITS = {'dev': 'validation'}
 SHARD = r'.*-(\d{5,})-of-(\d{5,})(-[0-9a-f]+)?\.parquet'
 
 
-def is_parquet(directory: str | pathlib.Path) -> bool:
+def is_named(directory: str | pathlib.Path) -> bool:
     """Whether the name of a task's directory asks for Parquet files."""
     return str(directory).startswith((PREFIX, hub.PREFIX))
 
@@ -52,25 +53,19 @@ def files(directory: str | pathlib.Path, source: str) -> list[str]:
         config, split = _place(source)
         raise UserError(f'{directory}: no Parquet file of {config} {split}, such as '
                         f'{config}/{split}-00000-of-00001.parquet')
-    shards = [re.fullmatch(SHARD, path.name) for path in found]
-    if all(shards):
-        for folder in dict.fromkeys(path.parent for path in found):
-            of_folder = [(path, *map(int, shard.groups()[:2])) for path, shard in zip(found, shards)
-                         if shard and path.parent == folder]
-            _check_shards(of_folder)
+    for folder, paths in itertools.groupby(found, lambda path: path.parent):
+        shards = [(path, re.fullmatch(SHARD, path.name)) for path in paths]
+        numbers = [(int(shard[1]), int(shard[2])) for _, shard in shards if shard]
+        if len(numbers) < len(shards):  # named in another way
+            continue
+        total = numbers[0][1]
+        missing = sorted({*range(total)} - {number for number, _ in numbers})
+        if missing:
+            raise UserError(f'{shards[0][0]}: shard {missing[0]} of {total} is missing')
+        if len(shards) > total:
+            raise UserError(f'{folder}: {len(shards)} files of a split in {total} shard(s): delete those of another '
+                            'version')
     return [str(path) for path in found]
-
-
-def _check_shards(shards):
-    """UserError unless a folder's shards, (path, number, of how many), are one version of a split, each once."""
-    path, _, total = shards[0]
-    numbers = [number for _, number, _ in shards]
-    missing = next((number for number in range(total) if number not in numbers), None)
-    if missing is not None:
-        raise UserError(f'{path}: shard {missing} of {total} is missing')
-    if len(shards) > total:
-        raise UserError(f'{path.parent}: {len(shards)} files of a split in {total} shard(s): delete those of another '
-                        'version')
 
 
 def columns(directory: str | pathlib.Path, source: str) -> list[str]:
@@ -126,11 +121,7 @@ def _find(directory, source) -> list[pathlib.Path]:
 
 def _check_names(path, schema, name, expected):
     """UserError unless a column holds texts, or its numbers mean the expected names."""
-    import pyarrow
-    kind = schema.field(name).type
-    if pyarrow.types.is_dictionary(kind):
-        kind = kind.value_type
-    if pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind):
+    if records_lib.is_text(schema.field(name).type):
         return
     try:
         names = list(json.loads((schema.metadata or {})[b'huggingface'])['info']['features'][name]['names'])

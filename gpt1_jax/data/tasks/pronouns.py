@@ -7,13 +7,14 @@ WSC273 is read as TFDS has it: "recieved", in one schema of WSCollection.xml, be
 spellings different scores, so the answer to this schema may differ from that for the XML as published.
 """
 import functools
+import itertools
 import numbers
 import re
 import xml.etree.ElementTree as ElementTree
 
 from gpt1_jax.data.tasks import parquet_source, reading, tfds_source
 from gpt1_jax.data.tasks.example import Example
-from gpt1_jax.data.tasks.reading import Official, Row, RowFault, Split, Typed
+from gpt1_jax.data.tasks.reading import Row, RowFault, Split
 from gpt1_jax.errors import UserError
 
 BLOCK = ('sentence', 'pronoun', 'candidates', 'right candidate')
@@ -57,24 +58,13 @@ def example(row_id: str, before: str, after: str, candidates: tuple[str, str], l
 def _blocks(paths, split):
     """Blocks of four lines, separated by blank lines."""
     (path,) = paths
-    block = []
-    first = 0  # line of the block
-    position = 0  # of the block in the file
-    for number, line in enumerate([*reading.decoded_lines(path), ''], 1):
-        if line.strip():
-            if not block:
-                first = number
-            block.append(line.strip())
-        elif block:
-            yield Row(f'{path}: row {first}', str(position), _block_fields(block))
-            block = []
-            position += 1
-
-
-def _block_fields(block):
-    if len(block) != len(BLOCK):
-        return RowFault(f'a block of {len(block)} lines, expected {len(BLOCK)} ({", ".join(BLOCK)})')
-    return dict(zip(BLOCK, block))
+    lines = list(enumerate(reading.decoded_lines(path), 1))
+    blocks = [list(block) for blank, block in itertools.groupby(lines, lambda line: not line[1].strip()) if not blank]
+    for position, block in enumerate(blocks):
+        fields: dict | RowFault = dict(zip(BLOCK, (line.strip() for _, line in block)))
+        if len(block) != len(BLOCK):
+            fields = RowFault(f'a block of {len(block)} lines, expected {len(BLOCK)} ({", ".join(BLOCK)})')
+        yield Row(f'{path}: row {block[0][0]}', str(position), fields)
 
 
 def _make_dpr(split, row_id, fields):
@@ -85,19 +75,15 @@ def _make_dpr(split, row_id, fields):
     return example(row_id, before, after, candidates, right_one(candidates, reading.field(fields, 'right candidate')))
 
 
-DPR_FEATURES = ('sentence', 'pronoun', 'candidates', 'label')
-
-
-def _dpr_rows(library, directory, split, sources):
-    records = library.records(directory, sources[0], DPR_FEATURES, {'label': ('0', '1')})
+def _typed_dpr(library, directory, split, sources):
+    records = library.records(directory, sources[0], ('sentence', 'pronoun', 'candidates', 'label'),
+                              {'label': ('0', '1')})
     for position, (where, record) in enumerate(records):
         candidates = record['candidates']
         label = record['label']
+        fields = RowFault(f'label {label}')
         if isinstance(candidates, list) and isinstance(label, numbers.Integral) and 0 <= label < len(candidates):
-            fields = {'sentence': record['sentence'], 'pronoun': record['pronoun'], 'candidates': ','.join(candidates),
-                      'right candidate': candidates[label]}
-        else:
-            fields = RowFault(f'label {label}')
+            fields = record | {'candidates': ','.join(candidates), 'right candidate': candidates[label]}
         yield Row(where, str(position), fields)
 
 
@@ -133,14 +119,14 @@ def _make_wsc(split, row_id, fields):
                    reading.label(reading.field(fields, 'correctAnswer'), ('A', 'B')))
 
 
-def _prepared_wsc(directory, split, sources):
+def _tfds_wsc(directory, split, sources):
     records = tfds_source.records(directory, sources[0], (
         'text', 'option1', 'option2', 'pronoun_start', 'pronoun_end', 'label', 'idx'))
     for where, record in sorted(records, key=lambda found: found[1]['idx']):
         text = record['text']
-        fields = _wsc_fields(text[:record['pronoun_start']], text[record['pronoun_end']:],
-                             (record['option1'], record['option2']), record['label'])
-        yield Row(where, str(record['idx']), fields)
+        yield Row(where, str(record['idx']), _wsc_fields(
+            text[:record['pronoun_start']], text[record['pronoun_end']:], (record['option1'], record['option2']),
+            record['label']))
 
 
 def _parquet_wsc(directory, split, sources):
@@ -168,15 +154,13 @@ def _wsc_fields(before, after, options, label):
             'correctAnswer': 'AB'[label] if label in (0, 1) else str(label)}
 
 
-DPR = reading.several_sources(
+DPR = reading.published_set(
     'dpr', 'choice', ('0', '1'), ('accuracy',),
     {name: Split((f'{name}.c.txt',), rows, (f'definite_pronoun_resolution:{name}',))
      for name, rows in (('train', 1322), ('test', 564))},
-    {'official': Official(_blocks), 'tfds': Typed(tfds_source, functools.partial(_dpr_rows, tfds_source)),
-     'parquet': Typed(parquet_source, functools.partial(_dpr_rows, parquet_source))}, _make_dpr)
+    _make_dpr, _blocks, functools.partial(_typed_dpr, tfds_source), functools.partial(_typed_dpr, parquet_source))
 
-WSC273 = reading.several_sources(
+WSC273 = reading.published_set(
     'wsc273', 'choice', ('0', '1'), ('accuracy',),
     {'test': Split(('WSCollection.xml',), WSC_SCHEMAS, ('wsc273:test',))},
-    {'official': Official(_schemas), 'tfds': Typed(tfds_source, _prepared_wsc),
-     'parquet': Typed(parquet_source, _parquet_wsc)}, _make_wsc)
+    _make_wsc, _schemas, _tfds_wsc, _parquet_wsc)

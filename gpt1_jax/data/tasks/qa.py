@@ -6,7 +6,7 @@ import numpy as np
 
 from gpt1_jax.data.tasks import reading, tables, tfds_source
 from gpt1_jax.data.tasks.example import Example
-from gpt1_jax.data.tasks.reading import Official, Row, Split, Typed
+from gpt1_jax.data.tasks.reading import Row, Split
 from gpt1_jax.errors import UserError, fail, one_line
 
 STORIES, DEV = 1871, 374  # the published validation file, and the part of it that selects parameters
@@ -46,11 +46,10 @@ def _official(paths, split):
 
 def _read_file(path, on_bad=fail):
     split = Split((), 0, labelled=False)
-    return reading.collect(_official([path], split), lambda row_id, fields: _make(split, row_id, fields), path,
-                           on_bad=on_bad)
+    return reading.collect(_official([path], split), functools.partial(_make, split), path, on_bad=on_bad)
 
 
-def _prepared(directory, split, sources):
+def _tfds(directory, split, sources):
     if split.part:
         warnings.warn(one_line(f'{directory}: TFDS keeps neither the ids nor the order of the stories, so its '
                                'training and validation parts are others than those of the official file'),
@@ -61,11 +60,10 @@ def _prepared(directory, split, sources):
         yield Row(where, str(position), fields | dict(zip(ENDINGS, record['endings'])))
 
 
-STORY_CLOZE = reading.several_sources(
+_VALIDATION = ('cloze_test_val__spring2016*.csv',), ('story_cloze/2016:validation',)
+STORY_CLOZE = reading.published_set(
     'story_cloze', 'choice', ('1', '2'), ('accuracy',),
-    {'train': Split(('cloze_test_val__spring2016*.csv',), STORIES - DEV, ('story_cloze/2016:validation',),
-                    part=functools.partial(part, False)),
-     'dev': Split(('cloze_test_val__spring2016*.csv',), DEV, ('story_cloze/2016:validation',),
-                  part=functools.partial(part, True)),
+    {'train': Split(_VALIDATION[0], STORIES - DEV, _VALIDATION[1], part=functools.partial(part, False)),
+     'dev': Split(_VALIDATION[0], DEV, _VALIDATION[1], part=functools.partial(part, True)),
      'test': Split(('cloze_test_test__spring2016*.csv',), STORIES, ('story_cloze/2016:test',))},
-    {'official': Official(_official), 'tfds': Typed(tfds_source, _prepared)}, _make, read_file=_read_file)
+    _make, _official, _tfds, read_file=_read_file)

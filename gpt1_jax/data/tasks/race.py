@@ -4,13 +4,14 @@ Middle-school passages come first; within a level, passages are sorted by the nu
 answers both levels. Ids begin with the level, so that results can also be reported by level.
 """
 import ast
+import functools
 import pathlib
 import re
 from typing import Any
 
 from gpt1_jax.data.tasks import parquet_source, reading, tfds_source
 from gpt1_jax.data.tasks.example import Example
-from gpt1_jax.data.tasks.reading import Official, Row, RowFault, Split, Typed
+from gpt1_jax.data.tasks.reading import Row, RowFault, Split
 from gpt1_jax.errors import UserError, fail
 
 LEVELS = ('middle', 'high')
@@ -87,11 +88,10 @@ def _read_file(path, on_bad=fail):
     path = pathlib.Path(path)
     split = Split((), 0, labelled=False)
     paths = [path] if not path.is_dir() else sorted(path.rglob('*.txt'), key=lambda one: by_number(str(one)))
-    return reading.collect(_official(paths, split), lambda row_id, fields: _make(split, row_id, fields), str(path),
-                           on_bad=on_bad)
+    return reading.collect(_official(paths, split), functools.partial(_make, split), str(path), on_bad=on_bad)
 
 
-def _prepared(directory, split, sources):
+def _tfds(directory, split, sources):
     for source in sources:
         level = source.partition('/')[2].partition(':')[0]
         records = tfds_source.records(directory, source, ('article', 'questions', 'options', 'answers', 'example_id'))
@@ -133,10 +133,9 @@ def _problems(directory, source):
         yield from questions(where, 'high', f'passage{position}', passage)
 
 
-RACE = reading.several_sources(
+RACE = reading.published_set(
     'race', 'choice', LETTERS, ('accuracy',),
     {name: Split((name,), rows, tuple(f'race/{level}:{name}' for level in LEVELS), parquet=(f'race/all:{name}',))
      for name, rows in (('train', 87866), ('dev', 4887), ('test', 4934))},
-    {'official': Official(_official, files), 'tfds': Typed(tfds_source, _prepared),
-     'parquet': Typed(parquet_source, _parquet)},
-    _make, segments=(2,), cut=0, groups=LEVELS, n_texts=2, read_file=_read_file)
+    _make, _official, _tfds, _parquet, find=files, segments=(2,), cut=0, groups=LEVELS, n_texts=2,
+    read_file=_read_file)

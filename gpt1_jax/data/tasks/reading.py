@@ -9,7 +9,7 @@ import json
 import pathlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from gpt1_jax.data.tasks import parquet_source, tfds_source
 from gpt1_jax.data.tasks.example import Example, Task
@@ -74,101 +74,60 @@ def find(directory: str | pathlib.Path, split: Split) -> list[str]:
     raise UserError(f'{pathlib.Path(directory) / first}: no such file{also}')
 
 
-class Source(Protocol):
-    """A place where a set's splits are: official files, TFDS or Parquet files."""
+def published_set(name: str, head: str, labels: tuple[str, ...], metrics: tuple[str, ...], splits: dict[str, Split],
+                  make: Callable[[Split, str, dict], Example], official: Callable[[list[str], Split], Iterable[Row]],
+                  tfds: Callable | None = None, parquet: Callable | None = None,
+                  find: Callable[[str, Split], list[str]] = find, **options: Any) -> Task:
+    """The Task of a set that is read from its official files, from TFDS or from the Hub's Parquet files.
 
-    def files(self, directory: str, split: Split) -> list[str]:
-        """The paths that `rows` opens. UserError if there are none."""
-
-    def rows(self, directory: str, split: Split) -> Iterable[Row]:
-        """The rows of a split, in order."""
-
-
-class Official(NamedTuple):
-    """A set's official files. read: (their paths, Split) -> Rows. find: (directory, Split) -> the paths."""
-    read: Callable[[list[str], Split], Iterable[Row]]
-    find: Callable[[str, Split], list[str]] = find
-
-    def files(self, directory: str, split: Split) -> list[str]:
-        return self.find(directory, split)
-
-    def rows(self, directory: str, split: Split) -> Iterable[Row]:
-        return self.read(self.find(directory, split), split)
-
-
-class Typed(NamedTuple):
-    """Records with typed fields. library: tfds_source or parquet_source.
-
-    read: (directory, Split, the split's names there) -> Rows.
+    make:          (Split, id, fields) -> Example. It raises RowFault for a bad row, LeftOut for one that does not
+                   belong to the set.
+    official:      (paths, Split) -> Rows. find: (directory, Split) -> the paths.
+    tfds, parquet: (directory, Split, names of the split there) -> Rows; None if the set is not there.
+    options:       further fields of Task.
     """
-    library: Any
-    read: Callable[[str, Split, tuple[str, ...]], Iterable[Row]]
-
-    def files(self, directory: str, split: Split) -> list[str]:
-        names = self.library.names(directory, split)
-        return [path for name in names for path in self.library.files(directory, name)]
-
-    def rows(self, directory: str, split: Split) -> Iterable[Row]:
-        return self.read(directory, split, self.library.names(directory, split))
-
-
-def several_sources(name: str, head: str, labels: tuple[str, ...], metrics: tuple[str, ...], splits: dict[str, Split],
-                    sources: dict[str, Source], make: Callable[[Split, str, dict], Example], **options: Any) -> Task:
-    """The Task of a set that is read from 'official' files, 'tfds' or 'parquet' files, the keys of `sources`.
-
-    make: (Split, id, fields) -> Example. It raises RowFault for a bad row, LeftOut for one that does not belong to the
-    set. options: further fields of Task.
-    """
-    def opened(directory, split_name) -> tuple[Source, Split]:
+    def opened(directory, split_name) -> tuple[Split, list[str], Iterable[Row]]:
+        """(Split, its paths, its Rows). A directory with Parquet files and no official ones means the former."""
         if split_name not in splits:
-            raise UserError(f'{name} has no split {split_name!r}{did_you_mean(split_name, splits)} '
-                            f'(there are {", ".join(splits)})')
-        kind = _kind(directory, splits[split_name], sources['official'])
-        if kind not in sources:
-            raise UserError(f'{directory}: the Hub has no Parquet files of {name}: give the official files')
-        return sources[kind], splits[split_name]
-
-    def files(directory, split_name):
-        source, split = opened(directory, split_name)
-        return source.files(directory, split)
+            raise no_split(name, split_name, tuple(splits))
+        split = splits[split_name]
+        named = source_of(directory)
+        if named is None:
+            try:
+                paths = find(directory, split)
+                return split, paths, official(paths, split)
+            except UserError:
+                if not parquet_source.holds(directory):
+                    raise
+        library, rows = (tfds_source, tfds) if named is tfds_source else (parquet_source, parquet)
+        if rows is None:
+            raise UserError(f'{directory}: {name} is not read from {library.KIND}: give the official files')
+        names = library.names(directory, split)
+        paths = [path for each in names for path in library.files(directory, each)]
+        return split, paths, rows(directory, split, names)
 
     def read(directory, split_name, on_bad=fail):
-        source, split = opened(directory, split_name)
-        paths = source.files(directory, split)
-        rows = source.rows(directory, split)
+        split, paths, rows = opened(directory, split_name)
         if split.part:
             rows = split.part(list(rows))
-        one_file = len(paths) == 1 and not tfds_source.is_tfds(directory)
+        one_file = len(paths) == 1 and not tfds_source.is_named(directory)
         what = f'{paths[0] if one_file else directory} ({name} {split_name})'
         return collect(rows, functools.partial(make, split), what, (split.rows, *split.also_rows), on_bad)
 
     labelled = tuple(key for key, split in splits.items() if split.labelled)
     unlabelled = tuple(key for key, split in splits.items() if not split.labelled)
-    return Task(name, head, labels, metrics, labelled, read, files, unlabelled=unlabelled, **options)
+    return Task(name, head, labels, metrics, labelled, read, lambda directory, split: opened(directory, split)[1],
+                unlabelled=unlabelled, **options)
 
 
-def _kind(directory, split, official):
-    """Which source a directory means: the one that it names; else Parquet files if it has those and no official
-    ones."""
-    if tfds_source.is_tfds(directory):
-        return 'tfds'
-    if parquet_source.is_parquet(directory):
-        return 'parquet'
-    try:
-        official.files(directory, split)
-    except UserError:
-        return 'parquet' if parquet_source.holds(directory) else 'official'
-    return 'official'
+def source_of(directory: str | pathlib.Path) -> Any:
+    """tfds_source or parquet_source if a directory's name says so ('tfds:', 'parquet:', 'hf:'), else None."""
+    return next((library for library in (tfds_source, parquet_source) if library.is_named(directory)), None)
 
 
-def check_own_split(directory: str | pathlib.Path, name: str, split: str, splits: tuple[str, ...]) -> None:
-    """UserError where a set that has only files of its own is to be read from elsewhere, or has no such split."""
-    if tfds_source.is_tfds(directory):
-        raise UserError(f'{directory}: TFDS has no set {name}')
-    if parquet_source.is_parquet(directory):
-        raise UserError(f'{directory}: {name} is not read from Parquet files')
-    if split not in splits:
-        raise UserError(f'{name} has no split {split!r} (there are {", ".join(splits)})')
+def no_split(name: str, split: str, splits: tuple[str, ...]) -> UserError:
+    """The error of a set that lacks a split."""
+    return UserError(f'{name} has no split {split!r}{did_you_mean(split, splits)} (there are {", ".join(splits)})')
 
 
 def collect(rows: Iterable[Row], make: Callable[[str, dict], Example], what: str,
@@ -176,14 +135,13 @@ def collect(rows: Iterable[Row], make: Callable[[str, dict], Example], what: str
     """The Examples of rows, in order.
 
     make:      (id, fields) -> Example. It raises RowFault for a bad row, LeftOut for one that is skipped and counted in
-               a printed line. So is a row with a duplicate id.
+               a printed line.
     what:      the source, for messages.
     published: expected numbers of rows; any other gives a warning only, because part of a set is usable.
-    on_bad:    called with the message of a bad row, naming file, row and cause; the row is skipped if it returns.
+    on_bad:    called with the message of a bad row, or one with a duplicate id; the row is skipped if it returns.
     UserError if no row is left.
     """
-    found = []
-    ids = set()
+    found = {}
     bad = []
     left_out = []
     for row in rows:
@@ -191,16 +149,14 @@ def collect(rows: Iterable[Row], make: Callable[[str, dict], Example], what: str
             if isinstance(row.fields, RowFault):
                 raise row.fields
             example = make(row.id, row.fields)
-            if example.id in ids:
+            if example.id in found:
                 raise RowFault(f'duplicate id {example.id!r}')
+            found[example.id] = example
         except LeftOut as fault:
             left_out.append(one_line(f'{row.where}: {fault}'))
         except RowFault as fault:
             bad.append(one_line(f'{row.where}: {fault}'))
             on_bad(bad[-1])
-        else:
-            ids.add(example.id)
-            found.append(example)
     if left_out:
         _say(one_line(f'{what}: {len(left_out):,} row(s) left out, the first: {left_out[0]}'))
     if not found:
@@ -208,7 +164,7 @@ def collect(rows: Iterable[Row], make: Callable[[str, dict], Example], what: str
     n = len(found) + len(bad)
     if published and n not in published:
         warnings.warn(one_line(f'{what}: {n:,} rows, the published set has {published[0]:,}'), stacklevel=3)
-    return found
+    return list(found.values())
 
 
 @functools.cache  # prints each line once, however often a set is read

@@ -7,10 +7,11 @@ from typing import Any
 
 from gpt1_jax.data.tasks import parquet_source, reading, tables, tfds_source
 from gpt1_jax.data.tasks.example import Example, Task
-from gpt1_jax.data.tasks.reading import LeftOut, Official, Row, ShortRow, Split, Typed
+from gpt1_jax.data.tasks.reading import LeftOut, Row, ShortRow, Split
 from gpt1_jax.errors import UserError, fail
 
 DECIMALS = 5  # of a score: TFDS stores 3.8 as float32, 3.79999995; STS-B's files have up to 14 digits
+GLUE_TEST = 'glue_test'  # GLUE's test.tsv: unlabelled, for a submission (Wang et al., 2018); ids are those in the file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,13 +46,28 @@ class Table:
 def table_task(name: str, head: str, metrics: tuple[str, ...], splits: dict[str, Split], table: Table) -> Task:
     """The Task of a table; `head`, `metrics`: see Task. UserError for bad rows, when they are read."""
     names = table.features if table.in_parquet is None else table.in_parquet
-    sources: dict[str, reading.Source] = {
-        'official': Official(functools.partial(_official_rows, table)),
-        'tfds': Typed(tfds_source, functools.partial(_rows, table, tfds_source, table.features)),
-        'parquet': Typed(parquet_source, functools.partial(_rows, table, parquet_source, names))}
-    return reading.several_sources(
-        name, head, table.labels, metrics, splits, sources, functools.partial(_example, table), score=table.score,
-        n_texts=len(table.texts), read_file=functools.partial(_unlabelled, table, splits))
+    return reading.published_set(
+        name, head, table.labels, metrics, splits, functools.partial(_example, table),
+        official=functools.partial(_official, table),
+        tfds=functools.partial(_typed, table, tfds_source, table.features),
+        parquet=functools.partial(_typed, table, parquet_source, names),
+        score=table.score, n_texts=len(table.texts), read_file=functools.partial(_unlabelled, table, splits))
+
+
+def glue_splits(config: str, train: int, dev: int, test: int, columns: tuple[str, ...] = (),
+                id_column: str = 'index') -> dict[str, Split]:
+    """The splits of a GLUE task, from train.tsv, dev.tsv and test.tsv or TFDS's glue/CONFIG.
+
+    train, dev, test: numbers of rows. columns: see Split. id_column: of test.tsv.
+    """
+    return {'train': Split(('train.tsv',), train, (f'glue/{config}:train',), columns),
+            'dev': Split(('dev.tsv',), dev, (f'glue/{config}:validation',), columns),
+            GLUE_TEST: glue_test(('test.tsv',), test, f'glue/{config}:test', id_column)}
+
+
+def glue_test(files: tuple[str, ...], rows: int, tfds: str, id_column: str = 'index') -> Split:
+    """An unlabelled split. files: names; the first that exists is read."""
+    return Split(files, rows, (tfds,), labelled=False, id_column=id_column)
 
 
 def _example(table, split, row_id, fields):
@@ -71,7 +87,7 @@ def _texts(table, fields):
     return tuple(reading.field(fields, column, table.may_be_empty) for column in table.texts)
 
 
-def _official_rows(table, paths, split):
+def _official(table, paths, split):
     needed = (*table.texts, table.label if split.labelled else split.id_column)
     for row in tables.read(paths[0], needed, split.columns):
         if table.leave_out_short and split.labelled and isinstance(row.fields, ShortRow):
@@ -91,9 +107,12 @@ def _unlabelled(table, splits, path, on_bad=fail):
     return reading.collect(rows, make, path, on_bad=on_bad)
 
 
-def _rows(table: Table, library: Any, names: dict[str, str], directory: str, split: Split,
-          sources: tuple[str, ...]) -> Iterator[Row]:
-    """The rows of TFDS or of Parquet files. names: {column: its name there}, where the two differ."""
+def _typed(table: Table, library: Any, names: dict[str, str], directory: str, split: Split,
+           sources: tuple[str, ...]) -> Iterator[Row]:
+    """The rows of TFDS or of Parquet files, sorted by the feature `index`, which is the id unless `renumber`.
+
+    names: {column: its name there}, where the two differ.
+    """
     classes = table.classes or table.labels
     columns = {column: names.get(column, column) for column in table.texts}
     expected = {}
@@ -101,31 +120,23 @@ def _rows(table: Table, library: Any, names: dict[str, str], directory: str, spl
         columns[table.label] = names.get(table.label, table.label)
         if not table.score:
             expected[columns[table.label]] = classes
-    wanted = tuple(columns.values())
-    if table.index:
-        wanted += (table.index,)
+    wanted = (*columns.values(), *([table.index] if table.index else []))
     records = library.records(directory, sources[0], wanted, expected)
-    for where, place, record in _in_order(records, table.index, table.renumber):
+    if table.index:
+        for where, record in records:
+            if not isinstance(record[table.index], numbers.Integral):
+                raise UserError(f'{where}: {table.index} is no whole number')
+        records = sorted(records, key=lambda found: found[1][table.index])
+    for position, (where, record) in enumerate(records):
+        place = str(record[table.index] if table.index and not table.renumber else position)
         fields = {column: record[name] for column, name in columns.items()}
         if not split.labelled:
-            assert split.id_column is not None
-            fields[split.id_column] = place
+            fields[split.id_column or ''] = place
         elif table.score:
             fields[table.label] = str(fields[table.label])
         else:
             fields[table.label] = _label(fields[table.label], table.labels, classes)
         yield Row(where, place, fields)
-
-
-def _in_order(records, index, renumber):
-    """(where, place, record) of each, sorted by the feature `index`, which is the place unless `renumber`."""
-    if index:
-        bad = next((where for where, record in records if not isinstance(record[index], numbers.Integral)), None)
-        if bad is not None:
-            raise UserError(f'{bad}: {index} is no whole number')
-        records = sorted(records, key=lambda found: found[1][index])
-    for position, (where, record) in enumerate(records):
-        yield where, str(record[index] if index and not renumber else position), record
 
 
 def _label(value, labels, classes):

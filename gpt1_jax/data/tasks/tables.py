@@ -1,79 +1,81 @@
-"""Reads a table with one example a row: TSV without quoting, as in GLUE; CSV; JSON records."""
+"""Rows of a file with one example a row: TSV without quoting, as GLUE's; CSV; JSON lines; an array of JSON records."""
 import csv
 import pathlib
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from gpt1_jax.data.tasks import json_records, reading
+from gpt1_jax.data.tasks import reading
 from gpt1_jax.data.tasks.reading import Row, RowFault, ShortRow
 from gpt1_jax.errors import UserError
 
 
+def is_json(path: str | pathlib.Path) -> bool:
+    """Whether a file name ends like a JSON file's."""
+    return str(path).endswith(('.jsonl', '.json'))
+
+
 def read(path: str | pathlib.Path, needed: Sequence[str] = (), columns: Sequence[str] = (), quoted: bool = False,
          delimiter: str = '\t') -> Iterator[Row]:
-    """The rows of a table. Ids are positions from 0; messages count lines from 1 as an editor does, header included.
+    """The rows of a file. Ids are positions from 0; messages count lines from 1 as an editor does, header included.
 
-    path:    the file; for .jsonl and .json see json_records.read.
-    needed:  columns that the file must have, in any order.
-    columns: column names for a file without a header; else the first row has them.
-    quoted:  whether the file has CSV quoting. GLUE's files do not.
+    needed:  columns that a table must have, in any order.
+    columns: column names for a file without a header, or for JSON records that are lists; else the first row has them.
+    quoted:  whether the table has CSV quoting. GLUE's files do not.
     A row that ends before the last needed column is a ShortRow. Columns after it may be missing, as the annotators'
     labels at the end of some rows of SNLI. A row with more columns than the header is a RowFault. Blank lines are
     skipped and not counted in ids, as csv.DictReader, and so TFDS, does.
-    UserError if the file is missing, empty or not UTF-8, lacks a needed column, or has broken CSV quoting.
+    UserError if the file is missing, empty or not UTF-8, lacks a needed column, or has broken CSV quoting or JSON.
     """
-    if json_records.is_json(path):
-        yield from json_records.read(path, columns)
+    if is_json(path):
+        for position, (where, record) in enumerate(_records(path)):
+            yield Row(where, str(position), _fields(record, columns))
         return
-    rows = _rows(path, quoted, delimiter)
+    rows = _cells(path, quoted, delimiter)
     if not columns:
         columns = [name.strip() for name in next(rows, (0, ()))[1]]
         if not any(columns):
             raise UserError(f'{path}: empty')
-    missing = [name for name in needed if name not in columns]
-    if missing:
-        other = next((one for one in ',;\t|' if len(columns) == 1 and one in columns[0]), None)
-        hint = f'; are they separated by {other!r}? (config.custom.format)' if other else ''
-        raise UserError(f'{path}: no column {missing[0]!r} (columns: {", ".join(columns)}){hint}')
-    twice = next((name for name in needed if list(columns).count(name) > 1), None)
-    if twice:
-        raise UserError(f'{path}: two columns are called {twice!r}')
+    for name in needed:
+        if name not in columns:
+            other = next((one for one in ',;\t|' if len(columns) == 1 and one in columns[0]), None)
+            hint = f'; are they separated by {other!r}? (config.custom.format)' if other else ''
+            raise UserError(f'{path}: no column {name!r} (columns: {", ".join(columns)}){hint}')
+        if list(columns).count(name) > 1:
+            raise UserError(f'{path}: two columns are called {name!r}')
     least = 1 + max((columns.index(name) for name in needed), default=len(columns) - 1)
-    position = 0
-    for number, row in rows:
-        if row == [] or row == [''] and len(columns) > 1:
-            continue
-        fault = f'{len(row)} columns, expected {len(columns)} ({", ".join(columns)})'
-        if len(row) < least:
-            fields: dict | RowFault = ShortRow(fault)
-        elif len(row) > len(columns):
-            fields = RowFault(fault)
-        else:
-            fields = dict(zip(columns, row))
+    rows = (row for row in rows if row[1] and not (row[1] == [''] and len(columns) > 1))
+    for position, (number, row) in enumerate(rows):
+        fields: dict | RowFault = dict(zip(columns, row))
+        if not least <= len(row) <= len(columns):
+            kind = ShortRow if len(row) < least else RowFault
+            fields = kind(f'{len(row)} columns, expected {len(columns)} ({", ".join(columns)})')
         yield Row(f'{path}: row {number}', str(position), fields)
-        position += 1
 
 
 def header(path: str | pathlib.Path, delimiter: str) -> list[str]:
-    """The column names in the first row of a table with CSV quoting. UserError as in `read`."""
-    return [name.strip() for name in next(_rows(path, True, delimiter), (0, ()))[1]]
+    """The column names of a table with CSV quoting, or of the first JSON record. UserError as in `read`."""
+    if is_json(path):
+        first = next(_records(path), ('', None))[1]
+        return list(first) if isinstance(first, dict) else []
+    return [name.strip() for name in next(_cells(path, True, delimiter), (0, ()))[1]]
 
 
 def layout(path: str | pathlib.Path, needed: Sequence[str], layouts: Sequence[Sequence[str]], quoted: bool = False,
            delimiter: str = '\t') -> tuple[str, ...]:
     """The `columns` argument of `read` for a file that may lack a header.
 
-    () if the first row names all needed columns, else the first of the layouts with as many columns as that row.
+    () if the first row names all needed columns, or the first record is an object; else the first of the layouts with
+    as many columns as that row or record.
     """
-    if json_records.is_json(path):
-        return json_records.layout(path, layouts)
-    _, first = next(_rows(path, quoted, delimiter), (0, ()))
-    if {*needed} <= {name.strip() for name in first}:
+    rows = _records(path) if is_json(path) else _cells(path, quoted, delimiter)
+    first: Any = next(rows, (0, ()))[1]
+    if not isinstance(first, (list, tuple)) or not is_json(path) and {*needed} <= {name.strip() for name in first}:
         return ()
     return next((tuple(columns) for columns in layouts if columns and len(columns) == len(first)), ())
 
 
-def _rows(path, quoted, delimiter):
-    """(number of its last line, cells) of each row."""
+def _cells(path, quoted, delimiter):
+    """(number of its last line, cells) of each row of a table."""
     lines = reading.decoded_lines(path)
     if not quoted:
         for number, line in enumerate(lines, 1):
@@ -86,3 +88,45 @@ def _rows(path, quoted, delimiter):
             yield reader.line_num, row
     except csv.Error as error:  # after a broken quote no later row can be read
         raise UserError(f'{path}: row {reader.line_num}: {error}') from None
+
+
+def _records(path):
+    """(where, record or RowFault) of every record: a line each, or the items of one array.
+
+    The first line of JSON lines may also be a list. It is the whole array if no line follows and its items are records
+    themselves.
+    """
+    lines = [(number, line) for number, line in enumerate(reading.decoded_lines(path), 1) if line.strip()]
+    first = _parsed(lines[0][1]) if lines else None
+    opening = ('[', '{') if str(path).endswith('.json') else '['
+    if isinstance(first, RowFault) and lines[0][1].lstrip().startswith(opening):
+        items = _parsed('\n'.join(line for _, line in lines))
+        if isinstance(items, RowFault):
+            raise UserError(f'{path}: neither a JSON array of records nor a record a line: {items}')
+        if not isinstance(items, list):
+            raise UserError(f'{path}: one JSON object, expected an array of records or a record a line')
+    elif len(lines) == 1 and isinstance(first, list) and all(isinstance(item, (dict, list)) for item in first):
+        items = first
+    else:
+        return ((f'{path}: row {number}', _parsed(line)) for number, line in lines)
+    return ((f'{path}: record {number}', item) for number, item in enumerate(items, 1))
+
+
+def _parsed(text):
+    try:
+        return reading.json_value(text)
+    except RowFault as fault:
+        return fault
+
+
+def _fields(record, columns):
+    """{column: value} of a JSON record, or a RowFault."""
+    if isinstance(record, RowFault) or isinstance(record, dict) and not columns:
+        return record
+    if not columns:
+        return RowFault(f'{type(record).__name__}, expected an object')
+    if not isinstance(record, list):
+        return RowFault(f'{type(record).__name__}, expected a list ({", ".join(columns)})')
+    if len(record) != len(columns):
+        return RowFault(f'{len(record)} items, expected {len(columns)} ({", ".join(columns)})')
+    return dict(zip(columns, record))

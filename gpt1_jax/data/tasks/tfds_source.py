@@ -14,11 +14,12 @@ from typing import Any
 from gpt1_jax.errors import UserError, shown
 
 PREFIX = 'tfds:'
+KIND = 'TFDS'
 BATCH = 1024  # records fetched at a time
 
 
-def is_tfds(directory: str | pathlib.Path) -> bool:
-    """Whether a task's directory means TFDS data and not official files."""
+def is_named(directory: str | pathlib.Path) -> bool:
+    """Whether the name of a task's directory asks for TFDS data."""
     return str(directory).startswith(PREFIX)
 
 
@@ -31,8 +32,7 @@ def names(directory: str, split: Any) -> tuple[str, ...]:
 
 def files(directory: str | pathlib.Path, source: str) -> list[str]:
     """The record files of 'builder/config:split'. UserError as in `records`."""
-    name, split = source.split(':')
-    builder, _ = _open(directory, name, split)
+    builder, _, split = _open(directory, source)
     return [str(path) for path in builder.info.splits[split].filepaths]
 
 
@@ -44,8 +44,7 @@ def records(directory: str | pathlib.Path, source: str, features: tuple[str, ...
     numbers, or lists of values. UserError if the set or the split is not prepared, a feature is missing, or a record
     lacks a value (a truncated ArrayRecord file gives None).
     """
-    name, split = source.split(':')
-    builder, path = _open(directory, name, split)
+    builder, path, split = _open(directory, source)
     missing = [feature for feature in features if feature not in builder.info.features]
     if missing:
         raise UserError(f'{path}: no feature {missing[0]!r} (features: {", ".join(builder.info.features)})')
@@ -60,16 +59,16 @@ def records(directory: str | pathlib.Path, source: str, features: tuple[str, ...
     result = []
     for number, record in enumerate(found):
         where = f'{path}: {split} record {number}'
-        record = record or {}
         try:
-            result.append((where, {feature: _plain(record.get(feature)) for feature in features}))
+            result.append((where, {feature: _plain((record or {}).get(feature)) for feature in features}))
         except ValueError as error:
             raise UserError(f'{where}: {error}') from None
     return result
 
 
-def _open(directory, name, split):
-    """(builder, its directory) of the newest prepared version."""
+def _open(directory, source):
+    """(builder, its directory, split) of the newest prepared version."""
+    name, split = source.split(':')
     named = str(directory).removeprefix(PREFIX) or os.environ.get('TFDS_DATA_DIR') or '~/tensorflow_datasets'
     data_dir = pathlib.Path(named).expanduser()
     versions = [path.parent for path in (data_dir / name).glob('*/dataset_info.json')
@@ -85,19 +84,15 @@ def _open(directory, name, split):
         raise UserError(f'{path}: TFDS cannot open it ({shown(error)})') from None
     if split not in splits:
         raise UserError(f'{path}: no split {split!r} (there are {", ".join(splits) or "none"})')
-    return builder, path
+    return builder, path, split
 
 
 def how_to_prepare(name: str, data_dir: str | pathlib.Path) -> str:
     """The commands that prepare a set. TFDS finds its older builders only if their package is imported first."""
     builder, _, config = name.partition('/')
-    command = f"pip install 'gpt1_jax[tfds]'; tfds build {builder}"
-    if config:
-        command += f' --config={config}'
-    command += f' --imports=tensorflow_datasets.text --file_format=array_record --data_dir={data_dir}'
-    if builder == 'story_cloze':
-        command += ' --manual_dir=FOLDER_OF_THE_CSV_FILES'
-    return command
+    return (f"pip install 'gpt1_jax[tfds]'; tfds build {builder}{f' --config={config}' if config else ''} "
+            f'--imports=tensorflow_datasets.text --file_format=array_record --data_dir={data_dir}'
+            + ' --manual_dir=FOLDER_OF_THE_CSV_FILES' * (builder == 'story_cloze'))
 
 
 def _plain(value):
