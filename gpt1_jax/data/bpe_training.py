@@ -41,9 +41,7 @@ def train(words_or_texts: Mapping[str, int] | Iterable[str], merges: int | None 
     counts = {word: count for word, count in counts.items() if len(word) <= _LONGEST_WORD and alphabet.issuperset(word)}
     if not counts:
         raise UserError('no words to train a vocabulary on: the training documents are empty')
-    characters = len(set().union(*counts))
-    fixed = 2 + _BYTES + characters + 1  # tokens that are not merges
-    size = _vocab_size(merges, vocab_size, fixed, characters)
+    size = vocabulary_size(merges, vocab_size, len(set().union(*counts)))
 
     import sentencepiece
     model = io.BytesIO()
@@ -53,29 +51,21 @@ def train(words_or_texts: Mapping[str, int] | Iterable[str], merges: int | None 
         **_TRAINER)
     trained = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue()).vocab_size()
     if trained < size:
-        print(f'notice: the corpus has only {trained - fixed} merges to learn, not {size - fixed}: '
-              f'the vocabulary has {trained} rows', file=sys.stderr)
+        print(f'notice: the corpus has only so many merges to learn that the vocabulary has {trained} rows, not {size}',
+              file=sys.stderr)
     return Tokenizer(model.getvalue(), vocab_size=trained, newline_id=1)
 
 
-def check_size(merges: int | None, vocab_size: int | None) -> None:
-    """UserError for arguments of `train` that are out of range whatever the text, before its words are counted."""
-    fixed = 2 + _BYTES + 1 + 1  # with a single character
-    for name, value, least, most in (('vocab_size', vocab_size, fixed + 1, LARGEST_VOCABULARY),
-                                     ('merges', merges, 1, LARGEST_VOCABULARY - fixed)):
-        if value is not None and not least <= value <= most:
-            raise UserError(f'{name} is {value}, must be from {least} to {most}')
-
-
-def _vocab_size(merges, vocab_size, fixed, characters):
-    """The size of a vocabulary with `fixed` tokens that are not merges. UserError if it is out of range."""
+def vocabulary_size(merges: int | None, vocab_size: int | None, characters: int = 1) -> int:
+    """The size of a vocabulary; see `train`. characters: different ones in the text. UserError if it is out of range;
+    with the default, if it is so whatever the text."""
+    fixed = 2 + _BYTES + characters + 1  # tokens that are not merges
     if vocab_size is not None:
         if not fixed < vocab_size <= LARGEST_VOCABULARY:
             raise UserError(f'vocab_size is {vocab_size}, must be from {fixed + 1} (256 bytes, {characters} '
                             f'characters, 3 others and a merge) to {LARGEST_VOCABULARY}')
         return vocab_size
-    if merges is None:
-        merges = MERGES
+    merges = MERGES if merges is None else merges
     if not 1 <= merges <= LARGEST_VOCABULARY - fixed:
         raise UserError(f'merges is {merges}, must be from 1 to {LARGEST_VOCABULARY - fixed} for this corpus')
     return fixed + merges

@@ -84,7 +84,10 @@ def target(example: Example, task: Task) -> list[float] | None:
     if example.label is None:
         return None
     if task.score is None:
-        return [float(i == example.label) for i in range(len(example.choices) or len(task.labels))]
+        n = len(example.choices) or len(task.labels)
+        if not 0 <= example.label < n:
+            raise UserError(f'row {example.id}: label {example.label} is out of range 0..{n - 1}')
+        return [float(i == example.label) for i in range(n)]
     low, high = task.score
     if task.squared:
         return [(example.label - low) / (high - low)]
@@ -97,8 +100,8 @@ def encode_all(examples: list[Example], task: Task, tokenizer: Any, n_ctx: int,
                on_bad: Callable[[str], None] = fail) -> list[Encoded]:
     """Encodes every example, in order.
 
-    on_bad: called with a message naming the row if its label is out of range, it has fewer than two choices, or it does
-    not fit; the row is skipped if this returns (see Task.read). UserError if no row is left.
+    on_bad: called with a message naming a row that does not fit; it is skipped if this returns (see Task.read).
+    UserError if no row is left.
     """
     if not examples:
         raise UserError(f'{task.name}: no examples')
@@ -106,9 +109,6 @@ def encode_all(examples: list[Example], task: Task, tokenizer: Any, n_ctx: int,
     ids_of = functools.lru_cache(CACHED_TEXTS)(tokenizer.encode)  # a passage once, not once for each question
     for example in examples:
         try:
-            problem = wrong_with(example, task)
-            if problem:
-                raise UserError(f'row {example.id}{problem}')
             found.append(encode(example, task, tokenizer, n_ctx, ids_of))
         except UserError as error:
             bad.append(one_line(f'{task.name}: {error}'))
@@ -116,16 +116,3 @@ def encode_all(examples: list[Example], task: Task, tokenizer: Any, n_ctx: int,
     if not found:
         raise UserError(f'{task.name}: no examples left, {len(bad)} were skipped, the first: {bad[0]}')
     return found
-
-
-def wrong_with(example: Example, task: Task) -> str | None:
-    """What is wrong with an example's label or choices, or None."""
-    if task.head == 'choice' and len(example.choices) < 2:
-        return f' has {len(example.choices)} choice(s), at least 2 are needed'
-    if example.label is None:
-        return None
-    if task.score is not None:
-        low, high = task.score
-        return None if low <= example.label <= high else f': score {example.label} is not from {low} to {high}'
-    n = len(example.choices) or len(task.labels)
-    return None if 0 <= example.label < n else f': label {example.label} is out of range 0..{n - 1}'

@@ -68,7 +68,7 @@ class PrepareConfig:
             if wrong:
                 raise UserError(message)
         if train:
-            bpe_training.check_size(self.merges, self.vocab_size)
+            bpe_training.vocabulary_size(self.merges, self.vocab_size)
 
 
 def prepare(config: PrepareConfig, out: storage.Path, lock: Callable[[storage.Path], AbstractContextManager],

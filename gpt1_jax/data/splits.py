@@ -1,4 +1,5 @@
 """Section 3.3: the rows of a labelled split, read, subsampled and encoded, with a cache for sweeps."""
+import functools
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -8,8 +9,7 @@ from gpt1_jax.data.tasks.example import Task
 from gpt1_jax.data.tokens import permutation
 from gpt1_jax.errors import UserError, fail
 
-_CACHE: dict = {}  # a sweep fine-tunes on the same rows many times
-CACHED = 24        # splits in the cache, at most
+CACHED = 24  # splits: a sweep fine-tunes on the same rows many times
 
 
 def load(task: Task, directory: str | os.PathLike, split: str, tokenizer: Any, n_ctx: int, hashes: Mapping[str, str],
@@ -19,12 +19,7 @@ def load(task: Task, directory: str | os.PathLike, split: str, tokenizer: Any, n
     limit: the most rows; a fixed random subset, the same for all seeds. skip_bad: skip bad rows and print how many
     there are; else the first one is a UserError.
     """
-    key = (task, str(directory), split, tokenizer.fingerprint, n_ctx, tuple(sorted(hashes.items())), limit, skip_bad)
-    if key not in _CACHE:
-        while len(_CACHE) >= CACHED:
-            _CACHE.pop(next(iter(_CACHE)))
-        _CACHE[key] = _read(task, directory, split, tokenizer, n_ctx, limit, skip_bad)
-    return _CACHE[key]
+    return _read(task, str(directory), split, tokenizer, n_ctx, tuple(sorted(hashes.items())), limit, skip_bad)
 
 
 def choose(examples: list[Any], limit: int | None) -> list[Any]:
@@ -42,7 +37,8 @@ def check_split(task: Task, split: str, labelled: bool = False) -> None:
         raise UserError(f'{task.name} has no split {split!r} (there are {", ".join(task.splits + task.unlabelled)})')
 
 
-def _read(task, directory, split, tokenizer, n_ctx, limit, skip_bad):
+@functools.lru_cache(CACHED)
+def _read(task, directory, split, tokenizer, n_ctx, hashes, limit, skip_bad):
     skipped = []
     on_bad = skipped.append if skip_bad else fail
     examples = task.read(directory, split, on_bad)

@@ -22,23 +22,18 @@ def unigram_loss(stream: TokenStream) -> float:
     return float(-np.sum(frequencies * np.log(frequencies)))
 
 
-def plateau(step: int, loss: float, unigram: float, warmup_steps: int) -> str | None:
-    """A warning where the training loss has not passed the unigram model's well after the warm-up, else None."""
-    if step < max(3 * warmup_steps, LEAST_STEPS) or loss < unigram - SLACK:
-        return None
-    return (f'warning: at step {step:,} the loss, {loss:.3f}, is still that of a unigram model ({unigram:.3f}), which '
-            'ignores context: if it stays there, start again with a lower optimizer.peak_rate or a longer '
-            'optimizer.warmup_steps')
-
-
 def plateau_warning(unigram_loss: float, warmup_steps: int) -> Callable[[int, dict], None]:
-    """A function (step, logged values) that prints the warning of `plateau` once."""
+    """A function (step, logged values) that prints a warning, once, if the training loss has not passed the unigram
+    model's well after the warm-up."""
     warned = False
 
     def warn(step, values):
         nonlocal warned
-        warning = plateau(step, values['loss'], unigram_loss, warmup_steps)
-        if warning and not warned:
-            print(warning, flush=True)
-            warned = True
+        loss = values['loss']
+        if warned or step < max(3 * warmup_steps, LEAST_STEPS) or loss < unigram_loss - SLACK:
+            return
+        warned = True
+        print(f'warning: at step {step:,} the loss, {loss:.3f}, is still that of a unigram model ({unigram_loss:.3f}), '
+              'which ignores context: if it stays there, start again with a lower optimizer.peak_rate or a longer '
+              'optimizer.warmup_steps', flush=True)
     return warn

@@ -24,8 +24,8 @@ def local_run(name: str | storage.Path | None) -> storage.Path | None:
     """The run directory of a name, imported into the cache at its first use if it is not a run; None for None.
 
     name: a run directory; a Hugging Face directory (config.json, model.safetensors); 'novels'; 'hf:USER/NAME' or
-    'hf:USER/NAME@REVISION', or USER/NAME alone if no directory USER exists. UserError as in `files`, for another model
-    than a GPT-1, and for a misspelt packaged name.
+    'hf:USER/NAME@REVISION', or USER/NAME alone if no directory USER exists. UserError as in `source`, for another
+    model than a GPT-1, and for a misspelt packaged name.
     """
     if name is None:
         return None
@@ -44,12 +44,15 @@ def local_run(name: str | storage.Path | None) -> storage.Path | None:
 
 
 def source(name: str | storage.Path) -> tuple[storage.Path, str]:
-    """(directory of a name's files, their origin: repository and commit, for the record). UserError as in `files`."""
+    """(directory of a name's files, their origin: repository and commit, for the record). UserError if the Hub refuses,
+    or the repository has no model.safetensors."""
     if name in PACKAGED and not pathlib.Path(name, names.CONFIG).exists():
         return pathlib.Path(__file__).with_name(name), f'gpt1_jax: {name}'
     if not hub.is_name(name):
         return storage.path(name), 'Hugging Face'
-    directory = files(name)
+    directory = hub.download(name, 'model', FILES)
+    if not (directory / names.WEIGHTS).is_file():
+        raise UserError(f'{name}: has no {names.WEIGHTS} (pickles such as pytorch_model.bin are never read)')
     return directory, f'Hugging Face, {hub.split(name)[0]} at {directory.name}'
 
 
@@ -70,14 +73,6 @@ def _imported(name, directory, out, origin):
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return out
-
-
-def files(name: str) -> pathlib.Path:
-    """The local directory of a repository's files. UserError if the Hub refuses, or it has no model.safetensors."""
-    directory = hub.download(name, 'model', FILES)
-    if not (directory / names.WEIGHTS).is_file():
-        raise UserError(f'{name}: has no {names.WEIGHTS} (pickles such as pytorch_model.bin are never read)')
-    return directory
 
 
 def load_or_name(path: Any) -> Any:

@@ -37,11 +37,8 @@ def convert(source: storage.Path, out: storage.Path, tokenizer: storage.Path | N
     if storage.remote(source):
         raise UserError(f'{source}: copy the files to this machine first')
     weights, config = _files(source)
-    sources = [weights]
-    stated = {}
-    if config is not None:
-        stated = read_config(config)
-        sources.append(config)
+    stated = {} if config is None else read_config(config)
+    sources = [weights] if config is None else [weights, config]
     with _opened(weights) as file:
         stored, model, left_out = _check(file, weights, stated, n_head)
         directory = tokenizer or weights.parent
@@ -67,12 +64,9 @@ def convert(source: storage.Path, out: storage.Path, tokenizer: storage.Path | N
         def read(name):
             if tuned and name == f'h.{model["n_layer"] - 1}.ln_2.bias':
                 return original['ln_2.bias']
-            array = file.get_tensor(stored[name])
-            if not np.isfinite(array).all():
-                raise UserError(f'{weights}: {stored[name]} holds values that are not finite')
-            if name == names.TOKENS and not tuned:
-                array = array[:model['vocab_size']]
-            return array.astype(np.float32, copy=False)
+            array = file.get_tensor(stored[name]).astype(np.float32, copy=False)
+            import_run.check_values(array, f'{weights}: {stored[name]}')
+            return array[:model['vocab_size']] if name == names.TOKENS and not tuned else array
 
         def make():
             backbone = names.to_tree(model | {'n_special': added if tuned else 0}, read)
@@ -147,22 +141,22 @@ def _check(file, where, stated, n_head):
         stored[names.TOKENS] = stored.pop(TIED)
     headers = {name: file.get_slice(full) for name, full in stored.items()}
     shapes = {name: tuple(header.get_shape()) for name, header in headers.items()}
+    left_out = [name for name in stored if re.fullmatch(HEADS, name)]
     try:
         model = _model(shapes, stated, n_head)
         wanted = names.shapes(model)
-        left_out = [name for name in stored if re.fullmatch(HEADS, name)]
-        for name in wanted:
-            if name not in stored:
-                raise UserError(f'{name} is missing')
+        if missing := [name for name in wanted if name not in stored]:
+            raise UserError(f'{missing[0]} is missing')
         for name, full in stored.items():
-            shape, dtype = shapes[name], headers[name].get_dtype()
-            expected = wanted[names.TOKENS] if name == TIED else wanted.get(name, shape)
-            if name not in (*wanted, *left_out, TIED):
+            if name in left_out:
+                continue
+            expected = wanted[names.TOKENS] if name == TIED else wanted.get(name)
+            if expected is None:
                 raise UserError(f'{full} is not an array of a GPT-1 language model')
-            if shape != expected:
-                raise UserError(f'{full} has shape {shape}, must be {expected}')
-            if dtype not in DTYPES and name not in left_out:
-                raise UserError(f'{full} is {dtype}, must be one of {", ".join(DTYPES)}')
+            if shapes[name] != expected:
+                raise UserError(f'{full} has shape {shapes[name]}, must be {expected}')
+            if headers[name].get_dtype() not in DTYPES:
+                raise UserError(f'{full} is {headers[name].get_dtype()}, must be one of {", ".join(DTYPES)}')
         if TIED in stored and not np.array_equal(*(file.get_tensor(stored[name]) for name in (TIED, names.TOKENS))):
             raise UserError(f"{TIED} differs from {names.TOKENS}, but GPT-1's output layer is tied")
     except UserError as error:

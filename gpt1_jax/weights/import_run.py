@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from gpt1_jax import storage
 from gpt1_jax.data.tokenizer import Tokenizer
@@ -16,6 +17,7 @@ from gpt1_jax.runs import checkpoint, workdir
 from gpt1_jax.training.loop import TrainState
 
 STEP = 0  # of its only checkpoint: not trained by this library
+LARGEST = 1e15  # of a weight: products of a few such values overflow float32
 HEADS = 12  # the default: no array's shape shows the number of heads
 DEFAULTS = {'embd_dropout': 0.1, 'attn_dropout': 0.1, 'resid_dropout': 0.1, 'dtype': 'float32'}
 
@@ -35,6 +37,12 @@ def check_tokenizer(tokenizer: Tokenizer, rows: int, where: pathlib.Path) -> Non
     if tokenizer.vocab_size != rows:
         raise UserError(f"{where}: the vocabulary has {tokenizer.vocab_size:,} rows, the weights' token embedding "
                         f'{rows:,}')
+
+
+def check_values(array: np.ndarray, where: str) -> None:
+    """UserError for values that are not finite, or so large that their products are not."""
+    if not np.abs(array).max(initial=0) < LARGEST:
+        raise UserError(f'{where}: holds values that are not finite, or above {LARGEST:g}')
 
 
 def hashes(files: Sequence[pathlib.Path]) -> dict[str, str]:

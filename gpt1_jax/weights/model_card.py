@@ -3,6 +3,7 @@
 Everything is read from the run: config, checkpoint, metrics.jsonl, results.jsonl. Facts that they lack are left out.
 """
 import json
+import pathlib
 from collections.abc import Sequence
 
 from gpt1_jax import __version__, rules, storage
@@ -19,25 +20,7 @@ NO_RECIPE = (*workdir.FREE, 'model.vocab_size', 'model.n_special', 'model.n_unit
 # The paper's, where the default is None.
 NOT_SET = {'train.steps': '100 epochs', 'data.train_rows': 'all', 'train.epochs': fine_tuning_defaults.EPOCHS,
            'optimizer.peak_rate': fine_tuning_defaults.PEAK_RATE}
-NOTICE = '''The vocabulary (`vocab.json`, `merges.txt`) is the one published with openai/finetune-transformer-lm:
-
-    MIT License
-
-    Copyright (c) 2018 OpenAI
-
-    Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
-    documentation files (the "Software"), to deal in the Software without restriction, including without limitation the
-    rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and to
-    permit persons to whom the Software is furnished to do so, subject to the following conditions:
-
-    The above copyright notice and this permission notice shall be included in all copies or substantial portions of
-    the Software.
-
-    THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO
-    THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
-    AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT,
-    TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
-    SOFTWARE.'''
+NOTICE = pathlib.Path(__file__).with_name('published_vocabulary.txt')  # its license
 
 
 def card(run: workdir.Run, step: int, tokenizer: Tokenizer, parameters: int, license: str,
@@ -71,7 +54,7 @@ def card(run: workdir.Run, step: int, tokenizer: Tokenizer, parameters: int, lic
              '## License', '', f'Of the weights: `{license}`'
              + (' (not chosen yet: set the field at the top; the license of the corpus must allow it).'
                 if license == 'other' else '.')]
-    return '\n'.join(parts + ([] if tokenizer.has_bytes else ['', NOTICE])) + '\n'
+    return '\n'.join(parts + ([] if tokenizer.has_bytes else ['', NOTICE.read_text()])).rstrip() + '\n'
 
 
 def defaults(kind: str) -> dict:

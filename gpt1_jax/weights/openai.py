@@ -44,8 +44,7 @@ def convert(source: storage.Path, out: storage.Path, n_head: int = import_run.HE
     tokenizer = from_published(source / ENCODER, source / MERGES)
     import_run.check_tokenizer(tokenizer, model['vocab_size'], source / ENCODER)
     for name, piece in zip(PIECES, pieces):
-        if not np.isfinite(piece).all():
-            raise UserError(f'{source / name}: holds values that are not finite')
+        import_run.check_values(piece, f'{source / name}')
 
     ends = dict(zip(shapes, itertools.accumulate(math.prod(shape) for shape in shapes.values())))
 

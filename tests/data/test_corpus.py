@@ -150,7 +150,7 @@ def test_tfds_records_are_documents(monkeypatch):
     assert asked == [('books', 'train'), ('wiki/en:1.3.0', 'train[:5%]')]
     with pytest.raises(UserError, match="record 0: field 'label' is int64, must be text"):
         read('tfds:books:train:label')
-    with pytest.raises(UserError, match='^tfds:damaged:train: record 0: TFDS cannot read it .ValueError: truncated rec'):
+    with pytest.raises(UserError, match='^tfds:damaged:train: record 0: TFDS cannot read it .ValueError: trunc'):
         read('tfds:damaged:train')
 
 

@@ -33,26 +33,35 @@ def stream_of(directory):
     return np.concatenate([np.fromfile(file, '<u2') for file in sorted(directory.glob('*.bin'))]).tolist()
 
 
+def ids_of(own, *texts):
+    return [i for text in texts for i in [*own.encode(text), own.newline_id]]
+
+
 def contents(directory):
     return {file.name: file.read_bytes() for file in sorted(directory.iterdir())}
 
 
-def test_every_document_is_followed_by_one_line_break(own, tmp_path):
-    split = encode.encode([Document('a', '\nthe cat\n\n'), Document('b', 'sat')], tmp_path, own)
-    assert stream_of(tmp_path) == [*own.encode('the cat'), own.newline_id, *own.encode('sat'), own.newline_id]
-    assert (split['documents'], split['tokens'], split['unknown']) == (2, len(stream_of(tmp_path)), 0)
+def test_every_document_is_followed_by_one_line_break_and_blank_ones_add_none(own, tmp_path, small_units):
+    split = encode.encode([Document('a', '\nthe cat\n\n'), Document('b', 'sat')], tmp_path / 'a', own)
+    assert stream_of(tmp_path / 'a') == ids_of(own, 'the cat', 'sat')
+    assert (split['documents'], split['tokens'], split['unknown']) == (2, len(stream_of(tmp_path / 'a')), 0)
+    blank = Document('', ' \n' * 20)
+    encode.encode([blank, *documents(2), blank, blank], tmp_path / 'b', own, shard_tokens=1)
+    assert stream_of(tmp_path / 'b') == ids_of(own, *(d.text for d in documents(2)))
+    with pytest.raises(UserError, match='train: 1 documents and no word in them'):
+        encode.encode([Document('', '\n')], tmp_path / 'c', own, label='train')
 
 
-def test_shards_say_what_they_hold(own, tmp_path, small_units):
+def test_shards_say_what_they_hold_and_others_files_are_left_alone(own, tmp_path, small_units):
+    (tmp_path / 'notes.txt').write_text('mine')
     split = encode.encode(documents(), tmp_path, own, shard_tokens=50)
-    assert len(split['shards']) > 3
+    assert len(split['shards']) > 3 and (tmp_path / 'notes.txt').read_text() == 'mine'
     for shard in split['shards']:
         assert (tmp_path / shard['file']).stat().st_size == 2 * shard['tokens']
         assert storage.sha256(tmp_path / shard['file']) == shard['sha256']
     for name in ('documents', 'tokens', 'unknown'):
         assert sum(shard[name] for shard in split['shards']) == split[name]
-    assert split['documents'] == 30
-    assert stream_of(tmp_path) == [i for d in documents() for i in [*own.encode(d.text), own.newline_id]]
+    assert split['documents'] == 30 and stream_of(tmp_path) == ids_of(own, *(d.text for d in documents()))
 
 
 def test_unknown_characters_are_counted(tmp_path):
@@ -68,8 +77,7 @@ def test_unknown_characters_are_counted(tmp_path):
 def test_a_long_document_is_split_without_a_trace(own, tmp_path, small_units):
     whole = 'the cat <b>\n\n' + 'sat &amp; mat\n' * 20 + 'a line that is longer than a unit of work\n \n'
     split = encode.encode([Document('long', whole), Document('next', 'cat')], tmp_path, own)
-    assert stream_of(tmp_path) == [*own.encode(whole), own.newline_id, *own.encode('cat'), own.newline_id]
-    assert split['documents'] == 2
+    assert stream_of(tmp_path) == ids_of(own, whole, 'cat') and split['documents'] == 2
 
 
 def test_a_long_line_is_cut_without_a_trace(own, tmp_path, small_units):
@@ -77,20 +85,7 @@ def test_a_long_line_is_cut_without_a_trace(own, tmp_path, small_units):
     for place, size in (('cut', 20), ('whole', 100_000)):
         encode.units.__defaults__ = (size,)
         encode.encode([Document('long', whole), Document('next', 'cat')], tmp_path / place, own)
-    assert stream_of(tmp_path / 'cut') == stream_of(tmp_path / 'whole') == [
-        *own.encode(whole), own.newline_id, *own.encode('cat'), own.newline_id]
-
-
-def test_an_interrupted_run_goes_on_inside_a_long_line(own, tmp_path, small_units, encoded_units):
-    long = [Document('long', 'the cat sat on the mat , ' * 40), *documents(3)]
-    whole = encode.encode(long, tmp_path / 'whole', own, shard_tokens=50)
-    units = len(encoded_units)
-    encode.encode(long, tmp_path / 'cut', own, shard_tokens=50)
-    for file in sorted((tmp_path / 'cut').iterdir())[4:]:
-        file.unlink()
-    encoded_units.clear()
-    assert encode.encode(long, tmp_path / 'cut', own, shard_tokens=50) == whole
-    assert contents(tmp_path / 'cut') == contents(tmp_path / 'whole') and 0 < len(encoded_units) < units
+    assert stream_of(tmp_path / 'cut') == stream_of(tmp_path / 'whole') == ids_of(own, whole, 'cat')
 
 
 # Not getrusage's ru_maxrss: a program inherits that of the process that started it.
@@ -117,21 +112,9 @@ def test_memory_does_not_grow_with_a_line(tmp_path):
     assert after - before < 50  # megabytes; tokenized as a whole: 200
 
 
-def test_blank_documents_add_no_token(own, tmp_path, small_units):
-    blank = Document('', ' \n' * 20)
-    encode.encode([blank, *documents(2), blank, blank], tmp_path, own, shard_tokens=1)
-    assert stream_of(tmp_path) == [i for d in documents(2) for i in [*own.encode(d.text), own.newline_id]]
-
-
-def test_text_without_a_word_is_refused(own, tmp_path):
-    with pytest.raises(UserError, match='train: 1 documents and no word in them'):
-        encode.encode([Document('', '\n')], tmp_path, own, label='train')
-
-
 def test_several_processes_write_the_same_bytes(own, tmp_path, small_units):
     one = encode.encode(documents(), tmp_path / 'one', own, shard_tokens=50)
-    two = encode.encode(documents(), tmp_path / 'two', own, processes=2, shard_tokens=50)
-    assert one == two
+    assert one == encode.encode(documents(), tmp_path / 'two', own, processes=2, shard_tokens=50)
     assert contents(tmp_path / 'one') == contents(tmp_path / 'two')
 
 
@@ -155,55 +138,46 @@ def encoded_units(monkeypatch):
     return done
 
 
-@pytest.mark.parametrize('after', [0, 11, 29])
-def test_an_interrupted_run_goes_on_and_ends_the_same(own, tmp_path, small_units, encoded_units, after):
-    whole = encode.encode(documents(), tmp_path / 'whole', own, shard_tokens=50)
+LONG = [Document('long', 'the cat sat on the mat , ' * 40), *documents(3)]
+
+
+@pytest.mark.parametrize('given, after', [(documents(), 0), (documents(), 11), (documents(), 29), (LONG, 1)])
+def test_an_interrupted_run_resumes_and_ends_the_same(own, tmp_path, small_units, encoded_units, given, after):
+    whole = encode.encode(given, tmp_path / 'whole', own, shard_tokens=50)
     units = len(encoded_units)
     with pytest.raises(Interrupted):
-        encode.encode(interrupted(documents(), after), tmp_path / 'cut', own, shard_tokens=50)
+        encode.encode(interrupted(given, after), tmp_path / 'cut', own, shard_tokens=50)
     kept = len(list((tmp_path / 'cut').glob('*.bin')))
     encoded_units.clear()
-    assert encode.encode(documents(), tmp_path / 'cut', own, shard_tokens=50) == whole
+    assert encode.encode(given, tmp_path / 'cut', own, shard_tokens=50) == whole
     assert contents(tmp_path / 'cut') == contents(tmp_path / 'whole')
     assert (len(encoded_units) < units) == (kept > 0)
-
-
-def test_a_finished_run_encodes_nothing_again(own, tmp_path, small_units, encoded_units):
-    first = encode.encode(documents(), tmp_path, own, shard_tokens=50)
     encoded_units.clear()
-    assert encode.encode(documents(), tmp_path, own, shard_tokens=50) == first
-    assert not encoded_units
+    assert encode.encode(given, tmp_path / 'cut', own, shard_tokens=50) == whole and not encoded_units
 
 
-@pytest.mark.parametrize('change', [
-    {'documents': 9}, {'unknown': 1}, {'file': '00001.bin'}])
-def test_what_is_kept_is_what_the_text_gives(own, tmp_path, small_units, change):
-    whole = encode.encode(documents(), tmp_path, own, shard_tokens=50)
-    file = tmp_path / '00000.json'
-    file.write_text(json.dumps(json.loads(file.read_text()) | change))
-    assert encode.encode(documents(), tmp_path, own, shard_tokens=50) == whole
-
-
-def cut_file(directory):
-    file = directory / '00001.bin'
-    file.write_bytes(file.read_bytes()[:-2])
-
-
-def flip_byte(directory):
+def change_byte(directory):
     file = directory / '00001.bin'
     file.write_bytes(bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:])
 
 
+def change_record(**change):
+    def damage(directory):
+        file = directory / '00000.json'
+        file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    return damage
+
+
 @pytest.mark.parametrize('damage', [
-    cut_file, flip_byte, lambda d: (d / '00001.json').write_text('{'), lambda d: (d / '00001.json').unlink(),
-    lambda d: (d / '00002.bin').unlink(), lambda d: (d / '00007.bin.partial').write_text('left over'),
-    lambda d: (d / '00099.bin').write_text('left over')])
+    change_record(documents=9), change_record(unknown=1), change_record(file='00001.bin'), change_byte,
+    lambda d: (d / '00001.bin').write_bytes((d / '00001.bin').read_bytes()[:-2]), lambda d: (d / '00002.bin').unlink(),
+    lambda d: (d / '00001.json').write_text('{'), lambda d: (d / '00001.json').unlink(),
+    lambda d: (d / '00007.bin.partial').write_text('left over'), lambda d: (d / '00099.bin').write_text('left over')])
 def test_damaged_and_left_over_shards_are_made_again(own, tmp_path, small_units, damage):
-    encode.encode(documents(), tmp_path, own, shard_tokens=50)
+    whole = encode.encode(documents(), tmp_path, own, shard_tokens=50)
     before = contents(tmp_path)
     damage(tmp_path)
-    encode.encode(documents(), tmp_path, own, shard_tokens=50)
-    assert contents(tmp_path) == before
+    assert encode.encode(documents(), tmp_path, own, shard_tokens=50) == whole and contents(tmp_path) == before
 
 
 @pytest.mark.parametrize('changed', [
@@ -217,16 +191,9 @@ def test_shards_of_another_text_are_not_kept(own, tmp_path, small_units, changed
 
 
 def test_shards_of_another_tokenizer_are_not_kept(own, tmp_path):
-    other = bpe_training.train(['the cat'], merges=3)
-    encode.encode(documents(3), tmp_path, other)
+    encode.encode(documents(3), tmp_path, bpe_training.train(['the cat'], merges=3))
     encode.encode(documents(3), tmp_path, own)
-    assert stream_of(tmp_path) == [i for d in documents(3) for i in [*own.encode(d.text), own.newline_id]]
-
-
-def test_files_of_others_are_left_alone(own, tmp_path):
-    (tmp_path / 'notes.txt').write_text('mine')
-    encode.encode(documents(3), tmp_path, own)
-    assert (tmp_path / 'notes.txt').read_text() == 'mine'
+    assert stream_of(tmp_path) == ids_of(own, *(d.text for d in documents(3)))
 
 
 def test_the_time_left_leaves_out_what_was_kept(monkeypatch, capsys):

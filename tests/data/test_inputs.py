@@ -102,14 +102,6 @@ def test_a_label_out_of_range_names_the_row():
         inputs.encode_all([Example('x7', ('1',), label=2)], TASK, DIGITS, 16)
 
 
-def test_a_score_out_of_range_and_a_single_choice_name_the_row():
-    scored = Task('s', 'classify', tuple('012345'), ('pearson',), (), None, None, score=(0, 5))
-    with pytest.raises(UserError, match='s: row x7: score 5.5 is not from 0 to 5'):
-        inputs.encode_all([Example('x7', ('1',), label=5.5)], scored, DIGITS, 16)
-    with pytest.raises(UserError, match=r't: row x7 has 1 choice\(s\), at least 2'):
-        inputs.encode_all([Example('x7', ('1',), ('2',), 0)], task_of('choice'), DIGITS, 16)
-
-
 def test_no_examples_is_an_error():
     with pytest.raises(UserError, match='t: no examples'):
         inputs.encode_all([], TASK, DIGITS, 16)

@@ -43,12 +43,8 @@ def test_qqp_leaves_its_cut_rows_out_says_so_in_one_line_and_keeps_an_empty_ques
         '(id, qid1, qid2, question1, question2, is_duplicate)\n')
     assert tasks.get('qqp').read(tmp_path, 'train', skipped.append) == qqp_examples(official.PAIRS) and skipped == []
     assert capsys.readouterr().out == ''  # said once
-
-
-def test_qqp_from_tfds_has_the_same_examples(tmp_path):
     pytest.importorskip('tensorflow_datasets')
     from prepared import glue
-    path = official.tsv(tmp_path / 'train.tsv', qqp_rows(official.PAIRS), QQP_HEADER)
     glue(tmp_path / 'tfds', 'qqp', [('train', path, 'train')])
     assert tasks.get('qqp').read(f'tfds:{tmp_path}/tfds', 'train') == qqp_examples(official.PAIRS)
 
@@ -65,11 +61,6 @@ def test_a_published_release_of_qqp_is_complete_without_its_malformed_rows(tmp_p
     assert '21 row(s) left out, the first: ' in capsys.readouterr().out
 
 
-def test_rows_to_be_answered_may_have_an_empty_question_too(tmp_path):
-    path = official.tsv(tmp_path / 'new.tsv', [('7', 'How?', '')], ('id', 'question1', 'question2'))
-    assert unlabelled.read(tasks.get('qqp'), path) == [Example('7', ('How?', ''))]
-
-
 class Letters:
     """A token a letter."""
     start_id, delimiter_id, extract_id = 0, 1, 2
@@ -78,9 +69,11 @@ class Letters:
         return [ord(letter) for letter in text]
 
 
-def test_an_empty_text_is_a_segment_without_tokens():
+def test_an_empty_text_is_a_segment_without_tokens_also_in_rows_to_be_answered(tmp_path):
     (row,) = inputs.encode_all([Example('0', ('ab', ''), (), 1)], tasks.get('qqp'), Letters(), 32)
     assert row.sequences == [[0, 97, 98, 1, 2], [0, 1, 97, 98, 2]] and not row.cut
+    path = official.tsv(tmp_path / 'new.tsv', [('7', 'How?', '')], ('id', 'question1', 'question2'))
+    assert unlabelled.read(tasks.get('qqp'), path) == [Example('7', ('How?', ''))]
 
 
 SNLI_HEADER = ('gold_label sentence1_binary_parse sentence2_binary_parse sentence1_parse sentence2_parse sentence1 '
@@ -126,20 +119,15 @@ def test_the_diagnostic_set_is_found_beside_mnli(tmp_path, file):
     assert tasks.get('mnli').read(tmp_path / 'MNLI', 'ax') == [Example('7', ('A.', 'B.'))]
 
 
-def test_blank_lines_are_no_rows_and_move_no_ids(tmp_path):
-    (tmp_path / 'dev.tsv').write_bytes(b'sentence\tlabel\r\nA.\t1\r\n\r\nB.\t0\r\n\r\n\n')
-    assert tasks.get('sst2').read(tmp_path, 'dev') == [Example('0', ('A.',), (), 1), Example('1', ('B.',), (), 0)]
+def test_blank_lines_are_no_rows_and_move_no_ids_as_in_tfds(tmp_path):
     lines = [json.dumps({'gold_label': 'neutral', 'sentence1': 'A.', 'sentence2': 'B.'}), '', '  ', '']
     (tmp_path / 'snli_1.0_dev.jsonl').write_text('\n'.join(lines))
     assert len(tasks.get('snli').read(tmp_path, 'dev')) == 1
-
-
-def test_blank_lines_are_no_rows_of_tfds_either(tmp_path):
+    (tmp_path / 'dev.tsv').write_bytes(b'sentence\tlabel\r\nA.\t1\r\n\r\nB.\t0\r\n\r\n\n')
+    assert tasks.get('sst2').read(tmp_path, 'dev') == [Example('0', ('A.',), (), 1), Example('1', ('B.',), (), 0)]
     pytest.importorskip('tensorflow_datasets')
     from prepared import glue
-    path = official.tsv(tmp_path / 'dev.tsv', [(p[1], p[4]) for p in official.PAIRS], ('sentence', 'label'))
-    path.write_text(path.read_text().replace('\nA man is asleep.', '\n\nA man is asleep.') + '\n\n')
-    glue(tmp_path / 'tfds', 'sst2', [('validation', path, 'dev')])
+    glue(tmp_path / 'tfds', 'sst2', [('validation', tmp_path / 'dev.tsv', 'dev')])
     assert tasks.get('sst2').read(tmp_path, 'dev') == tasks.get('sst2').read(f'tfds:{tmp_path}/tfds', 'dev')
 
 

@@ -1,5 +1,4 @@
 """Rows of a split: chosen once and for all seeds, read once in a process, bad ones named or counted."""
-import types
 import warnings
 
 import pytest
@@ -8,8 +7,15 @@ from gpt1_jax.data import splits
 from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.errors import UserError, fail
 
-DIGITS = types.SimpleNamespace(encode=lambda text: [int(c) for c in text if c.isdigit()], start_id=10, delimiter_id=11,
-                               extract_id=12, fingerprint='digits')
+
+class Digits:
+    start_id, delimiter_id, extract_id = 10, 11, 12
+
+    def encode(self, text):
+        return [int(c) for c in text if c.isdigit()]
+
+
+DIGITS = Digits()
 READ = []
 
 

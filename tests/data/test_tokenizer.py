@@ -122,20 +122,13 @@ def test_unknown_characters_are_one_token_each_and_stop_merges(tmp_path):
     assert small.encode('a\n\nc') == [4, 10, 6]
 
 
-def test_decode_puts_spaces_and_line_breaks_back(own):
+def test_decode_puts_spaces_and_line_breaks_back_and_names_specials_and_unknowns(own, tmp_path):
     assert own.decode(own.encode('The cat,\n\n the RAT')) == 'the cat ,\nthe rat'
-
-
-def test_decode_names_specials_and_unknowns(tmp_path):
     small = from_published(*write_published(tmp_path))
     assert small.decode([11, 8, 12, 7, 0, 4, 13]) == '<start> abc <delimiter> ab<unk>a <extract>'
     with pytest.raises(UserError, match='id 14 is no token: this vocabulary has 11 and 3 specials'):
         small.decode([14])
-
-
-def test_our_own_vocabulary_has_no_unknowns(own):
-    raw = 'Zebra 日本 😀 ▅ x\uffff \uffff żółw'
-    ids = own.encode(raw)
+    ids = own.encode('Zebra 日本 😀 ▅ x\uffff \uffff żółw')  # our own vocabulary has no unknowns
     assert own.unk_id not in ids and own.newline_id not in ids
     assert own.decode(ids) == 'zebra 日本 😀 ▅ x\uffff \uffff żółw'
 
@@ -160,26 +153,20 @@ def test_our_own_vocabulary_merges_what_is_frequent():
     assert found.encode('ab')[-1] == found.encode('aab')[-1]
 
 
-def test_merges_or_rows_are_what_was_asked_for(own):
+def test_a_vocabulary_has_the_size_that_was_asked_for_or_as_many_merges_as_the_corpus_has(own, capfd):
     assert own.vocab_size == 2 + 256 + len(set(''.join(words(TEXT))) - {'\n', ' '}) + 1 + 30
     assert bpe_training.train([TEXT], vocab_size=300).vocab_size == 300
-    assert bpe_training.train([TEXT], vocab_size=300).newline_id == 1
-
-
-def test_training_twice_gives_the_same_vocabulary():
-    counts = bpe_training.count_words([TEXT])
-    backwards = dict(reversed(counts.items()))
-    assert bpe_training.train(counts, merges=20).fingerprint == bpe_training.train(backwards, merges=20).fingerprint
-
-
-def test_a_small_corpus_gives_a_small_vocabulary_and_says_so(capfd):
-    found = bpe_training.train({'ab': 3}, merges=1000)
-    assert 261 < found.vocab_size < 270
+    assert 261 < bpe_training.train({'ab': 3}, merges=1000).vocab_size < 270
     assert 'notice: the corpus has only' in capfd.readouterr().err
-
-
-def test_words_longer_than_any_line_limit_are_counted():
+    # Words longer than any line limit are counted.
     assert 'the' in bpe_training.train([('the ' * 3000 + '\n') * 2], merges=3).decode(range(258, 264))
+
+
+def test_equal_counts_give_the_same_vocabulary_and_others_another():
+    counts = bpe_training.count_words([TEXT])
+    one, other = (bpe_training.train(dict(items), merges=20).fingerprint
+                  for items in (counts.items(), reversed(counts.items())))
+    assert one == other != bpe_training.train(counts, merges=19).fingerprint and len(one) == 64
 
 
 @pytest.mark.parametrize('arguments, message', [
@@ -187,26 +174,16 @@ def test_words_longer_than_any_line_limit_are_counted():
     (dict(merges=66000), 'merges is 66000, must be from 1 to'),
     (dict(vocab_size=200), r'vocab_size is 200, must be from 262 \(256 bytes, 2 characters, 3 others and a merge\)'),
     (dict(vocab_size=65536), 'vocab_size is 65536, must be from 262 .* to 65535'),
-])
-def test_sizes_that_cannot_be_are_refused(arguments, message):
+    (dict(words_or_texts=['', ' \n']), 'no words to train a vocabulary on')])
+def test_sizes_that_cannot_be_and_an_empty_text_are_refused(arguments, message):
     with pytest.raises(UserError, match=message):
-        bpe_training.train({'ab': 3}, **arguments)
-
-
-def test_nothing_to_learn_from_is_refused():
-    with pytest.raises(UserError, match='no words to train a vocabulary on'):
-        bpe_training.train(['', ' \n'])
+        bpe_training.train(**{'words_or_texts': {'ab': 3}} | arguments)
 
 
 def test_saved_and_loaded_it_is_the_same(own, tmp_path):
     own.save(tmp_path / 'tokenizer')
     loaded = Tokenizer.load(tmp_path / 'tokenizer')
     assert loaded == own and loaded.fingerprint == own.fingerprint and loaded.encode(TEXT) == own.encode(TEXT)
-
-
-def test_fingerprint_tells_vocabularies_apart(own):
-    assert own.fingerprint != bpe_training.train([TEXT], merges=29).fingerprint
-    assert len(own.fingerprint) == 64
 
 
 def flip_model(directory):
@@ -266,13 +243,10 @@ def test_published_files_that_are_wrong_are_named(tmp_path, files, message):
     assert '\n' not in str(caught.value)
 
 
-def test_published_merges_may_have_windows_line_ends(tmp_path):
+def test_published_merges_may_have_windows_line_ends_and_missing_files_are_named(tmp_path):
     encoder, bpe = write_published(tmp_path)
     expected = from_published(encoder, bpe)
     bpe.write_bytes(bpe.read_bytes().replace(b'\n', b'\r\n') + b'\r\n')
     assert from_published(encoder, bpe) == expected
-
-
-def test_missing_published_files_are_named(tmp_path):
     with pytest.raises(UserError, match='absent.json: cannot be read .No such file'):
         from_published(tmp_path / 'absent.json', tmp_path / 'absent.bpe')

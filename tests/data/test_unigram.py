@@ -25,13 +25,17 @@ def test_a_text_of_one_token_has_no_loss():
     (600, 6.60, True),     # not even there
     (599, 6.60, False),    # the warm-up is not long over
     (600, 6.40, False)])   # has passed
-def test_a_loss_that_stays_at_the_unigram_models_is_told_after_three_warm_ups(step, loss, warns):
-    message = unigram.plateau(step, loss, unigram=6.57, warmup_steps=200)
-    assert bool(message) == warns
-    if warns:
-        assert 'optimizer.peak_rate' in message and f'step {step}' in message
+def test_a_loss_that_stays_at_the_unigram_models_is_told_once_after_three_warm_ups(capsys, step, loss, warns):
+    warn = unigram.plateau_warning(6.57, warmup_steps=200)
+    for _ in range(2):
+        warn(step, {'loss': loss})
+    found = capsys.readouterr().out
+    assert found.count('\n') == warns and ('optimizer.peak_rate' in found and f'step {step}' in found) == warns
 
 
-def test_a_run_without_a_warm_up_is_not_judged_by_its_first_steps():
-    assert unigram.plateau(499, 9.0, 6.57, warmup_steps=0) is None
-    assert unigram.plateau(500, 9.0, 6.57, warmup_steps=0)
+def test_a_run_without_a_warm_up_is_not_judged_by_its_first_steps(capsys):
+    warn = unigram.plateau_warning(6.57, warmup_steps=0)
+    warn(499, {'loss': 9.0})
+    assert capsys.readouterr().out == ''
+    warn(500, {'loss': 9.0})
+    assert 'step 500' in capsys.readouterr().out

@@ -116,16 +116,14 @@ def test_json_lines_of_a_published_set(tmp_path):
     ('rte', 'jsonl', '{"texts": ["A.", "B."], "id": null}\n', 'row 1: no id'),
     ('rte', 'jsonl', '{"texts": \n', 'row 1: not JSON'), ('rte', 'jsonl', '[1]\n', 'row 1: list, expected an object'),
     ('race', 'txt', '{"article": "A.", "questions": ["B?"], "options": [["C.", "D."]]}', 'question 1: 2 options, exp'),
-    ('continuation', 'tsv', 'A.\tB.\n', 'rows of continuation are JSON lines')])
-def test_a_bad_row_is_named_with_its_file(tmp_path, name, ending, text, message):
+    ('continuation', 'tsv', 'A.\tB.\n', 'the files of continuation are JSON'),
+    ('blimp', 'tsv', 'A.\tB.\n', 'rows of blimp are JSON lines'),
+    *[(name, ending, None, 'no such file') for name, ending in (
+        ('rte', 'tsv'), ('race', 'txt'), ('story_cloze', 'csv'), ('rte', 'jsonl'))]])
+def test_a_bad_row_or_a_missing_file_is_named(tmp_path, name, ending, text, message):
     path = tmp_path / f'new.{ending}'
-    path.write_text(text)
+    if text is not None:
+        path.write_text(text)
     with pytest.raises(UserError) as caught:
         read(name, path)
     assert str(caught.value).startswith(f'{path}: {message}')
-
-
-def test_a_missing_file_is_named(tmp_path):
-    for name, file in (('rte', 'a.tsv'), ('race', 'a.txt'), ('story_cloze', 'a.csv'), ('rte', 'a.jsonl')):
-        with pytest.raises(UserError, match=f'{file}: no such file'):
-            read(name, tmp_path / file)

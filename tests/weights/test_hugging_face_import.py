@@ -167,7 +167,8 @@ WEIGHTS = {
     'transposed': (changed('h.0.mlp.c_fc.weight', np.transpose), r'weight has shape \(96, 24\), must be \(24, 96\)'),
     'rank': (changed('tokens_embed.weight', lambda x: x[None]), r'tokens_embed.weight has shape .*must have 2 dim'),
     'float64': (changed(LN, lambda x: x.astype(np.float64)), rf'{LN} is F64, must be one of F32, F16, BF16'),
-    'not finite': (changed(LN, lambda x: x * np.inf), f'{LN} holds values that are not finite'),
+    'not finite': (changed(LN, lambda x: x * np.inf), f'{LN}: holds values that are not finite'),
+    'too large': (changed(LN, lambda x: x - 1e38), f'{LN}: holds values that are not finite, or above'),
     'untied': (rewritten(untied), "lm_head.weight differs from tokens_embed.weight, but GPT-1's output layer is tied"),
     'vocabulary': (changed('tokens_embed.weight', lambda x: x[:-1]), 'vocab_size is 71, config.json has 72'),
 }
