@@ -122,23 +122,20 @@ def test_what_is_wrong_is_named_before_anything_is_written(books, tmp_path, monk
     assert not (tmp_path / 'out').exists()
 
 
-@pytest.mark.parametrize('link', [shutil.copy, os.symlink])
-def test_a_copy_or_link_of_training_text_is_refused_as_validation_text(books, tmp_path, link):
-    (books / '03.txt').write_text(LINES[3] * 30)
-    link(books / '03.txt', tmp_path / 'other.txt')
-    with pytest.raises(UserError, match='03.txt has the same text as .*other.txt, which is held out'):
-        prepare(tmp_path / 'out', str(books), str(tmp_path / 'other.txt'), merges=20)
-    assert not (tmp_path / 'out').exists()
+def json_lines(*texts):
+    return lambda source, target: target.write_text(''.join(json.dumps({'text': text}) + '\n' for text in texts))
 
 
-@pytest.mark.parametrize('texts, message', [
-    ([LINES[3]], 'all 1 texts of valid are also in corpus'),
-    (['Something else.', LINES[3] * 30], '30.txt has the same text as .*valid.jsonl:2, which is held out')])
-def test_copies_of_documents_in_another_kind_of_file_are_refused(books, tmp_path, texts, message):
+@pytest.mark.parametrize('copy, name, message', [
+    (shutil.copy, 'a.txt', '30.txt has the same text as .*a.txt, which is held out'),
+    (os.symlink, 'a.txt', '30.txt has the same text as .*a.txt, which is held out'),
+    (json_lines(LINES[3]), 'a.jsonl', 'all 1 texts of valid are also in corpus'),
+    (json_lines('Else.', LINES[3] * 30), 'a.jsonl', '30.txt has the same text as .*a.jsonl:2, which is held out')])
+def test_a_copy_or_link_of_training_text_is_refused_as_validation_text(books, tmp_path, copy, name, message):
     (books / '30.txt').write_text(LINES[3] * 30)
-    (tmp_path / 'valid.jsonl').write_text(''.join(json.dumps({'text': text}) + '\n' for text in texts))
+    copy(books / '30.txt', tmp_path / name)
     with pytest.raises(UserError, match=message):
-        prepare(tmp_path / 'out', str(books), str(tmp_path / 'valid.jsonl'), merges=20)
+        prepare(tmp_path / 'out', str(books), str(tmp_path / name), merges=20)
     assert not (tmp_path / 'out').exists()
 
 

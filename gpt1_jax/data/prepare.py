@@ -108,7 +108,7 @@ def prepare(config: PrepareConfig, out: storage.Path, lock: Callable[[storage.Pa
             words = encode.count_words(documents, processes['train'], total)
             return bpe_training.train(words, config.merges, config.vocab_size)
 
-        tokenizer = prepared.saved_tokenizer(local, inputs, make_tokenizer, finished and finished['tokenizer'])
+        tokenizer = prepared.saved_tokenizer(local, inputs, make_tokenizer, finished['tokenizer'] if finished else None)
         entries = {}
         for split, documents in splits.items():
             expected = finished['splits'].get(split) if finished else None

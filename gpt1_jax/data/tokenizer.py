@@ -124,10 +124,8 @@ class Tokenizer:
         except OSError as error:
             raise UserError(f'{root}: no tokenizer ({error.strerror}: {error.filename})') from None
         settings = storage.read_json(file, f'{root}: no tokenizer (No such file or directory: {file})')
-        if not isinstance(settings, dict):
-            raise UserError(f'{file}: not a tokenizer\'s settings ({shown(settings)})')
-        if settings.get('format') != FORMAT:
-            raise UserError(f'{file}: format {shown(settings.get("format"))}, this version reads {FORMAT}')
+        if not isinstance(settings, dict) or settings.get('format') != FORMAT:
+            raise UserError(f"{file}: not a tokenizer's settings of format {FORMAT} ({shown(settings)})")
         values: list[Any] = [settings.get(name) for name in ('vocab_size', 'newline_id', 'unk_id')]
         loaded = cls(model, *values)
         if settings.get('fingerprint') != loaded.fingerprint:

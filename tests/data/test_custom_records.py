@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from refusal import refusal
 from tiny import ROOT, load_config, override  # noqa: E402
 
 sys.path.insert(0, str(ROOT))
@@ -49,9 +50,7 @@ def read(fields, directory, text, split='train'):
 
 
 def complaint(fields, directory, text):
-    with pytest.raises(UserError) as caught:
-        read(fields, directory, text)
-    return str(caught.value).removeprefix(f'{directory}/{fields["files"]["train"]}: ')
+    return refusal(read, fields, directory, text).removeprefix(f'{directory}/{fields["files"]["train"]}: ')
 
 
 def lines(records):

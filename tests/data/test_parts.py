@@ -32,39 +32,32 @@ def test_the_parts_one_after_the_other_are_the_whole(files, count, join):
     assert [document for one in found for document in one] == whole
 
 
-def test_parts_are_of_similar_size(tmp_path):
+def test_parts_are_of_similar_size_and_read_the_footers_of_the_files_at_their_ends_alone(tmp_path, monkeypatch):
     for name in 'abcd':
         texts = [f'{name}{i} ' * 50 for i in range(300)]
         pyarrow.parquet.write_table(pyarrow.table({'text': texts}), tmp_path / f'{name}.parquet', row_group_size=5)
     sizes = [len(list(corpus.documents(str(tmp_path), part=Part(i, 7)))) for i in range(7)]
     assert sum(sizes) == 1200 and max(sizes) - min(sizes) <= 20  # two row groups at each end
-
-
-def test_a_part_reads_the_footers_of_the_files_at_its_ends_alone(tmp_path, monkeypatch):
-    for i in range(12):
-        pyarrow.parquet.write_table(pyarrow.table({'text': ['a', 'b']}), tmp_path / f'{i:02}.parquet', row_group_size=1)
     opened, real = [], parts.records.row_group_sizes
     monkeypatch.setattr(parts.records, 'row_group_sizes', lambda path: opened.append(path) or real(path))
-    assert 2 <= len(list(parts.slices(corpus.sources(str(tmp_path)), Part(2, 5)))) <= 4
-    assert len(opened) <= 2
+    assert 1 <= len(list(parts.slices(corpus.sources(str(tmp_path)), Part(0, 2)))) <= 3 and len(opened) <= 1
+    assert 1 <= len(list(parts.slices(corpus.sources(str(tmp_path)), Part(2, 5)))) <= 3 and len(opened) <= 3
 
 
 @pytest.mark.parametrize('text, environment, expected', [
     (None, {}, None), ('0/1', {}, Part(0, 1)), ('2/8', {'JOB_COMPLETION_INDEX': '5'}, Part(2, 8)),
     ('/8', {'JOB_COMPLETION_INDEX': '5'}, Part(5, 8)), ('/8', {'SLURM_ARRAY_TASK_ID': '0'}, Part(0, 8)),
-    (None, {'SLURM_ARRAY_TASK_ID': '3'}, None)])
-def test_a_part_is_named(text, environment, expected):
-    assert parts.parse(text, environment) == expected
-
-
-@pytest.mark.parametrize('text, environment, message', [
+    (None, {'SLURM_ARRAY_TASK_ID': '3'}, None),
     (None, {'JOB_COMPLETION_INDEX': '0'}, 'JOB_COMPLETION_INDEX is set, but not --part: give --part=/N'),
     ('/8', {}, '--part=/8: neither JOB_COMPLETION_INDEX nor SLURM_ARRAY_TASK_ID is set: give --part=I/N'),
     ('8/8', {}, '--part=8/8: the part is 8, must be from 0 to 7'),
     ('/4', {'JOB_COMPLETION_INDEX': '4'}, '--part=/4: the part is 4, must be from 0 to 3'),
     ('/4', {'SLURM_ARRAY_TASK_ID': 'x'}, '--part=/4: the part is x, must be'),
-    ('0/0', {}, '--part=0/0: the part is 0, must be'), ('3', {}, '--part=3: must be I/N'),
-    ('-1/3', {}, '--part=-1/3: must be I/N'), ('1/2/3', {}, 'must be I/N'), ('', {}, '--part=: must be I/N')])
-def test_a_part_that_is_none_is_refused(text, environment, message):
-    with pytest.raises(UserError, match=message):
+    ('0/0', {}, '--part=0/0: the part is 0, must be'),
+    *[(wrong, {}, f'--part={wrong}: must be I/N') for wrong in ('3', '-1/3', '1/2/3', '')]])
+def test_a_part_is_named_or_refused(text, environment, expected):
+    if not isinstance(expected, str):
+        assert parts.parse(text, environment) == expected
+        return
+    with pytest.raises(UserError, match=expected):
         parts.parse(text, environment)

@@ -55,11 +55,12 @@ def test_a_window_needs_one_token_more_than_it_predicts(n_tokens, n_windows):
     assert stream.n_windows(4) == n_windows
 
 
-def test_there_is_no_window_after_the_last(stream):
-    with pytest.raises(IndexError, match='window 5 of 5'):
-        stream.window(5, 4)
-    with pytest.raises(IndexError):
-        stream.window(-1, 4)
+def test_there_is_no_window_outside_the_stream_nor_a_batch_of_less_than_one(stream):
+    for i in (5, -1):
+        with pytest.raises(IndexError, match=f'window {i} of 5'):
+            stream.window(i, 4)
+    with pytest.raises(UserError, match=r'\(train\): 23 tokens, one window of 23 needs 24'):
+        tokens.batch(stream, 0, 0, 1, 23)
 
 
 def test_ids_above_32767_stay_positive(tmp_path):
@@ -111,11 +112,6 @@ def test_a_batch_larger_than_an_epoch_repeats_windows(stream):
     assert sorted(found[:5]) == sorted(found[5:]) == [0, 1, 2, 3, 4]
 
 
-def test_a_stream_shorter_than_a_window_is_refused(stream):
-    with pytest.raises(UserError, match=r'\(train\): 23 tokens, one window of 23 needs 24'):
-        tokens.batch(stream, 0, 0, 1, 23)
-
-
 EMPTY = {'documents': 0, 'tokens': 0, 'unknown': 0, 'shards': []}
 
 
@@ -138,8 +134,10 @@ def test_what_is_missing_or_damaged_is_named(tmp_path, damage, message):
         tokens.open_split(tmp_path, 'train', verify=True)
 
 
-def test_a_manifest_of_another_tokenizer_is_named(tmp_path):
+def test_a_manifest_of_another_tokenizer_is_named_and_hashes_are_compared_where_asked(tmp_path):
     write(tmp_path, [1, 2])
+    (tmp_path / 'train' / '00000.bin').write_bytes(b'1234')
+    assert tokens.open_split(tmp_path, 'train').n_tokens == 2  # without `verify` sizes alone are compared
     assert tokens.read_manifest(tmp_path, 't' * 64)['tokenizer'] == 't' * 64
     with pytest.raises(UserError, match=r"of another tokenizer \('t{16}'\) than this run's \('u{16}'\)"):
         tokens.read_manifest(tmp_path, 'u' * 64)
@@ -155,9 +153,3 @@ def test_no_flipped_bit_of_a_manifest_is_believed(tmp_path):
             assert tokens.read_manifest(tmp_path) == sound  # white space
         except UserError as error:
             assert str(file) in str(error) and '\n' not in str(error)
-
-
-def test_without_verify_sizes_alone_are_compared(tmp_path):
-    write(tmp_path, [1, 2])
-    (tmp_path / 'train' / '00000.bin').write_bytes(b'1234')
-    assert tokens.open_split(tmp_path, 'train').n_tokens == 2

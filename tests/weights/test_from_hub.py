@@ -15,11 +15,11 @@ import hub_server
 import reference
 import saved
 from gpt1_jax.data import bpe_training, hub
-from gpt1_jax.errors import UserError
 from gpt1_jax.models import build
 from gpt1_jax.parallel import processes
 from gpt1_jax.runs import workdir
 from gpt1_jax.weights import from_hub, hugging_face, import_hugging_face, push
+from refusal import refusal
 from tiny import WORDS, cola, command, pretrain_config
 
 pytestmark = pytest.mark.full
@@ -63,13 +63,6 @@ def same_params(one, other):
                                                     strict=True))
 
 
-def complaint(call, *arguments, **options):
-    with pytest.raises(UserError) as caught:
-        call(*arguments, **options)
-    assert '\n' not in str(caught.value)
-    return str(caught.value)
-
-
 def test_a_model_is_loaded_by_name_without_its_pickles(server, repository, released_run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     loaded = gpt1_jax.load(NAME)
@@ -93,14 +86,14 @@ def test_it_is_imported_once_and_then_needs_no_network(tmp_path, released_run, m
     assert same_params(first, local) and local.config['imported']['from'] == 'Hugging Face'
     monkeypatch.setattr(import_hugging_face, 'convert', None)
     assert gpt1_jax.load(f'hf:{NAME}').path == first.path and gpt1_jax.load('export').path == local.path
-    assert complaint(gpt1_jax.load, 'me/other').startswith('hf:me/other: the Hub cannot be reached (')
+    assert refusal(gpt1_jax.load, 'me/other').startswith('hf:me/other: the Hub cannot be reached (')
 
 
 def test_a_path_goes_before_a_name(server, repository, released_run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'runs').mkdir()
     (tmp_path / 'novels').mkdir()  # shadows the packaged model only if it is a run
-    assert complaint(gpt1_jax.load, 'runs/gpt2') == 'runs/gpt2: not a run directory (no config.json in it)'
+    assert refusal(gpt1_jax.load, 'runs/gpt2') == 'runs/gpt2: not a run directory (no config.json in it)'
     assert from_hub.source('novels')[1] == 'gpt1_jax: novels'
     (tmp_path / 'openai-community').mkdir()
     (tmp_path / NAME).symlink_to(released_run.path)
@@ -118,19 +111,10 @@ def test_a_repository_that_cannot_be_read_is_one_line(server, repository, monkey
             ('me/gated', 'is gated: ask for access on its page and set HF_TOKEN'),
             ('me/short', 'not a complete safetensors file'), ('me/bert', "model_type is 'bert', must be 'openai-gpt'"),
             (f'{NAME}@v9', 'the Hub has no such revision'), ('me/nothing', 'the Hub has no such repository')):
-        assert message in complaint(from_hub.local_run, f'hf:{name}')
+        assert message in refusal(from_hub.local_run, f'hf:{name}')
     monkeypatch.setattr(processes, 'joined', lambda: True)
-    assert complaint(from_hub.local_run, f'hf:{NAME}').endswith(
+    assert refusal(from_hub.local_run, f'hf:{NAME}').endswith(
         f'python -m gpt1_jax.weights.hugging_face --source=hf:{NAME} --out=RUN')
-
-
-def test_the_programs_take_a_name(server, repository, tmp_path):
-    cola(tmp_path / 'CoLA')
-    found = command('finetune', '--config=configs/finetune.py:cola', f'--config.init_from=hf:{NAME}',
-                    f'--config.data.dir={tmp_path / "CoLA"}', '--inspect', check=0).stdout
-    assert 'label' in found
-    done = command('generate', '--init_from=hf:me/nothing', '--prompt=the')
-    assert done.returncode == 1 and done.stderr.startswith('error: hf:me/nothing: the Hub has no such repository')
 
 
 def run_main(monkeypatch, **given):
@@ -141,7 +125,13 @@ def run_main(monkeypatch, **given):
     hugging_face.main()
 
 
-def test_the_importing_program_takes_a_name(server, repository, tmp_path, monkeypatch, capsys):
+def test_the_programs_take_a_name(server, repository, tmp_path, monkeypatch, capsys):
+    cola(tmp_path / 'CoLA')
+    found = command('finetune', '--config=configs/finetune.py:cola', f'--config.init_from=hf:{NAME}',
+                    f'--config.data.dir={tmp_path / "CoLA"}', '--inspect', check=0).stdout
+    assert 'label' in found
+    done = command('generate', '--init_from=hf:me/nothing', '--prompt=the')
+    assert done.returncode == 1 and done.stderr.startswith('error: hf:me/nothing: the Hub has no such repository')
     run_main(monkeypatch, source=f'hf:{NAME}', out=str(tmp_path / 'run'))
     assert 'parameters, vocabulary of' in capsys.readouterr().out
     assert NAME in workdir.load(tmp_path / 'run').config['imported']['from']
@@ -175,7 +165,7 @@ def test_what_cannot_be_exported_makes_no_repository(server, trained, tmp_path, 
     config = json.loads((tmp_path / 'run' / 'config.json').read_text())
     config['model'] |= {'n_inner': config['model']['n_embd']}
     (tmp_path / 'run' / 'config.json').write_text(json.dumps(config))
-    assert complaint(push.push, tmp_path / 'run', 'me/narrow').endswith('n_inner is 16, OpenAIGPT always has 64')
+    assert refusal(push.push, tmp_path / 'run', 'me/narrow').endswith('n_inner is 16, OpenAIGPT always has 64')
     assert ('model', 'me/narrow') not in server.repositories
 
 
@@ -194,27 +184,27 @@ def test_the_exporting_program_pushes(server, trained, tmp_path, monkeypatch, ca
             ({'push': 'me/gpt1@v1'}, 'me/gpt1@v1: must be USER/NAME'), ({'push': 'gpt1'}, 'gpt1: must be USER/NAME'),
             ({'push_steps': True, 'out': 'x'}, '--push_steps and --private need --push=USER/NAME'),
             ({}, 'give --out=DIR, the directory to create')):
-        assert complaint(run_main, monkeypatch, export=str(trained.path), **wrong) == message
+        assert refusal(run_main, monkeypatch, export=str(trained.path), **wrong) == message
     for name, value in {'push': 'me/gpt1', 'step': 2, 'license': 'mit', 'dtype': 'bfloat16'}.items():
-        assert complaint(run_main, monkeypatch, source='x', **{name: value}) == f'--{name} needs --export'
-    assert complaint(run_main, monkeypatch, export=str(trained.path), n_head=4) == '--n_head needs --source'
+        assert refusal(run_main, monkeypatch, source='x', **{name: value}) == f'--{name} needs --export'
+    assert refusal(run_main, monkeypatch, export=str(trained.path), n_head=4) == '--n_head needs --source'
 
 
 def test_a_push_that_is_refused_is_one_line_before_anything_is_exported(server, trained, monkeypatch):
     monkeypatch.setattr(push, 'export', None)
     asked = 'the Hub refuses it (HTTP {}): set HF_TOKEN to a token with the right to do this'
-    assert complaint(push.push, trained.path, 'me/gpt1') == f'me/gpt1: {asked.format(401)}'
+    assert refusal(push.push, trained.path, 'me/gpt1') == f'me/gpt1: {asked.format(401)}'
     monkeypatch.setenv('HF_TOKEN', 'hf_of_somebody')
-    assert complaint(push.push, trained.path, 'me/gpt1') == f'me/gpt1: {asked.format(401)}'
+    assert refusal(push.push, trained.path, 'me/gpt1') == f'me/gpt1: {asked.format(401)}'
     monkeypatch.setenv('HF_TOKEN', hub_server.TOKEN)
-    assert complaint(push.push, trained.path, 'you/gpt1') == f'you/gpt1: {asked.format(403)}'
+    assert refusal(push.push, trained.path, 'you/gpt1') == f'you/gpt1: {asked.format(403)}'
     assert server.repositories == {}
 
 
 @pytest.mark.quick
 def test_a_licence_that_the_hub_does_not_know_is_one_line(server, trained, monkeypatch):
     monkeypatch.setenv('HF_TOKEN', hub_server.TOKEN)
-    assert complaint(push.push, trained.path, 'me/gpt1', license='mine') == (
+    assert refusal(push.push, trained.path, 'me/gpt1', license='mine') == (
         'me/gpt1: Invalid metadata in README.md. - "license" must be one of [apache-2.0, mit, ...]')
 
 
@@ -224,7 +214,7 @@ def test_a_network_that_is_lost_in_an_upload_is_one_line():
     def lose():
         with hub.one_line_errors('me/gpt1'):
             raise RuntimeError('Error while uploading') from httpx.ConnectError('reset')
-    assert complaint(lose) == 'me/gpt1: the Hub cannot be reached (ConnectError: reset)'
+    assert refusal(lose) == 'me/gpt1: the Hub cannot be reached (ConnectError: reset)'
 
     def bug():
         with hub.one_line_errors('me/gpt1'):

@@ -75,17 +75,16 @@ def test_the_run_says_where_it_is_from(run):
 
 
 def test_the_same_command_again_does_no_harm_and_other_weights_want_another_directory(source, run, tmp_path):
+    done = command('weights.openai', f'--source={source}', f'--out={tmp_path / "run"}', '--n_head=4', check=0)
+    assert 'parameters, vocabulary of 72, digest ' in done.stdout and f'--init_from={tmp_path / "run"}' in done.stdout
+    assert workdir.load(tmp_path / 'run').steps() == [0]
     before = checkpoint.read_meta(run.checkpoints, 0)
     assert checkpoint.read_meta(openai.convert(source, run.path, n_head=4).checkpoints, 0) == before
     released.write(tmp_path / 'other', seed=1)
     with pytest.raises(UserError, match=r'holds another run \(fingerprint.weights: .*use a new --workdir'):
         openai.convert(tmp_path / 'other', run.path, n_head=4)
-
-
-def test_the_command(source, tmp_path):
-    done = command('weights.openai', f'--source={source}', f'--out={tmp_path / "run"}', '--n_head=4', check=0)
-    assert 'parameters, vocabulary of 72, digest ' in done.stdout and f'--init_from={tmp_path / "run"}' in done.stdout
-    assert workdir.load(tmp_path / 'run').steps() == [0]
+    with pytest.raises(UserError, match='gs://b/model: copy the files to this machine first'):
+        openai.convert('gs://b/model', 'run')
 
 
 class Harm:
@@ -132,7 +131,6 @@ DAMAGES = (
     (PIECE, lambda p: (p.unlink(), p.mkdir()), 'Is a directory'),
     (PIECE, lambda p: p.write_bytes(b''), 'not a complete .npy file'),
     (PIECE, cut, 'not a complete .npy file'),
-    (PIECE, lambda p: p.write_bytes(p.read_bytes()[:40]), 'not a complete .npy file'),
     (PIECE, lambda p: p.write_bytes(p.read_bytes().replace(b'}', b'|', 1)), 'not a complete .npy file'),
     (PIECE, pickled, 'not a complete .npy file without pickled objects'),
     (PIECE, lambda p: p.write_bytes(pickle.dumps(Harm())), 'not a complete .npy file without pickled objects'),
@@ -142,7 +140,6 @@ DAMAGES = (
     (PIECE, not_finite, 'holds values that are not finite'),
     ('params_9.npy', lambda p: np.save(p, np.zeros(5, np.float32)), r'hold [\d,]+ values, params_shapes.json'),
     (SHAPES, shapes('{'), 'not JSON'), (SHAPES, shapes('{}'), 'must hold a list of shapes'),
-    (SHAPES, shapes('[]'), 'must list the shapes of 2 \\+ 12 n arrays'),
     (SHAPES, shapes(lambda s: s[:-1]), 'must list the shapes'), (SHAPES, shape(0, [64]), 'must list the shapes'),
     (SHAPES, shape(3, 'wide'), 'must hold a list of shapes'), (SHAPES, shape(3, [-72]), 'must hold a list of shapes'),
     (SHAPES, shape(0, [64, 25]), 'model.n_embd = 25 is not a multiple of model.n_head = 4'),
@@ -165,11 +162,6 @@ def test_a_damaged_file_is_named_and_nothing_is_written_or_run(source, tmp_path,
     assert str(tmp_path / 'files') in text and text.isprintable() and len(text) < 400
     assert name in text or 'shapes' in text or 'vocabulary' in text
     assert not (tmp_path / 'run').exists() and not (tmp_path / 'harm').exists()
-
-
-def test_a_bucket_is_refused_in_one_line():
-    with pytest.raises(UserError, match='gs://b/model: copy the files to this machine first'):
-        openai.convert('gs://b/model', 'run')
 
 
 @needs_vocabulary
