@@ -10,7 +10,7 @@ import re
 import shutil
 
 from gpt1_jax import storage
-from gpt1_jax.data import prepared, shards, tokens
+from gpt1_jax.data import prepare, shards, tokens
 from gpt1_jax.data.parts import Part
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
@@ -27,16 +27,16 @@ def merge(out: storage.Path) -> dict:
     parts = _parts(out)
     inputs = _common_inputs(parts)
     tokenizer = Tokenizer.load(next(iter(parts)) / 'tokenizer')
-    prepared.check_inputs(out, inputs)
+    prepare.check_inputs(out, inputs)
     entries = {}
     for split in ('train', 'valid'):
         own = [(part / split, manifest['splits'][split]) for part, manifest in parts.items()]
         if not any(entry['shards'] for _, entry in own):
             raise UserError(f'{out}: no part has a token for the {split} split: hold out more, or name validation text')
         entries[split] = _merge_split(out / split, own)
-    storage.write_json(out / prepared.INPUTS, inputs)
+    storage.write_json(out / prepare.INPUTS, inputs)
     tokenizer.save(out / 'tokenizer')
-    return prepared.write_manifest(out, inputs, tokenizer, entries)
+    return prepare.write_manifest(out, inputs, tokenizer, entries)
 
 
 def _parts(out):
@@ -67,11 +67,11 @@ def _common_inputs(parts):
         if manifest['tokenizer'] != first['tokenizer']:
             raise UserError(f"{part}: its tokenizer is another one ({manifest['tokenizer'][:16]}) than that of part 0 "
                             f"({first['tokenizer'][:16]}): give all parts the same --tokenizer=DIR")
-        differing = prepared.differences(first['inputs'], manifest['inputs'], without=('part',))
+        differing = prepare.differences(first['inputs'], manifest['inputs'], without=('part',))
         if differing:
             raise UserError(f'{part} was prepared from other inputs than part 0: {"; ".join(differing)}')
     inputs = {name: value for name, value in first['inputs'].items() if name != 'part'}
-    return {**inputs, prepared.PARTS: len(parts)}
+    return {**inputs, prepare.PARTS: len(parts)}
 
 
 def _merge_split(out, parts):

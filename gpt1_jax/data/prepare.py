@@ -1,18 +1,25 @@
-"""Section 4.1: prepares text for pretraining: learns or loads a vocabulary, writes token shards and a manifest."""
+"""Section 4.1: prepares text for pretraining: learns or loads a vocabulary, writes token shards and a manifest.
+
+A prepared directory has tokenizer/, train/, valid/, inputs.json (what it is made from) and manifest.json (what it
+holds), which is written last.
+"""
 import dataclasses
+import hashlib
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
 from gpt1_jax import storage
-from gpt1_jax.data import bpe_training, encode, parts, prepared, sources, tokens
+from gpt1_jax.data import bpe_training, encode, parts, sources, tokens
 from gpt1_jax.data.document import Join
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 
+INPUTS = 'inputs.json'
+PARTS = 'parts'  # in inputs.json: how many parts it was merged from
 _WORTH_A_PROCESS = 10_000_000  # characters; for fewer, starting a process (it imports spaCy) costs more than it saves
 
 
@@ -88,13 +95,13 @@ def prepare(config: PrepareConfig, out: storage.Path, lock: Callable[[storage.Pa
     if replace and target == local:
         _remove_other(target, inputs, lock)
     for directory in {target, local}:
-        prepared.check_inputs(directory, inputs)
-    finished = prepared.finished_manifest(target)
-    if finished and prepared.is_sound(target, finished, splits, config.shard_tokens, config.verify):
+        check_inputs(directory, inputs)
+    finished = finished_manifest(target)
+    if finished and is_sound(target, finished, splits, config.shard_tokens, config.verify):
         return finished
     with lock(target):
         for directory in {target, local}:  # another process may have begun and ended meanwhile
-            prepared.check_inputs(directory, inputs)
+            check_inputs(directory, inputs)
         surveys = sources.survey(splits, named)
         processes = {split: _processes(config.processes, survey.characters) for split, survey in surveys.items()}
 
@@ -108,7 +115,7 @@ def prepare(config: PrepareConfig, out: storage.Path, lock: Callable[[storage.Pa
             words = encode.count_words(documents, processes['train'], total)
             return bpe_training.train(words, config.merges, config.vocab_size)
 
-        tokenizer = prepared.saved_tokenizer(local, inputs, make_tokenizer, finished['tokenizer'] if finished else None)
+        tokenizer = saved_tokenizer(local, inputs, make_tokenizer, finished['tokenizer'] if finished else None)
         entries = {}
         for split, documents in splits.items():
             expected = finished['splits'].get(split) if finished else None
@@ -116,7 +123,7 @@ def prepare(config: PrepareConfig, out: storage.Path, lock: Callable[[storage.Pa
             entry = encode.encode(documents(), local / split, tokenizer, processes[split], split, survey.characters,
                                   config.shard_tokens, expected, config.part is not None)
             entries[split] = {**entry, 'bytes': survey.bytes, 'words': survey.words}
-        manifest = finished or prepared.write_manifest(local, inputs, tokenizer, entries)
+        manifest = finished or write_manifest(local, inputs, tokenizer, entries)
         if storage.remote(target):
             storage.upload(local, target, last=tokens.MANIFEST)
     return manifest
@@ -124,14 +131,13 @@ def prepare(config: PrepareConfig, out: storage.Path, lock: Callable[[storage.Pa
 
 def _remove_other(directory, inputs, lock):
     """Removes a directory that was prepared from other inputs."""
-    if not (directory / prepared.INPUTS).exists():
+    if not (directory / INPUTS).exists():
         return
-    differing = prepared.differences(storage.read_json(directory / prepared.INPUTS), inputs)
+    differing = differences(storage.read_json(directory / INPUTS), inputs)
     if differing:
-        print(f'{directory}: prepared from other inputs ({"; ".join(differing)}): making it again', file=sys.stderr,
-              flush=True)
+        _say(f'{directory}: prepared from other inputs ({"; ".join(differing)}): making it again')
         with lock(directory):
-            for name in (tokens.MANIFEST, prepared.INPUTS):
+            for name in (tokens.MANIFEST, INPUTS):
                 (directory / name).unlink(missing_ok=True)
             for name in ('tokenizer', 'train', 'valid'):
                 shutil.rmtree(directory / name, ignore_errors=True)
@@ -159,3 +165,107 @@ def _tokenizer(config) -> tuple[Tokenizer | None, str]:
     else:
         given = Tokenizer.load(storage.path(config.tokenizer))
     return given, f'{given.vocab_size} rows, fingerprint {given.fingerprint}'
+
+
+def check_inputs(out: storage.Path, inputs: dict[str, str]) -> None:
+    """UserError if a directory was begun with other inputs or holds something else."""
+    if not (out / INPUTS).exists():
+        if (out / tokens.MANIFEST).exists() or (out / 'tokenizer').exists():
+            raise UserError(f'{out}: holds something else (no {INPUTS} in it): choose another directory')
+        return
+    differing = differences(storage.read_json(out / INPUTS), inputs)
+    if differing:
+        raise UserError(f'{out} was prepared from other inputs: {"; ".join(differing)}: '
+                        'choose another directory, or delete it')
+
+
+def differences(before: Any, now: dict[str, Any], without: Iterable[str] = (PARTS,)) -> list[str]:
+    """'NAME was X, now Y' of each input that differs; `without` names those that may. before: of inputs.json, perhaps
+    damaged."""
+    before = before if isinstance(before, dict) else {}
+    return [f'{name} was {before.get(name)}, now {now.get(name)}' for name in now | before
+            if name not in without and before.get(name) != now.get(name)]
+
+
+def saved_tokenizer(out: storage.Path, inputs: dict[str, str], make: Callable[[], Tokenizer],
+                    expected: str | None = None) -> Tokenizer:
+    """The tokenizer in a directory; made and saved, with the inputs, if there is none, or a damaged one.
+
+    expected: the fingerprint in a finished directory's manifest. UserError if the tokenizer that is made has another.
+    """
+    try:  # of an interrupted run with the same inputs
+        tokenizer = Tokenizer.load(out / 'tokenizer')
+        if tokenizer.fingerprint == (expected or tokenizer.fingerprint):
+            return tokenizer
+    except UserError as error:
+        if (out / 'tokenizer').exists():
+            _say(f'{error}: making it again')
+    tokenizer = make()
+    if tokenizer.fingerprint != (expected or tokenizer.fingerprint):
+        raise UserError(f'{out}: the text gives another vocabulary now than it was prepared with: choose another '
+                        'directory, or delete it')
+    out.mkdir(parents=True, exist_ok=True)
+    storage.write_json(out / INPUTS, inputs)
+    tokenizer.save(out / 'tokenizer')
+    return tokenizer
+
+
+def write_manifest(out: storage.Path, inputs: dict[str, Any], tokenizer: Tokenizer,
+                   entries: dict[str, dict]) -> dict[str, Any]:
+    """Write manifest.json, and return it. entries: {split: what encode.encode returned, 'bytes' and 'words' of its
+    text}."""
+    fingerprint = hashlib.sha256(tokenizer.fingerprint.encode())  # the same for the same tokens
+    for split, entry in entries.items():
+        for shard in entry['shards']:
+            fingerprint.update(f' {split} {shard["sha256"]}'.encode())
+    manifest = {
+        'format': tokens.FORMAT, 'inputs': inputs, 'tokenizer': tokenizer.fingerprint,
+        'vocab_size': tokenizer.vocab_size, 'newline_id': tokenizer.newline_id, 'splits': entries,
+        'fingerprint': fingerprint.hexdigest()}
+    manifest['digest'] = tokens.digest(manifest)
+    storage.write_json(out / tokens.MANIFEST, manifest)
+    return manifest
+
+
+def finished_manifest(directory: storage.Path) -> dict[str, Any] | None:
+    """The manifest of a finished directory; None if there is none, or a damaged one, which is written again then."""
+    if not (directory / tokens.MANIFEST).exists():
+        return None
+    try:
+        return tokens.read_manifest(directory)
+    except UserError as error:
+        if storage.remote(directory):
+            raise
+        _say(f'{error}: making it again')
+        return None
+
+
+def is_sound(directory: storage.Path, manifest: dict, splits: sources.Splits, shard_tokens: int, verify: bool) -> bool:
+    """Whether a finished directory matches its manifest: the sizes of its shards; with `verify`, the hashes of shards,
+    text and tokenizer. UserError if it does not and is in an object store or merged."""
+    merged = PARTS in manifest['inputs']
+    try:
+        for split in manifest['splits']:
+            tokens.open_split(directory, split, verify=verify and merged)
+        if storage.remote(directory) or merged or not verify:
+            print(f'{directory}: prepared before; of the text files only names and sizes were compared, not the '
+                  'contents', flush=True)
+            return True
+        tokenizer = Tokenizer.load(directory / 'tokenizer')
+    except UserError as error:
+        if merged:
+            raise UserError(f'{error}: merge its parts again (--merge)') from None
+        if storage.remote(directory):
+            raise
+        _say(f'{error}: making it again')
+        return False
+    sound = tokenizer.fingerprint == manifest['tokenizer'] and all(
+        encode.holds(documents(), directory / split, tokenizer, shard_tokens, manifest['splits'].get(split))
+        for split, documents in splits.items())
+    if not sound:
+        _say(f'{directory}: not as it was prepared: what is damaged is made again')
+    return sound
+
+
+def _say(line):
+    print(line, file=sys.stderr, flush=True)

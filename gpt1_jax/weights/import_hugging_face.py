@@ -9,10 +9,12 @@ import safetensors.numpy
 
 from gpt1_jax import storage
 from gpt1_jax.data import tasks
+from gpt1_jax.data.published import from_published, from_tokenizer_json
+from gpt1_jax.data.tokenizer import MODEL_FILE, SETTINGS_FILE, Tokenizer
 from gpt1_jax.errors import UserError, shown
 from gpt1_jax.evaluation import load
 from gpt1_jax.runs import workdir
-from gpt1_jax.weights import find_tokenizer, import_run, names
+from gpt1_jax.weights import import_run, names
 
 DTYPES = ('F32', 'F16', 'BF16')
 TIED = 'lm_head.weight'  # the output layer: absent, or equal to the token embedding
@@ -22,6 +24,7 @@ HEADS = r'score\.weight|multiple_choice_head\.summary\.(weight|bias)'  # of tran
 REFUSED = {'pytorch_model.bin': 'is a pickle, which is never read',
            'pytorch_model.bin.index.json': 'names pickles, which are never read',
            'model.safetensors.index.json': 'the weights are in several files'}
+PUBLISHED = (('vocab.json', 'merges.txt'), ('encoder_bpe_40000.json', 'vocab_40000.bpe'))
 ADVICE = "load it with transformers and save it with save_pretrained(DIR, max_shard_size='10GB')"
 
 
@@ -30,7 +33,7 @@ def convert(source: storage.Path, out: storage.Path, tokenizer: storage.Path | N
     """Import a Hugging Face directory, or a .safetensors file, as the run directory `out`; returns its workdir.Run.
 
     A classifier that gpt1_jax exported becomes a fine-tuned run, any other model a pretrained one.
-    tokenizer: where the vocabulary is, see find_tokenizer.find; default beside the weights. n_head: for a file alone,
+    tokenizer: where the vocabulary is, see find_tokenizer; default beside the weights. n_head: for a file alone,
     which does not record it (default 12). origin: of the files, for the run's record. UserError naming the file, and
     the array in it, that is missing or does not fit.
     """
@@ -42,9 +45,9 @@ def convert(source: storage.Path, out: storage.Path, tokenizer: storage.Path | N
     with _opened(weights) as file:
         stored, model, left_out = _check(file, weights, stated, n_head)
         directory = tokenizer or weights.parent
-        vocabulary, vocabulary_files = find_tokenizer.find(directory)
+        vocabulary, vocabulary_files = find_tokenizer(directory)
         added = model['vocab_size'] - vocabulary.vocab_size  # rows of tokens added to the vocabulary
-        if 0 < added == find_tokenizer.added(directory, vocabulary.vocab_size):
+        if 0 < added == _added(directory, vocabulary.vocab_size):
             model['vocab_size'] = vocabulary.vocab_size
         import_run.check_tokenizer(vocabulary, model['vocab_size'], vocabulary_files[0])
 
@@ -89,6 +92,33 @@ def _files(source):
             if (source / name).exists():
                 raise UserError(f'{source / name}: {why}: {ADVICE}')
     return source / names.WEIGHTS, source / names.CONFIG
+
+
+def find_tokenizer(directory: storage.Path) -> tuple[Tokenizer, list[pathlib.Path]]:
+    """(Tokenizer, the files that were read) of an export of ours, a run, its tokenizer/, or a directory with the
+    published vocabulary: vocab.json and merges.txt, the released names, or tokenizer.json. UserError without any.
+    """
+    for place in (directory / names.TOKENIZER, directory / 'tokenizer', directory):
+        if (place / MODEL_FILE).is_file():
+            return Tokenizer.load(place), [place / MODEL_FILE, place / SETTINGS_FILE]
+    for pair in PUBLISHED:
+        files = [directory / name for name in pair]
+        if all(file.is_file() for file in files):
+            return from_published(*files), files
+    file = directory / 'tokenizer.json'
+    if file.is_file():
+        return from_tokenizer_json(file), [file]
+    raise UserError(f'{directory}: no vocabulary ({names.TOKENIZER}, vocab.json and merges.txt, or tokenizer.json): '
+                    'give --tokenizer=DIR')
+
+
+def _added(directory: storage.Path, vocab_size: int) -> int:
+    """How many tokens the directory's tokenizer.json adds to a vocabulary of this size; 0 without such a file."""
+    try:
+        content = storage.read_json(directory / 'tokenizer.json')
+        return len({token['id'] for token in content['added_tokens'] if token['id'] >= vocab_size})
+    except (OSError, UserError, KeyError, TypeError):
+        return 0
 
 
 def _opened(file):

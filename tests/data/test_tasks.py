@@ -132,7 +132,7 @@ def test_every_set_has_the_heads_labels_and_metrics_of_the_paper():
 
 
 def test_an_unknown_task_names_the_near_miss():
-    with pytest.raises(UserError, match="unknown task 'storycloze', did you mean 'story_cloze'"):
+    with pytest.raises(UserError, match="no task 'storycloze', did you mean 'story_cloze'"):
         tasks.get('storycloze')
 
 

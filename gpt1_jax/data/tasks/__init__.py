@@ -7,7 +7,7 @@ from typing import Any
 
 from gpt1_jax.data.tasks import blimp, classification, custom, nli, pronouns, qa, quickstart, race, similarity
 from gpt1_jax.data.tasks.example import Example, Task  # noqa: F401
-from gpt1_jax.errors import UserError, did_you_mean
+from gpt1_jax.rules import choose
 
 TASKS = {task.name: task for task in (
     nli.SNLI, nli.MNLI, nli.QNLI, nli.SCITAIL, nli.RTE, nli.WNLI,
@@ -20,9 +20,7 @@ TASKS = {task.name: task for task in (
 
 def get(name: str) -> Task:
     """The Task with this name. UserError suggesting the most similar name if there is none."""
-    if name not in TASKS:
-        raise UserError(f'unknown task {name!r}{did_you_mean(name, TASKS)} (there are {", ".join(TASKS)})')
-    return TASKS[name]
+    return choose('task', name, TASKS)
 
 
 def of(config: Mapping[str, Any]) -> Task:
