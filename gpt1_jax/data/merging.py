@@ -85,9 +85,7 @@ def _merge_split(out, parts):
             merged.append({**shard, 'file': name})
     if not storage.remote(out):
         shards.remove_others(out, len(merged))
-    sums = {name: sum(entry[name] for _, entry in parts) for name in (
-        'documents', 'tokens', 'unknown', 'bytes', 'words')}
-    return sums | {'shards': merged}
+    return {name: merged if name == 'shards' else sum(entry[name] for _, entry in parts) for name in parts[0][1]}
 
 
 def _place(source, target, expected):
