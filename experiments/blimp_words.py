@@ -102,7 +102,7 @@ def main() -> None:
     f = flags.FLAGS
     tokenizer = load.open_pretrained(from_hub.local_run(f.init_from)).tokenizer()
     ids, _, scores = metrics.read_predictions(f.predictions)
-    words = {one.id: words_of(' '.join(one.choices)) for one in blimp.read(f.data, 'test')}
+    words = {one.id: words_of(' '.join(one.choices)) for one in blimp.BLIMP.read(f.data, 'test')}
     absent = next((name for name in ids if name not in words), None)
     if absent is not None:
         raise UserError(f'{f.predictions}: {absent!r} is no pair of {f.data}')

@@ -51,7 +51,7 @@ def novels():
 
 def test_the_program_prints_a_table_and_names_a_pair_of_other_files(tmp_path, monkeypatch, capsys):
     data = official.blimp(tmp_path / 'blimp', pairs=120)
-    examples = blimp.read(str(data), 'test')
+    examples = blimp.BLIMP.read(str(data), 'test')
     rng = np.random.default_rng(0)
     results.write_predictions(tmp_path / 'scores.jsonl', [one.id for one in examples], [0] * len(examples),
                               rng.standard_normal((len(examples), 2)))
