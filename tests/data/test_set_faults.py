@@ -47,7 +47,6 @@ ROWS = [
     ('snli', 'dev', 'snli_1.0_dev.jsonl', f'{SNLI}\n{{"gold_label": "neutral", "sentence1": "A."}}\n',
      'row 2: no sentence2', 1),
     ('story_cloze', 'test', STORY, STORY_HEADER + 'a,A,B,C,D,E,F,1\nb,A,B,C,D,E,F,3\n', "row 3: label '3'", 1),
-    ('story_cloze', 'test', STORY, STORY_HEADER + 'a,A,B,C,D,E,F,1\nb,A, ,C,D,E,F,1\n', 'row 3: InputSentence2', 1),
     *[('race', 'dev', 'dev/high/5.txt', content, cause, left) for content, cause, left in (
         (passage()[:-1], 'not JSON (', 9), ('[1]', 'list, expected an object', 9), (passage(article=' '), 'article', 9),
         (passage(answers=['A']), 'questions, options and answers', 9),
@@ -90,7 +89,6 @@ def test_a_bad_row_is_named_or_left_out(tmp_path, name, split, file, content, ca
 
 @pytest.mark.parametrize('name, split, file, content, cause', [
     ('cola', 'dev', 'dev.tsv', b'gj04\t1\t\tA caf\xe9.\n', 'not UTF-8 at byte 13'),
-    ('cola', 'dev', 'dev.tsv', b'gj04\t1\t\tA cat.\ngj04\t1\t\tA caf\xe9.\n', 'not UTF-8 at byte 28'),
     ('cola', 'dev', 'dev.tsv', b'', 'empty'), ('rte', 'dev', 'dev.tsv', b'\n', 'empty'),
     ('rte', 'dev', 'dev.tsv', b'index\tsentence1\tlabel\n0\tA.\tentailment\n',
      "no column 'sentence2' (columns: index, sentence1, label)"),

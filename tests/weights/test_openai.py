@@ -1,6 +1,5 @@
 """The released files as a run: against transformers given the same arrays, and every way in which they can be wrong."""
 import json
-import pickle
 import shutil
 
 import jax
@@ -129,22 +128,17 @@ PIECE, SHAPES = 'params_4.npy', 'params_shapes.json'
 DAMAGES = (
     (PIECE, lambda p: p.unlink(), 'No such file or directory'),
     (PIECE, lambda p: (p.unlink(), p.mkdir()), 'Is a directory'),
-    (PIECE, lambda p: p.write_bytes(b''), 'not a complete .npy file'),
     (PIECE, cut, 'not a complete .npy file'),
     (PIECE, lambda p: p.write_bytes(p.read_bytes().replace(b'}', b'|', 1)), 'not a complete .npy file'),
     (PIECE, pickled, 'not a complete .npy file without pickled objects'),
-    (PIECE, lambda p: p.write_bytes(pickle.dumps(Harm())), 'not a complete .npy file without pickled objects'),
     (PIECE, archive, 'must hold a vector of float32'),
     (PIECE, as_type('<f8'), 'must hold a vector of float32'),
-    (PIECE, as_type('<f4', (1, -1)), 'must hold a vector of float32'),
     (PIECE, not_finite, 'holds values that are not finite'),
     ('params_9.npy', lambda p: np.save(p, np.zeros(5, np.float32)), r'hold [\d,]+ values, params_shapes.json'),
     (SHAPES, shapes('{'), 'not JSON'), (SHAPES, shapes('{}'), 'must hold a list of shapes'),
-    (SHAPES, shapes(lambda s: s[:-1]), 'must list the shapes'), (SHAPES, shape(0, [64]), 'must list the shapes'),
     (SHAPES, shape(3, 'wide'), 'must hold a list of shapes'), (SHAPES, shape(3, [-72]), 'must hold a list of shapes'),
     (SHAPES, shape(0, [64, 25]), 'model.n_embd = 25 is not a multiple of model.n_head = 4'),
     (SHAPES, shape(1, [72, 28]), r'shape 1 \(tokens_embed.weight\) is \[72, 28\], must be \[72, 24\]'),
-    (SHAPES, shape(15, [71]), r'shape 15 \(h.1.attn.c_attn.bias\) is \[71\], must be \[72\]'),
     (SHAPES, shape(14, [24, 72]), r'shape 14 \(h.1.attn.c_attn.weight\) is \[24, 72\], must be \[1, 24, 72\]'),
     (SHAPES, shapes(lambda s: s[1:2] + s[:1] + s[2:]), 'the vocabulary has 72 rows, .* 64'),
     ('vocab_40000.bpe', lambda p: p.unlink(), 'No such file'),
