@@ -148,7 +148,8 @@ def other_sets(vocabulary):
         *[make('race', 'dev', 2, lambda root: official.race(root / 'RACE', 'dev'))] * 3,
         *[make('dpr', 'test', 2, lambda root: official.definite_pronouns(root / 'test.c.txt', blocks))] * 2,
         *[make('wsc273', 'test', 2, lambda root: official.wsc(root / 'WSCollection.xml', official.SCHEMAS[:4]))] * 3,
-        *[make(task, 'dev', n, json_lines(task)) for task, n in (('continuation', 2), ('word_order', 2), ('pronoun', 1))]]
+        *[make(task, 'dev', n, json_lines(task))
+          for task, n in (('continuation', 2), ('word_order', 2), ('pronoun', 1))]]
 
 
 FIVE = {'name': 'five', 'files': {'train': 'train.csv', 'dev': 'dev.csv'}, 'segments': [['passage', 'question']],
