@@ -50,6 +50,11 @@ def get_config():
     config.zero_shot = ConfigDict()        # overrides of configs/zero_shot.py for a task
     config.zero_shot_steps = ()            # pretraining steps that are scored; (): all that are saved
 
+    # experiments.learning_curves: the best trial of each condition, on every number of training rows.
+    config.curves = ConfigDict({'tasks': ('sst2', 'mnli'), 'rows': (500, 2000, 8000, 20000), 'seeds': (0, 1, 2)})
+    config.curves.trials = ((6.25e-5, 1000), (1.25e-4, 1000), (2.5e-4, 1000))  # (peak rate, updates)
+    config.curves.trial_rows = 2000        # training rows of a trial
+
     config.submission = ConfigDict()       # experiments.glue_submission: the fine-tuned run of each task
     for task in GLUE:
         config.submission[task] = config_dict.placeholder(str)  # its directory

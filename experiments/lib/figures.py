@@ -76,6 +76,32 @@ def losses(path: str | pathlib.Path, rows: Sequence[dict], title: str = 'Pretrai
         axes.legend()
 
 
+def learning_curves(path: str | pathlib.Path, rows: Sequence[dict]) -> None:
+    """A panel for each task: its metric against training rows, a line for each condition.
+
+    rows: {'task', 'rows', 'condition': 'pretrained', 'from scratch' or 'n-grams', 'value', and 'low', 'high'}.
+    """
+    styles = {'pretrained': ('pretrained', '-'), 'from scratch': ('scratch', '-'), 'n-grams': ('baseline', '--')}
+    names = list(dict.fromkeys(row['task'] for row in rows))
+    with plt.rc_context(STYLE):
+        figure, grid = plt.subplots(1, len(names), figsize=(4.6 * len(names), 3.6), squeeze=False)
+        for axes, name in zip(grid[0], names):
+            for condition, (colour, line) in styles.items():
+                points = [row for row in rows if (row['task'], row['condition']) == (name, condition)]
+                x, values = [row['rows'] for row in points], [row['value'] for row in points]
+                axes.plot(x, values, line, color=COLOURS[colour], marker='o', markersize=4, label=condition)
+                if points and 'low' in points[0]:
+                    axes.fill_between(x, [row['low'] for row in points], [row['high'] for row in points],
+                                      color=COLOURS[colour], alpha=0.15, linewidth=0)
+            axes.set(title=name, xlabel='training rows (log scale)', ylabel='dev (percent)', xscale='log')
+            axes.set_xticks(sorted({row['rows'] for row in rows}))
+            axes.xaxis.set_major_formatter(COUNT)
+            axes.xaxis.set_minor_locator(NullLocator())
+            axes.yaxis.set_major_formatter(PERCENT)
+            axes.legend()
+        save(figure, path)
+
+
 def comparison(path: str | pathlib.Path, panels: Sequence[dict],
                title: str = 'Fine-tuning, test accuracy with 95% intervals') -> None:
     """A panel for each task: one point with its interval for each row, on a common axis in percent.

@@ -39,6 +39,9 @@ RULES = {name: rule for name, rule in rules.of_defaults(experiments.get_config()
     **dict.fromkeys(('seeds', 'seeds_small', 'grid_seeds'), SEEDS), 'layers': rules.several(rules.whole(-1)),
     **dict.fromkeys(('layer_tasks', 'zero_shot_tasks'), rules.several(rules.text())),
     'zero_shot_steps': rules.several(rules.whole(0)),
+    'curves.tasks': rules.several(rules.text()), 'curves.rows': rules.several(rules.whole(1)), 'curves.seeds': SEEDS,
+    'curves.trials': (lambda x: x and all(len(each) == 2 and min(each) > 0 for each in x), 'pairs (rate, updates)'),
+    'curves.trial_rows': rules.whole(1),
     **{f'finetune.{name}': rule for name, rule in finetune.RULES.items()}}).items() if not name.startswith('grid.')} | {
     'directories': _group_of(rules.text(), 'a text'), 'grid': _group_of(VALUES, VALUES[1]), 'tasks': PER_TASK,
     'zero_shot': PER_TASK}

@@ -1,0 +1,182 @@
+"""Section 5's claim as learning curves: fine-tuning with and without pretraining, over the number of training rows.
+
+python -m experiments.learning_curves --config=configs/overnight_cpu.py --config.pretrained=novels --config.data=DATA \\
+    --config.out=runs/curves [--dry_run]
+
+Each condition first has its own search: every (rate, updates) of config.curves.trials, on config.curves.trial_rows
+rows, scored on other rows of the training file. With the best one it then trains on each number of rows of
+config.curves.rows and is scored on dev. Beside them: n-grams, a logistic regression on the same rows (scikit-learn).
+Writes learning_curves.json, .md and .png in config.out. Rerun an interrupted command to resume it.
+"""
+import dataclasses
+import math
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+
+from absl import flags
+from ml_collections import ConfigDict, config_flags
+
+from experiments import baselines
+from experiments.benchmarks import record
+from experiments.lib import bootstrap, figures, run_list, runner, scores
+from experiments.lib.markdown import table
+from experiments.lib.run_list import Run
+from gpt1_jax import cli
+from gpt1_jax.data import splits, tasks
+from gpt1_jax.data.tokens import permutation
+from gpt1_jax.errors import UserError
+
+CONDITIONS = {'full': 'pretrained', 'no_pretraining': 'from scratch'}
+HELD_OUT = 1000  # rows of a training file that score its trials
+Trial = tuple[float, int]  # (peak rate, updates)
+
+
+def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
+    """Search, train, and write the curves; returns the lines of learning_curves.md, none in a dry run."""
+    run_list.check(config)
+    trials = runner.carry_out(config, trial_runs(config), dry_run)
+    if dry_run:
+        return []
+    chosen = {(task, condition): best_trial(config, trials, task, condition)
+              for task in config.curves.tasks for condition in CONDITIONS}
+    runs = runner.carry_out(config, curve_runs(config, chosen))
+    found = {'trials': [trial_row(run) for run in trials], 'points': [*points(config, runs), *word_counts(config)]}
+    path = pathlib.Path(config.out) / 'learning_curves.json'
+    record.write(str(path), found)
+    figures.learning_curves(path.with_suffix('.png'), found['points'])
+    text = lines(found)
+    path.with_suffix('.md').write_text('\n'.join(text).rstrip() + '\n', encoding='utf-8')
+    print('\n'.join(text))
+    return text
+
+
+def trial_runs(config: ConfigDict) -> list[Run]:
+    """A run of seed 0 for each task, condition and trial, on a part of the training rows."""
+    config = config.copy_and_resolve_references()
+    parts = pathlib.Path(config.out) / 'parts'
+    for task in config.curves.tasks:
+        divide(task, run_list.directory(config, task), parts / config.directories[task])
+    config.data = str(parts)
+    return [run for task in config.curves.tasks for condition in CONDITIONS for trial in config.curves.trials
+            for run in with_trial(config, task, f'{condition}@trial', trial, config.curves.trial_rows, (0,))]
+
+
+def curve_runs(config: ConfigDict, chosen: Mapping[tuple[str, str], Trial]) -> list[Run]:
+    """The runs of every point: all of a seed before the next seed."""
+    return [run for seed in config.curves.seeds for rows in config.curves.rows
+            for task in config.curves.tasks for condition in CONDITIONS
+            for run in with_trial(config, task, f'{condition}@rows', chosen[task, condition], rows, (seed,))]
+
+
+def with_trial(config: ConfigDict, task: str, condition: str, trial: Trial, rows: int,
+               seeds: Sequence[int]) -> list[Run]:
+    """Fine-tuning runs on so many rows: whole epochs, at least as many updates as the trial has."""
+    rate, updates = trial
+    epochs = math.ceil(updates / (rows // config.finetune.batch.size))
+    settings = {'optimizer.peak_rate': rate, 'train.epochs': epochs, 'train.evaluate_every': epochs,
+                'data.train_rows': rows}
+    runs = run_list.finetune_runs(config, task, f'{condition}={rows},{rate:g},{epochs}', settings, seeds)
+    for run in runs:
+        run.config.eval.selections = ('final',)
+    return [dataclasses.replace(run, selections=('final',)) for run in runs]
+
+
+def divide(task: str, directory: str, part: pathlib.Path) -> None:
+    """Write PART/train.tsv and dev.tsv, both from the training file of a set that has a header and one row a line."""
+    names = [pathlib.Path(tasks.get(task).files(directory, split)[0]) for split in ('train', 'dev')]
+    header, *rows = names[0].read_text(encoding='utf-8').splitlines(keepends=True)
+    dev = set(permutation(1, 0, len(rows))[:HELD_OUT].tolist())
+    part.mkdir(parents=True, exist_ok=True)
+    for name, held_out in zip(names, (False, True)):
+        chosen = [row for i, row in enumerate(rows) if (i in dev) == held_out]
+        (part / name.name).write_text(header + ''.join(chosen), encoding='utf-8')
+
+
+def best_trial(config: ConfigDict, trials: Sequence[Run], task: str, condition: str) -> Trial:
+    """The trial with the highest metric on the held-out rows; of equal ones the first."""
+    own = [run for run in trials if (run.task, run.condition.split('@')[0]) == (task, condition)]
+    if any(run.status == 'failed' for run in own):
+        raise UserError(f'{task}, {CONDITIONS[condition]}: a trial failed, so none can be chosen')
+    return max(zip(config.curves.trials, own), key=lambda pair: result(pair[1])['value'])[0]
+
+
+def result(run: Run) -> dict:
+    """The row of results.jsonl with the task's first metric on dev."""
+    metric = tasks.get(run.task).metrics[0]
+    return next(row for row in run.rows if (row['metric'], row['split'], row['group']) == (metric, 'dev', None))
+
+
+def trial_row(run: Run) -> dict:
+    """A line of the table of trials."""
+    tuned = run.config
+    return {'task': run.task, 'condition': CONDITIONS[run.condition.split('@')[0]], 'rate': tuned.optimizer.peak_rate,
+            'rows': tuned.data.train_rows, 'epochs': tuned.train.epochs, 'value': result(run)['value']}
+
+
+def points(config: ConfigDict, runs: Sequence[Run]) -> Iterator[dict]:
+    """{'task', 'rows', 'condition', 'value', 'low', 'high', 'seeds', 'n'} of every point that has results; of the
+    pretrained ones also 'difference', [value, low, high], from scratch, over the same items and seeds."""
+    for task in config.curves.tasks:
+        for rows in config.curves.rows:
+            found = {}
+            for condition, name in CONDITIONS.items():
+                own = [result(run) for run in runs if run.rows and run.config.data.train_rows == rows
+                       and (run.task, run.condition.split('@')[0]) == (task, condition)]
+                if own:
+                    found[name] = bootstrap.of_rows(own)
+            for name, estimate in found.items():
+                more = {}
+                if len(found) == 2 and name == 'pretrained':
+                    gain = bootstrap.minus(estimate, found['from scratch'])
+                    more['difference'] = list(figures.point(gain).values())
+                yield {'task': task, 'rows': rows, 'condition': name, **figures.point(estimate), 'n': estimate.n,
+                       'seeds': {str(seed): value for seed, (value, _) in estimate.by_seed.items()}, **more}
+
+
+def word_counts(config: ConfigDict) -> Iterator[dict]:
+    """The points of the n-gram baseline, on the same rows."""
+    for task in config.curves.tasks:
+        for rows in config.curves.rows:
+            run, = with_trial(config, task, 'full@words', (1.0, 1), rows, (0,))
+
+            def read(split, run=run, rows=rows):
+                limit = rows if split == 'train' else run.config.data.eval_rows
+                return splits.choose(tasks.get(run.task).read(run.config.data.dir, split), limit)
+            row = next(row for row in baselines.of_task(run, 'words', None, read) if row['split'] == 'dev')
+            yield {'task': task, 'rows': rows, 'condition': 'n-grams', 'value': row['value'], 'n': row['n']}
+
+
+def lines(found: dict) -> list[str]:
+    """The Markdown of the curves and the trials."""
+    body = []
+    for task, rows in dict.fromkeys((row['task'], row['rows']) for row in found['points']):
+        of = {row['condition']: row for row in found['points'] if (row['task'], row['rows']) == (task, rows)}
+        cells = [f'{scores.percent(row["value"])} ({scores.span(row["low"], row["high"])})' if row else scores.NA
+                 for row in map(of.get, CONDITIONS.values())]
+        gain = of.get('pretrained', {}).get('difference')
+        cells.append(f'{scores.percent(gain[0], "+")} ({scores.span(*gain[1:], "+")})' if gain else '')
+        body.append([task, f'{rows:,}', *cells, scores.percent(of['n-grams']['value'])])
+    trials = [[row['task'], row['condition'], f'{row["rate"]:g}', f'{row["rows"]:,}', row['epochs'],
+               scores.percent(row['value'])] for row in found['trials']]
+    seeds = max((len(row.get('seeds', ())) for row in found['points']), default=0)
+    return ['# Learning curves', '', f'Dev sets in percent: the median of up to {seeds} seeds, with 95% intervals over '
+            'the items, which leave out the spread between seeds. Every point of a condition has the setting that its '
+            'own search chose.', '',
+            *table(('task', 'training rows', 'pretrained', 'from scratch', 'difference', 'n-grams'), body),
+            '## Trials', '', f'Scored on {HELD_OUT:,} other rows of the training file; seed 0.', '',
+            *table(('task', 'condition', 'peak rate', 'training rows', 'epochs', 'held-out rows'), trials)]
+
+
+def _define_flags():
+    config_flags.DEFINE_config_file('config', 'configs/experiments.py',
+                                    'Runs and settings; --config.FIELD=VALUE overrides a field.')
+    flags.DEFINE_bool('dry_run', False, 'Print the trials and the tokens to process, and stop.')
+
+
+def main() -> None:
+    run_list.find_models(flags.FLAGS.config)
+    run(flags.FLAGS.config, flags.FLAGS.dry_run)
+
+
+if __name__ == '__main__':
+    cli.run(main, _define_flags)

@@ -1,0 +1,70 @@
+"""Learning curves: the search's rows are held out, the best trial is used, and a rerun trains nothing."""
+import dataclasses
+import pathlib
+
+import pytest
+from gpt1_jax.configs import experiments as experiments_config
+
+from experiments import learning_curves
+from experiments.lib import run_list, runner
+from gpt1_jax import finetune
+from gpt1_jax.runs import provenance, results
+from tiny import predictions
+
+BEST = {'full': 1e-3, 'no_pretraining': 1e-4}  # rates with one more right answer
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    """SST-2 with 1,300 training rows. A run is right for a number of items that its condition, rate and rows give."""
+    place = tmp_path / 'data' / 'SST-2'
+    place.mkdir(parents=True)
+    for split, n in (('train', 1300), ('dev', 20)):
+        rows = ''.join(f'a {"good" if i % 2 else "bad"} film, {i}\t{i % 2}\n' for i in range(n))
+        (place / f'{split}.tsv').write_text('sentence\tlabel\n' + rows)
+
+    def train(config, run, name):
+        condition, rate = run.condition.split('@')[0], run.config.optimizer.peak_rate
+        right = 10 + run.config.data.train_rows // 20 * (condition == 'full') + (rate == BEST[condition]) + run.seed
+        path = predictions(tmp_path / 'out' / f'{run.name}.jsonl', right, 20)
+        rows = [{'kind': 'finetune', 'task': 'sst2', 'split': 'dev', 'group': None, 'n': 20, 'metric': 'accuracy',
+                 'value': right / 20, 'selection': 'final', 'seed': run.seed, 'predictions': path, 'key': run.key}]
+        results.append(runner.results_path(config), *rows)
+        return dataclasses.replace(run, status='ran', rows=tuple(rows))
+    monkeypatch.setattr(runner, '_do', train)
+    monkeypatch.setattr(run_list, 'check', lambda config: None)
+    monkeypatch.setattr(finetune, 'run_key', lambda config, code=None: provenance.digest(
+        [config.data.dir, config.data.train_rows, config.optimizer.peak_rate, config.train.epochs, config.seed,
+         config.n_transfer]))
+    config = experiments_config.get_config()
+    config.pretrained, config.data, config.out = 'gpt', str(tmp_path / 'data'), str(tmp_path / 'out')
+    config.finetune.batch.size = 8
+    config.curves.update({'tasks': ('sst2',), 'rows': (40, 80), 'seeds': (0, 1), 'trial_rows': 60,
+                          'trials': ((1e-4, 10), (1e-3, 10))})
+    return config
+
+
+def test_each_condition_is_drawn_at_the_rate_that_its_own_search_chose(config, capsys):
+    lines = learning_curves.run(config)
+    out = pathlib.Path(config.out)
+    rates = {
+        run.condition.split('@')[0]: run.config.optimizer.peak_rate for run in learning_curves.curve_runs(
+            config, {('sst2', 'full'): (1e-3, 10), ('sst2', 'no_pretraining'): (1e-4, 10)})}
+    assert rates == BEST
+    # Right of 20: 10, one more at the best rate, one more of seed 1, and 2 or 4 of the pretrained model's rows.
+    assert '| sst2 | 40 | 67.5 (' in '\n'.join(lines) and '+10.0 (' in '\n'.join(lines)
+    assert (out / 'learning_curves.png').read_bytes().startswith(b'\x89PNG')
+    before = results.read(runner.results_path(config))
+    assert len(before) == 2 * 2 + 2 * 2 * 2
+    capsys.readouterr()
+    assert learning_curves.run(config) == lines and results.read(runner.results_path(config)) == before
+    assert '4 runs: 0 to do, 4 done' in capsys.readouterr().out
+
+
+def test_trials_are_scored_on_rows_of_the_training_file_that_they_do_not_read(config):
+    learning_curves.trial_runs(config)
+    part = pathlib.Path(config.out) / 'parts' / 'SST-2'
+    train, dev = ((part / f'{split}.tsv').read_text().splitlines() for split in ('train', 'dev'))
+    assert train[0] == dev[0] == 'sentence\tlabel' and len(dev) == 1 + learning_curves.HELD_OUT
+    whole = (pathlib.Path(config.data) / 'SST-2' / 'train.tsv').read_text().splitlines()
+    assert sorted(train[1:] + dev[1:]) == sorted(whole[1:])
