@@ -86,7 +86,7 @@ def test_a_run_stopped_twice_is_the_local_run(local, prepared, cache, monkeypatc
         'tensorboard'}
     step = f'checkpoints/{run.steps()[-1]}/'
     assert {name.removeprefix(step) for name in storage.files(place) if name.startswith(step)} >= {
-        'commit_success.txt', 'meta/metadata'}
+        'commit_success.txt', 'meta/data.json'}
     assert sorted(p.name for p in cache.rglob('*.bin'))  # shards have copies here
 
 

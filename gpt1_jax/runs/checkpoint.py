@@ -1,5 +1,5 @@
-"""Checkpoints through Orbax, its only importer: items params, opt_state and meta, written asynchronously and verified
-when read.
+"""Checkpoints through Orbax's v1 interface, its only importer: items params, opt_state and meta, written asynchronously
+and verified when read.
 
 Orbax restores some corrupted files without an error. So meta holds a digest of every array, computed on the device from
 its values (the same on any mesh), and a digest of meta itself: these decide whether a step is sound, and name the
@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import orbax.checkpoint as ocp
+from orbax.checkpoint import v1 as ocp
 
 from gpt1_jax import storage
 from gpt1_jax.parallel import processes
@@ -39,17 +39,15 @@ class Writer:
         self._primary = processes.primary()  # only process 0 deletes steps
         self._pool = concurrent.futures.ThreadPoolExecutor(1, 'checkpoint')
         self._pending: tuple[int, concurrent.futures.Future] | None = None  # the write in progress
+        self._saved = set(steps(self.directory))
         self._qualities = {}  # of the steps that retention may delete; a step with a damaged meta is left alone
-        for step in steps(self.directory):
+        for step in self._saved:
             with contextlib.suppress(CheckpointError):
                 self._qualities[step] = read_meta(self.directory, step)['quality']
         with explained(self.directory, None, writes=True):
             if self._primary:
+                storage.mkdir(self.directory)
                 retention.clear(self.directory)
-            # lightweight_initialize: Orbax would read every step's metrics and fail on a damaged one. Its own retention
-            # is not used.
-            self._manager = _Manager(self.directory, options=ocp.CheckpointManagerOptions(
-                lightweight_initialize=True, cleanup_tmp_directories=True))
 
     def save(self, state: TrainState, meta: dict, quality: float | None = None) -> None:
         """Write a step in the background; returns once the state may be donated to the next step.
@@ -59,9 +57,9 @@ class Writer:
         """
         self._finish()
         step = int(state.step)
+        if step in self._saved:
+            return
         with explained(self.directory, step, writes=True):
-            if step in self._manager.all_steps():
-                return
             items = {'params': state.params, 'opt_state': state.opt_state}
             meta = meta | {'step': step, 'quality': quality, 'skipped': int(state.skipped),
                            'environment': environment(state.params),
@@ -71,9 +69,12 @@ class Writer:
             if jax.default_backend() == 'cpu':
                 # On a CPU Orbax's "copy to the host" is the device's own buffer, which the next step overwrites.
                 items = jax.tree.map(jnp.copy, items)
-            self._manager.save(step, args=ocp.args.Composite(
-                meta=ocp.args.JsonSave(meta), **{name: ocp.args.StandardSave(tree) for name, tree in items.items()}))
-        self._pending = step, self._pool.submit(self._settle, step, quality)
+            context = ocp.Context()
+            context.checkpointables.registry = ocp.handlers.local_registry()
+            context.checkpointables.registry.add(ocp.handlers.JsonHandler, checkpointable_name='meta')
+            with context:
+                response = ocp.save_checkpointables_async(self.directory / str(step), items | {'meta': meta})
+        self._pending = step, self._pool.submit(self._settle, response, step, quality)
 
     def check(self) -> None:
         """CheckpointError if the write in progress has failed by now; never waits."""
@@ -86,9 +87,6 @@ class Writer:
             self._finish()
         finally:
             self._pool.shutdown()
-            with contextlib.suppress(Exception):  # raised above already; Orbax raises it in each thread that waits
-                self._manager.wait_until_finished()
-            self._manager.close()
 
     def _finish(self):
         if self._pending:
@@ -96,22 +94,16 @@ class Writer:
             with explained(self.directory, step, writes=True):
                 future.result()
 
-    def _settle(self, step, quality):
+    def _settle(self, response, step, quality):
         """In a thread: once a step is committed, delete the steps that are not kept."""
-        self._manager.wait_until_finished()
+        response.result()
+        self._saved.add(step)
         self._qualities[step] = quality
         if not self._primary:
             return
         for old in self._qualities.keys() - retention.kept(self._qualities, *self._keep):
             retention.delete(self.directory / str(old))
             del self._qualities[old]
-
-
-class _Manager(ocp.CheckpointManager):
-    def reached_preemption(self, step):
-        """Orbax asks here whether the run was preempted, in a thread and for a step that is past, which would undo the
-        processes' agreement on where to stop. The training loop asks instead, at every step."""
-        return False
 
 
 def best_step(directory: storage.Path) -> int:
@@ -125,7 +117,9 @@ def read_meta(directory: storage.Path, step: int) -> dict:
     """What Writer.save was given as meta, with 'step', 'quality', 'environment' and 'arrays' (shape, dtype, digest of
     every leaf). DamagedError where it is not what was written."""
     with explained(directory, step, 'meta'):
-        meta = _read(directory / str(step) / 'meta', ocp.JsonCheckpointHandler(), ocp.args.JsonRestore())
+        # Not through Orbax, whose reads are numbered: of several processes one may read more than the others.
+        file = directory / str(step) / 'meta' / 'data.json'
+        meta = json.loads(storage.read(file if file.exists() else file.with_name('metadata')))  # Orbax's earlier name
         if meta.pop('digest', None) != storage.json_digest(meta):
             raise Mismatch('meta does not match the digest made when it was saved')
         if meta['step'] != step:
@@ -165,11 +159,10 @@ def _restore(directory, step, abstract):
     stored = read_meta(directory, step)['arrays']
     for item, tree in abstract.items():
         _check_shapes(f'{directory / str(step)}: {item}', tree, stored[item])
-    handler = ocp.StandardCheckpointHandler()
     restored = {}
     for item, tree in abstract.items():
         with explained(directory, step, item), together():
-            restored[item] = _read(directory / str(step) / item, handler, ocp.args.StandardRestore(tree))
+            restored[item] = _read(directory / str(step), item, tree)
     for item, tree in restored.items():
         with explained(directory, step, item):
             for name, array in describe(tree).items():
@@ -191,5 +184,10 @@ def _check_shapes(where, tree, stored):
             raise CheckpointError(f'{where}/{name} has shape {shape}, this model wants {leaf.shape}')
 
 
-def _read(path, handler, args):
-    return handler.restore(path, args=args)  # without a Checkpointer, which would wait for processes that failed
+def _read(path, item, abstract):
+    """The arrays of an item of a step, without waiting for other processes, which may have failed."""
+    context = ocp.Context()
+    context.multiprocessing.active_processes = {jax.process_index()}
+    context.multiprocessing.primary_host = jax.process_index()
+    with context:
+        return ocp.load_checkpointables(path, {item: abstract})[item]

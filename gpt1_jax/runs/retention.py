@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from gpt1_jax import storage
 
 DELETED = '.deleted'  # appended to a step's name before its files are deleted
+UNFINISHED = '.orbax-checkpoint-tmp'  # appended by Orbax to the name of a step that is being written
 COMMITTED = 'commit_success.txt'  # Orbax's marker of a complete step in an object store
 
 
@@ -54,7 +55,7 @@ def delete(path: storage.Path) -> None:
 def clear(directory: pathlib.Path) -> None:
     """Remove what a killed process left of steps that it was deleting or, in an object store, writing."""
     if not storage.remote(directory):
-        for left in directory.glob(f'*{DELETED}'):
+        for left in (*directory.glob(f'*{DELETED}'), *directory.glob(f'*{UNFINISHED}*')):
             shutil.rmtree(left, ignore_errors=True)
     elif directory.is_dir():
         for path in _numbered(directory):

@@ -1,29 +1,34 @@
 """Checkpoints: what is saved is what comes back, on any mesh, or a line that says why not."""
-import asyncio
 import errno
 import math
 import os
-import pathlib
 import shutil
 
 import jax.numpy as jnp
 import numpy as np
-import orbax.checkpoint as ocp
 import pytest
+from orbax.checkpoint import v1 as ocp
 
 from gpt1_jax.runs import checkpoint, retention
 from gpt1_jax.runs.checkpoint import CheckpointError, DamagedError
 from saved import advanced, flip, make, saved
 
 
+class Written:
+    """What Orbax returns of a save that is done."""
+
+    def result(self):
+        pass
+
+
 def test_what_is_saved_is_a_copy_that_no_update_touches(tmp_path, monkeypatch):
     program, given = make(), []
     state = program.init(jnp.uint32(0))
     writer = checkpoint.Writer(tmp_path)
-    monkeypatch.setattr(checkpoint._Manager, 'save', lambda self, step, args: given.append(args))
+    monkeypatch.setattr(ocp, 'save_checkpointables_async', lambda path, items: given.append(items) or Written())
     writer.save(state, {})
     writer.close()
-    kernel, saved_kernel = (tree['mlp']['fc']['kernel'] for tree in (state.params, given[0]['params'].item))
+    kernel, saved_kernel = (tree['mlp']['fc']['kernel'] for tree in (state.params, given[0]['params']))
     assert saved_kernel.unsafe_buffer_pointer() != kernel.unsafe_buffer_pointer()
     np.testing.assert_array_equal(saved_kernel, kernel)
 
@@ -46,7 +51,7 @@ def test_retention_keeps_the_latest_two_and_the_best_finite_one(qualities, kept)
 
 def test_a_step_whose_meta_is_damaged_is_not_deleted_and_hinders_no_save(tmp_path):
     program, _ = saved(tmp_path, 3)
-    flip(tmp_path / '2' / 'meta' / 'metadata')
+    flip(tmp_path / '2' / 'meta' / 'data.json')
     writer, state = checkpoint.Writer(tmp_path, keep_latest=1), checkpoint.restore(tmp_path, 3, program.state)
     for _ in range(2):
         state = advanced(program, state)
@@ -58,7 +63,7 @@ def test_a_step_whose_meta_is_damaged_is_not_deleted_and_hinders_no_save(tmp_pat
 def test_a_deletion_cut_short_leaves_no_step_and_is_finished_by_the_next_run(tmp_path):
     saved(tmp_path, 2)
     (tmp_path / '1').rename(tmp_path / '1.deleted')
-    (tmp_path / '1.deleted' / 'meta' / 'metadata').unlink()
+    (tmp_path / '1.deleted' / 'meta' / 'data.json').unlink()
     assert checkpoint.steps(tmp_path) == [2] and checkpoint.best_step(tmp_path) == 2
     checkpoint.Writer(tmp_path).close()
     assert [p.name for p in tmp_path.iterdir()] == ['2']
@@ -72,7 +77,7 @@ def whole(tmp_path_factory):
 
 def test_an_edited_meta_is_refused(whole, tmp_path):
     shutil.copytree(whole[1] / '3', tmp_path / '3')
-    meta = tmp_path / '3' / 'meta' / 'metadata'
+    meta = tmp_path / '3' / 'meta' / 'data.json'
     meta.write_text(meta.read_text().replace('"quality": -1.0', '"quality": -0.0'))
     with pytest.raises(DamagedError, match='meta does not match the digest made when it was saved'):
         checkpoint.best_step(tmp_path)
@@ -86,10 +91,10 @@ def test_a_step_under_another_number_is_refused(whole, tmp_path):
 
 def test_what_is_not_the_files_fault_is_no_damage(whole, monkeypatch):
     """Reading fails for the machine's reasons: a fallback must not pass over the step."""
-    def fails(path, handler, args):
-        if pathlib.Path(path).name == 'params':
+    def fails(path, item, tree):
+        if item == 'params':
             raise RuntimeError('no route to the disk')
-        return real(path, handler, args)
+        return real(path, item, tree)
     real = checkpoint._read
     monkeypatch.setattr(checkpoint, '_read', fails)
     with pytest.raises(CheckpointError, match='no route to the disk') as caught:
@@ -101,21 +106,19 @@ def test_a_write_that_fails_is_told_once_with_the_steps_that_are_complete(tmp_pa
     """Stands in for a full disk where none can be made; the next Writer goes on from the steps before."""
     program = make()
     writer, state = checkpoint.Writer(tmp_path, keep_latest=9), program.init(jnp.uint32(0))
-    real = ocp.JsonCheckpointHandler._save_fn
+    real = ocp.handlers.JsonHandler._background_save
     for step in range(1, 4):
         if step == 3:
-            async def full(self, item, directory):
-                while len(list(directory.parent.glob('*/_METADATA'))) < 2:
-                    await asyncio.sleep(0.02)  # else the other items' threads would still write in the end
+            async def full(self, directory, checkpointable, **options):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            monkeypatch.setattr(ocp.JsonCheckpointHandler, '_save_fn', full)
+            monkeypatch.setattr(ocp.handlers.JsonHandler, '_background_save', full)
         state = advanced(program, state)
         writer.save(state, {})
     line = r'3: cannot be written \(No space left on device\); complete steps: 1, 2$'
     with pytest.raises(CheckpointError, match=line):
         writer.close()
     writer.close()
-    monkeypatch.setattr(ocp.JsonCheckpointHandler, '_save_fn', real)
+    monkeypatch.setattr(ocp.handlers.JsonHandler, '_background_save', real)
     assert checkpoint.steps(tmp_path) == [1, 2]
     writer, state = checkpoint.Writer(tmp_path, keep_latest=9), checkpoint.restore(tmp_path, 2, program.state)
     writer.save(advanced(program, state), {})
@@ -137,9 +140,9 @@ def test_values_changed_behind_orbax_are_caught_by_their_digest(tmp_path, monkey
     program, _ = saved(tmp_path)
     real = checkpoint._read
 
-    def tampered(path, handler, args):
-        tree = real(path, handler, args)
-        if pathlib.Path(path).name == 'params':
+    def tampered(path, item, abstract):
+        tree = real(path, item, abstract)
+        if item == 'params':
             tree['mlp']['fc']['kernel'] = tree['mlp']['fc']['kernel'].at[0, 0, 0].add(1e-3)
         return tree
     monkeypatch.setattr(checkpoint, '_read', tampered)

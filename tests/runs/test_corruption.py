@@ -98,7 +98,7 @@ def files_of(real):
 def test_a_few_damaged_files_are_named_or_restore_to_the_bit(real, tmp_path):
     step = real[0] / str(STEP)
     arrays = max((step / 'params').rglob('d/*'), key=lambda p: p.stat().st_size)
-    files = [step / 'meta' / 'metadata', arrays, step / 'opt_state' / 'manifest.ocdbt']
+    files = [step / 'meta' / 'data.json', arrays, step / 'opt_state' / 'manifest.ocdbt']
     counts = corrupt(real, tmp_path, files, 2, random.Random(0))
     assert counts['named'] > 10
 

@@ -5,7 +5,7 @@ import tarfile
 import pytest
 
 from gpt1_jax import finetune, pretrain, verify
-from gpt1_jax.runs import checkpoint, provenance, results
+from gpt1_jax.runs import results
 from tiny import ROOT, finetune_config, pretrain_config
 
 
@@ -42,12 +42,3 @@ def test_a_fine_tuning_run_resumes_and_its_results_are_the_same(runs):
     expected = {(row['metric'], row['step']): row['value']
                 for row in results.read(pathlib.Path('finetune_results.jsonl'))}
     assert {(row['metric'], row['step']): row['value'] for row in rows} == expected
-
-
-@pytest.mark.filterwarnings('ignore::DeprecationWarning')
-def test_orbax_s_next_interface_reads_the_steps(runs):
-    """orbax.checkpoint.v1, which is to replace the one that runs/checkpoint.py uses: each array has its digest."""
-    from orbax.checkpoint import v1
-    directory = runs / 'pretrain_finished' / 'checkpoints'
-    for name, arrays in checkpoint.read_meta(directory, 30)['arrays'].items():
-        assert provenance.describe(v1.load_pytree(directory / '30', checkpointable_name=name)) == arrays

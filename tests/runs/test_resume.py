@@ -34,7 +34,7 @@ def test_a_damaged_newest_step_stops_the_run_and_suggests_the_fallback(four):
 def test_fallback_names_what_it_passes_over_and_sets_it_aside(four, capsys):
     directory, program, history = four
     spoil(directory / '4')
-    (directory / '3' / 'meta' / 'metadata').unlink()
+    (directory / '3' / 'meta' / 'data.json').unlink()
     state = resume(directory, program.state, fallback=True)
     assert int(state.step) == 2 and same(state, history[2])
     first, second = capsys.readouterr().out.splitlines()
@@ -46,7 +46,7 @@ def test_fallback_names_what_it_passes_over_and_sets_it_aside(four, capsys):
 def test_nothing_is_renamed_where_no_step_is_sound(four):
     directory, program, _ = four
     for step in range(1, 5):
-        flip(directory / str(step) / 'meta' / 'metadata')
+        flip(directory / str(step) / 'meta' / 'data.json')
     with pytest.raises(CheckpointError, match='none of its steps is sound: 4: meta .*; 1: meta'):
         resume(directory, program.state, fallback=True)
     assert checkpoint.steps(directory) == [1, 2, 3, 4]
