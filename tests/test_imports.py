@@ -18,6 +18,7 @@ PROGRAMS = ('prepare', 'pretrain', 'finetune', 'predict', 'zero_shot', 'perplexi
 ALONE = {
     'flax': {'models.gpt', 'models.heads', 'models.kv_cache', 'models.layers', 'models.lstm'},
     'orbax': {'runs.checkpoint'},
+    'jax.experimental.pallas.triton': {'models.fast.pallas_triton'},  # deprecated
     'safetensors': {'weights.export_hugging_face', 'weights.import_hugging_face'},
     'matplotlib': {'evaluation.pictures'},
     'tensorboardX': {'runs.tensorboard'}, 'wandb': set(), 'trackio': set(),  # runs.tracker, by name

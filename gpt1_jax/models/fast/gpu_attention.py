@@ -17,10 +17,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton as plgpu
 
 from gpt1_jax.models import dropout
-from gpt1_jax.models.fast import per_device
+from gpt1_jax.models.fast import pallas_triton, per_device
 
 LOG2E = math.log2(math.e)  # GPUs compute 2^x, so scores are multiplied by log2(e)
 MASKED = -1e30             # the score of a later key: finite, as the difference of two infinities is NaN
@@ -80,13 +79,12 @@ def _forward(qkv, words, rate, interpret):
     def kernel(first_row, first_head, words, qkv):
         B, L, _, H, E = qkv.shape
         tiles = _fitting(FORWARD, L, E * qkv.dtype.itemsize)
-        return pl.pallas_call(
-            functools.partial(_forward_kernel, tiles=tiles, rate=rate, scale=E ** -0.5),
+        return pallas_triton.call(
+            functools.partial(_forward_kernel, tiles=tiles, rate=rate, scale=E ** -0.5), tiles.warps, tiles.stages,
             grid=(L // tiles.queries, H, B),
             in_specs=[WORDS, _part(Q, tiles.queries, E, tile=True), _part(K, L, E), _part(V, L, E)],
             out_specs=[_vectors(tiles.queries, E, tile=True), _numbers(tiles.queries, tile=True)],
             out_shape=[jax.ShapeDtypeStruct((B, L, H, E), qkv.dtype), jax.ShapeDtypeStruct((B, H, L), jnp.float32)],
-            compiler_params=plgpu.CompilerParams(num_warps=tiles.warps, num_stages=tiles.stages),
             interpret=interpret)(_at(words, first_row, first_head), qkv, qkv, qkv)
     return per_device.on_each(kernel, (words, qkv), ('w', 'BL3HE'), ('BLHE', 'BHL'))
 
@@ -96,14 +94,13 @@ def _backward(qkv, words, d_out, log_sums, means, rate, interpret):
     def kernel(first_row, first_head, words, qkv, *others):
         B, L, _, H, E = qkv.shape
         tiles = _fitting(BACKWARD, L, E * qkv.dtype.itemsize)
-        return pl.pallas_call(
-            functools.partial(_backward_kernel, tiles=tiles, rate=rate, scale=E ** -0.5),
+        return pallas_triton.call(
+            functools.partial(_backward_kernel, tiles=tiles, rate=rate, scale=E ** -0.5), tiles.warps, tiles.stages,
             grid=(L // tiles.keys, H, B),
             in_specs=[WORDS, _part(Q, L, E), _part(K, L, E), _part(V, L, E), _vectors(L, E), _numbers(L),
                       _numbers(L)],
             out_specs=pl.BlockSpec((None, tiles.keys, 3, None, E), lambda i, h, b: (b, i, 0, h, 0)),
             out_shape=jax.ShapeDtypeStruct(qkv.shape, qkv.dtype),
-            compiler_params=plgpu.CompilerParams(num_warps=tiles.warps, num_stages=tiles.stages),
             interpret=interpret)(_at(words, first_row, first_head), qkv, qkv, qkv, *others)
     return per_device.on_each(kernel, (words, qkv, d_out, log_sums, means), ('w', 'BL3HE', 'BLHE', 'BHL', 'BHL'),
                               'BL3HE')
@@ -164,7 +161,7 @@ def _forward_kernel(words, q, k, v, out, log_sums, *, tiles, rate, scale):
         total = total * rescale + p.sum(axis=1)
         if rate:
             p = jnp.where(_kept(bits, queries, keys, rate), p, 0.0)
-        out = out * rescale[:, None] + plgpu.dot(p.astype(v.dtype), v[tile, :])
+        out = out * rescale[:, None] + pallas_triton.dot(p.astype(v.dtype), v[tile, :])
         return out, new_top, total
 
     # Tiles of keys after the last query are skipped; within the others _scores masks what is not causal.
@@ -210,15 +207,15 @@ def _key_value_gradients(q, k, v, d_out, log_sums, means, bits, tiles, rate, sca
         tile = pl.ds(j * tiles.queries, tiles.queries)
         q_tile, d_tile = q[tile, :], d_out[tile, :]
         p = jnp.exp2(_scores(k_own, q_tile, queries, keys, scale) - log_sums[tile][None, :])
-        dp = plgpu.dot(v_own, d_tile.T)
+        dp = pallas_triton.dot(v_own, d_tile.T)
         dropped = p
         if rate:
             mask = _kept(bits, queries, keys, rate)
             dropped = jnp.where(mask, p, 0.0)
             dp = jnp.where(mask, dp * (1 / (1 - rate)), 0.0)
         dscores = p * (dp - means[tile][None, :])
-        dk = dk + plgpu.dot(dscores.astype(q.dtype), q_tile)
-        dv = dv + plgpu.dot(dropped.astype(d_out.dtype), d_tile)
+        dk = dk + pallas_triton.dot(dscores.astype(q.dtype), q_tile)
+        dv = dv + pallas_triton.dot(dropped.astype(d_out.dtype), d_tile)
         return dk, dv
 
     zeros = jnp.zeros(k_own.shape, jnp.float32)
@@ -240,10 +237,10 @@ def _query_gradients(q, k, v, d_out, log_sums, means, bits, tiles, rate, scale):
         tile = pl.ds(j * tiles.queries, tiles.queries)
         k_tile = k[tile, :]
         p = jnp.exp2(_scores(q_own, k_tile, queries, keys, scale) - log_sums_own)
-        dp = plgpu.dot(d_own, v[tile, :].T)
+        dp = pallas_triton.dot(d_own, v[tile, :].T)
         if rate:
             dp = jnp.where(_kept(bits, queries, keys, rate), dp * (1 / (1 - rate)), 0.0)
-        return dq + plgpu.dot((p * (dp - means_own)).astype(k.dtype), k_tile)
+        return dq + pallas_triton.dot((p * (dp - means_own)).astype(k.dtype), k_tile)
 
     n_tiles = pl.cdiv((i + 1) * tiles.keys, tiles.queries)
     return lax.fori_loop(0, n_tiles, step, jnp.zeros(q_own.shape, jnp.float32))
@@ -265,7 +262,7 @@ def _scores(a, b, queries, keys, scale):
 
     queries, keys: positions, one of them [m, 1] and the other [1, n].
     """
-    return jnp.where(keys <= queries, plgpu.dot(a, b.T) * (scale * LOG2E), MASKED)
+    return jnp.where(keys <= queries, pallas_triton.dot(a, b.T) * (scale * LOG2E), MASKED)
 
 
 def _kept(bits, queries, keys, rate):

@@ -11,10 +11,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton as plgpu
 
 from gpt1_jax.models import dropout
-from gpt1_jax.models.fast import per_device, table
+from gpt1_jax.models.fast import pallas_triton, per_device, table
 
 ROWS = 8                   # vectors that a program holds at a time
 PROGRAMS = 512             # of the backward pass, about as many as run at once
@@ -51,13 +50,12 @@ def _forward(x, a, scale, bias, words, rate, interpret):
         B, L, D = x.shape
         rows = math.gcd(ROWS, L)
         vectors = pl.BlockSpec((None, rows, D), lambda i, b: (b, i, 0))
-        return pl.pallas_call(
-            functools.partial(_forward_kernel, rate=rate), grid=(L // rows, B),
+        return pallas_triton.call(
+            functools.partial(_forward_kernel, rate=rate), FORWARD, grid=(L // rows, B),
             in_specs=[_whole(words), vectors, vectors, _whole(scale), _whole(bias)],
             out_specs=[vectors, vectors, pl.BlockSpec((None, rows), lambda i, b: (b, i))],
             out_shape=[jax.ShapeDtypeStruct(x.shape, x.dtype)] * 2 + [jax.ShapeDtypeStruct((B, L), jnp.float32)],
-            compiler_params=plgpu.CompilerParams(num_warps=FORWARD), interpret=interpret)(
-                words.at[2].add(first_row), x, a, scale, bias)
+            interpret=interpret)(words.at[2].add(first_row), x, a, scale, bias)
     return per_device.on_each(kernel, (words, x, a, scale, bias), ('w', 'BLD', 'BLD', 'D', 'D'), ('BLD', 'BLD', 'BL'))
 
 
@@ -69,14 +67,13 @@ def _backward(normed, inverse, scale, words, dy, rate, interpret):
         vectors = pl.BlockSpec((None, L // S, D), lambda s, b: (b, s, 0))
         numbers = pl.BlockSpec((None, L // S), lambda s, b: (b, s))
         sums = pl.BlockSpec((None, None, D), lambda s, b: (b, s, 0))
-        return pl.pallas_call(
-            functools.partial(_backward_kernel, rate=rate), grid=(S, B),
+        return pallas_triton.call(
+            functools.partial(_backward_kernel, rate=rate), BACKWARD, grid=(S, B),
             in_specs=[_whole(words), vectors, numbers, _whole(scale), vectors],
             out_specs=[vectors, vectors, sums, sums],
             out_shape=[jax.ShapeDtypeStruct(dy.shape, dy.dtype)] * 2
             + [jax.ShapeDtypeStruct((B, S, D), jnp.float32)] * 2,
-            compiler_params=plgpu.CompilerParams(num_warps=BACKWARD), interpret=interpret)(
-                words.at[2].add(first_row), normed, inverse, scale, dy)
+            interpret=interpret)(words.at[2].add(first_row), normed, inverse, scale, dy)
     return per_device.on_each(kernel, (words, normed, inverse, scale, dy), ('w', 'BLD', 'BL', 'D', 'BLD'),
                               ('BLD', 'BLD', 'BSD', 'BSD'))
 

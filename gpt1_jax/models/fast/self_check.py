@@ -52,11 +52,8 @@ def check(config: Any) -> None:
     if (device.platform == 'cpu' or choice in ('plain', 'xla') or config.dtype != 'bfloat16'
             or not hasattr(config, 'n_head')):  # an LSTM has no kernels
         return
-    for kernel in table.KERNELS:
-        size = config.n_embd if kernel.operation == 'add_and_norm' else config.n_embd // config.n_head
-        length = min(config.n_ctx, kernel.longest)
-        applies = choice in kernel.choices and kernel.platform == device.platform and kernel.takes(size)
-        if not applies:
+    for kernel, size, length in _kernels(config):
+        if choice not in kernel.choices or kernel.platform != device.platform:
             continue
         key = kernel.name, device.device_kind, size, length
         first = key not in _reasons
@@ -68,6 +65,21 @@ def check(config: Any) -> None:
         if reason and first:
             print(f'kernels: {kernel.name} ({kernel.operation}) is not used on {device.device_kind}, plain XLA takes '
                   f'its place: {reason}', flush=True)
+
+
+def verdicts(config: Any, interpret: bool = False) -> dict[str, str | None]:
+    """{name: what is wrong, or None} of every kernel for this device that takes a model's sizes. interpret: of our
+    kernels for any device, interpreted on this one."""
+    device = jax.local_devices()[0]
+    return {kernel.name: failure(kernel, size, length, device, interpret) for kernel, size, length in _kernels(config)
+            if (kernel.name != 'cudnn' if interpret else kernel.platform == device.platform)}
+
+
+def _kernels(config):
+    """[(kernel, its head size or width, the longest sequence)] for a model that the kernel takes."""
+    sizes = {'add_and_norm': config.n_embd, 'attention': config.n_embd // config.n_head}
+    return [(kernel, sizes[kernel.operation], min(config.n_ctx, kernel.longest)) for kernel in table.KERNELS
+            if kernel.takes(sizes[kernel.operation])]
 
 
 def _verdict(kernel, size, length, device):

@@ -1,0 +1,18 @@
+"""All that the kernels for NVIDIA GPUs take from Pallas's backend for Triton, which jax 0.11 deprecates: once jax drops
+it, importing this module fails, the self-check says so, and models run without these kernels.
+
+Nothing replaces it yet: Mosaic GPU needs compute capability 9.0, where these kernels need 8.0, and the released
+jax_triton lowers only where there is a GPU, so that its kernels could not be compiled for one that is not here.
+"""
+from collections.abc import Callable
+from typing import Any
+
+from jax.experimental import pallas
+from jax.experimental.pallas import triton
+
+dot = triton.dot  # of two tiles, summed in float32
+
+
+def call(kernel: Callable, warps: int, stages: int | None = None, **how: Any) -> Callable:
+    """pallas_call for Triton. warps: groups of 32 threads of a program. stages: tiles being loaded ahead."""
+    return pallas.pallas_call(kernel, compiler_params=triton.CompilerParams(num_warps=warps, num_stages=stages), **how)
