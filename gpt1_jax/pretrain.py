@@ -89,7 +89,7 @@ def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
         raise UserError(f'{tokens_dir}: nothing prepared there, and config.data.corpus is empty: give the text to '
                         'train on')
     if config.data.corpus and jax.process_count() == 1:
-        text = _prepare_config(config.data, config.tokenizer)
+        text = prepare_config(config.data, config.tokenizer)
     elif not prepared:
         raise UserError(f'{tokens_dir}: no finished manifest; '
                         'with several processes run gpt1 prepare first')
@@ -100,7 +100,8 @@ def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
     return Setting(config, directory, own_fields(config.model.to_dict()), mesh, tokens_dir, text, origin, digest)
 
 
-def _prepare_config(data, vocabulary):
+def prepare_config(data: ConfigDict, vocabulary: ConfigDict) -> prepare.PrepareConfig:
+    """How the text of config.data is prepared with config.tokenizer."""
     join = Join(data.join_by, data.join_characters, ' ' if data.join_with is None else data.join_with)
     merges = vocabulary.merges if vocabulary.source == 'train' and vocabulary.vocab_size is None else None
     return prepare.PrepareConfig(

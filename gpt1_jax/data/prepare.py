@@ -88,9 +88,7 @@ def prepare(config: PrepareConfig, out: storage.Path, lock: Callable[[storage.Pa
     UserError if `out` was begun with other inputs, if its text was edited since, and if another process prepares it.
     """
     target = out if config.part is None else out / config.part.name
-    splits, inputs, named = sources.splits(config.corpus, config.valid, config.text_field, config.join, config.part)
-    given, inputs['tokenizer'] = _tokenizer(config)
-    inputs['shards'] = f'{config.shard_tokens} tokens'
+    splits, inputs, named, given = resolve(config)
     local = storage.cache(target) if storage.remote(target) else target
     if replace and target == local:
         _remove_other(target, inputs, lock)
@@ -127,6 +125,14 @@ def prepare(config: PrepareConfig, out: storage.Path, lock: Callable[[storage.Pa
         if storage.remote(target):
             storage.upload(local, target, last=tokens.MANIFEST)
     return manifest
+
+
+def resolve(config: PrepareConfig) -> tuple[sources.Splits, dict[str, Any], sources.Stream | None, Tokenizer | None]:
+    """(the splits' documents, what inputs.json holds, named validation text, the tokenizer unless it is trained)."""
+    splits, inputs, named = sources.splits(config.corpus, config.valid, config.text_field, config.join, config.part)
+    given, inputs['tokenizer'] = _tokenizer(config)
+    inputs['shards'] = f'{config.shard_tokens} tokens'
+    return splits, inputs, named, given
 
 
 def _remove_other(directory, inputs, lock):

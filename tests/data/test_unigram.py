@@ -16,6 +16,14 @@ def test_the_loss_is_the_entropy_of_the_token_frequencies_over_all_shards():
     assert unigram.unigram_loss(_stream([7, 7], [65535, 9])) == pytest.approx(1.5 * math.log(2), abs=1e-12)
 
 
+def test_of_a_large_text_evenly_spaced_pieces_are_counted(monkeypatch):
+    monkeypatch.setattr(unigram, 'SAMPLE', 12)
+    monkeypatch.setattr(unigram, 'PIECE', 4)
+    # Windows 0, 3 and 6 of 4 tokens are counted, the 5s of the others are not.
+    stream = _stream([1] * 4 + [5] * 8 + [2] * 4, [5] * 8 + [3] * 4 + [5])
+    assert unigram.unigram_loss(stream) == pytest.approx(math.log(3), abs=1e-12)
+
+
 def test_a_text_of_one_token_has_no_loss():
     assert unigram.unigram_loss(_stream([3, 3, 3])) == 0
 
