@@ -71,15 +71,34 @@ class HuggingFace(nn.Module):
     def __init__(self, c, vocab_size) -> None:
         super().__init__()
         from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel
-        if c.n_inner != 4 * c.n_embd:
-            raise ValueError("transformers' OpenAIGPT has a feed-forward network four times as wide as its states")
-        self.model = OpenAIGPTLMHeadModel(OpenAIGPTConfig(
-            vocab_size=vocab_size, n_positions=c.n_ctx, n_embd=c.n_embd, n_layer=c.n_layer, n_head=c.n_head,
-            embd_pdrop=c.embd_dropout, attn_pdrop=c.attn_dropout, resid_pdrop=c.resid_dropout))
+        self.model = OpenAIGPTLMHeadModel(OpenAIGPTConfig(**_sizes(c, vocab_size)))
 
     def forward(self, tokens):
         logits = self.model(tokens[:, :-1]).logits
         return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+
+
+class Classifier(nn.Module):
+    """transformers' OpenAIGPTForSequenceClassification: the linear layer of the last token that is not padding, 0."""
+
+    def __init__(self, c, vocab_size, n_labels) -> None:
+        super().__init__()
+        from transformers import OpenAIGPTConfig, OpenAIGPTForSequenceClassification
+        self.model = OpenAIGPTForSequenceClassification(OpenAIGPTConfig(
+            **_sizes(c, vocab_size), num_labels=n_labels, pad_token_id=0))
+
+    def forward(self, batch):
+        tokens, mask, labels = batch
+        return self.model(tokens, attention_mask=mask, labels=labels).loss
+
+
+def _sizes(c, vocab_size):
+    """The fields of transformers' OpenAIGPTConfig."""
+    if c.n_inner != 4 * c.n_embd:
+        raise ValueError("transformers' OpenAIGPT has a feed-forward network four times as wide as its states")
+    return {'vocab_size': vocab_size, 'n_positions': c.n_ctx, 'n_embd': c.n_embd, 'n_layer': c.n_layer,
+            'n_head': c.n_head, 'embd_pdrop': c.embd_dropout, 'attn_pdrop': c.attn_dropout,
+            'resid_pdrop': c.resid_dropout}
 
 
 def prepare(name: str, c: GPTConfig, vocab_size: int, tokens: np.ndarray, peak_rate: float,
@@ -89,24 +108,34 @@ def prepare(name: str, c: GPTConfig, vocab_size: int, tokens: np.ndarray, peak_r
     name: 'nanogpt', 'post-ln' or 'hugging-face'. tokens: int[B, n_ctx + 1]. compiled: by torch.compile.
     """
     torch.manual_seed(0)
+    model = HuggingFace(c, vocab_size) if name == 'hugging-face' else Model(c, vocab_size, post=name == 'post-ln')
+    step, device = trained(model, c.dtype, peak_rate, compiled)
+    batch = torch.as_tensor(tokens, dtype=torch.long, device=device)
+
+    def run(n):
+        for _ in range(n):
+            loss = step(batch)
+        return float(loss.detach())
+    return run, torch.cuda.get_device_name() if device == 'cuda' else 'cpu'
+
+
+def trained(model: nn.Module, dtype: str, peak_rate: float, compiled: bool = False) -> tuple[Callable, str]:
+    """(batch -> the loss before an update by it, the device) of a module that is called with a batch."""
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
     torch.set_float32_matmul_precision('high')
-    model = HuggingFace(c, vocab_size) if name == 'hugging-face' else Model(c, vocab_size, post=name == 'post-ln')
     model = model.to(device).train()
     decayed = [p for p in model.parameters() if p.ndim > 1]
     others = [p for p in model.parameters() if p.ndim <= 1]
     optimizer = torch.optim.AdamW([{'params': decayed, 'weight_decay': 0.01}, {'params': others, 'weight_decay': 0.0}],
                                   lr=peak_rate, betas=(0.9, 0.999), eps=1e-8, fused=True)
     loss_of = torch.compile(model) if compiled else model
-    batch = torch.as_tensor(tokens, dtype=torch.long, device=device)
 
-    def run(n):
-        for _ in range(n):
-            with torch.autocast(device, torch.bfloat16, enabled=c.dtype == 'bfloat16'):
-                loss = loss_of(batch)
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-        return float(loss.detach())
-    return run, torch.cuda.get_device_name() if device == 'cuda' else 'cpu'
+    def step(batch):
+        with torch.autocast(device, torch.bfloat16, enabled=dtype == 'bfloat16'):
+            loss = loss_of(batch)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return loss
+    return step, device

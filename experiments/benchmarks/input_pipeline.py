@@ -1,74 +1,122 @@
-"""What the host does for a step, by where the tokens are: in shards on disk, or on the devices.
+"""What grows with the corpus: the start of pretraining, of a new run and of one that resumes, a step's batch, memory.
 
-python -m experiments.benchmarks.input_pipeline --tokens=runs/gpt1/tokens --batch=64 \\
+python -m experiments.benchmarks.input_pipeline --sizes=100:0.1,1000:1,10000:10 \\
     --out=experiments/benchmarks/results/input_pipeline.json
 
-'read' is a batch of windows from the mapped shards in the order of training, or their numbers alone where the tokens
-are resident, and 'place' puts it on the device: a thread does both a step ahead. 'wait' is the rest of them for the
-loop, with a pause of --step_ms in the place of a device at work.
+Corpora of FILES:GIGABYTES are made up, as sparse files: the text, and the shards and manifest that preparing it gives.
+For each, a process of its own does what `gpt1 pretrain` does before its first step and reads the first batch and some
+more: 'start' compares names and sizes of the text with the manifest, opens the shards and builds the model. Seconds are
+of the processor, so that what else the machine does matters less.
 """
-import contextlib
+import json
+import pathlib
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable
 
-import jax
 from absl import flags
+from gpt1_jax.configs import pretrain as defaults
+from ml_collections import ConfigDict
 
 from experiments.benchmarks import record
 from experiments.lib.markdown import table
-from gpt1_jax import cli
-from gpt1_jax.data import tokens
-from gpt1_jax.parallel import sharding
-from gpt1_jax.training import device_data, prefetch
+from gpt1_jax import cli, pretrain
+from gpt1_jax.data import bpe_training, encode, prepare, shards, tokens
+from gpt1_jax.errors import UserError
 
-WAYS = {'read for each step': tokens.batch, 'resident': tokens.numbers}
+BYTES_A_TOKEN = 4  # of English, about
+EPOCHS = {'new': 0, 'resumed': 2}  # where a run begins
 
 
-def measure(read: Callable, stream: tokens.TokenStream, batch: int, n_ctx: int, steps: int,
-            step_seconds: float) -> dict:
-    """{'read', 'place', 'wait': seconds of each step}, after one that is not counted."""
-    mesh, seconds = sharding.make_mesh(), {'read': [], 'place': [], 'wait': []}
+def make_corpus(directory: pathlib.Path, files: int, size: int) -> ConfigDict:
+    """A corpus of so many files and bytes, and what is prepared from it; returns the config to pretrain on it."""
+    config = defaults.get_config()
+    config.model.update({'n_layer': 1, 'n_embd': 64, 'n_head': 1, 'n_inner': 64})
+    text, out = directory / 'text', directory / 'tokens'
+    bpe_training.train(['the cat sat on the mat'], merges=5).save(directory / 'tokenizer')
+    config.data.corpus, config.data.tokens, config.train.steps = str(text), str(out), 10**6
+    config.tokenizer.source = str(directory / 'tokenizer')
+    text.mkdir()
+    for number in range(files):
+        _sparse(text / f'{number:06}.txt', size // files)
+    _, inputs, _, tokenizer = prepare.resolve(pretrain.prepare_config(config.data, config.tokenizer))
+    prepare.saved_tokenizer(out, inputs, lambda: tokenizer)
+    entries = {split: {'documents': files, 'tokens': n, 'unknown': 0, 'bytes': BYTES_A_TOKEN * n, 'words': n,
+                       'shards': list(_shards(out / split, n))}
+               for split, n in (('train', size // BYTES_A_TOKEN), ('valid', encode.SHARD_TOKENS))}
+    prepare.write_manifest(out, inputs, tokenizer, entries)
+    return config
 
-    def make(step):
-        began = time.perf_counter()
-        host = read(stream, step, 0, batch, n_ctx)
-        done = time.perf_counter()
-        jax.block_until_ready(sharding.place(lambda rows: {'rows': host[rows]}, batch, mesh))
-        seconds['read'].append(done - began)
-        seconds['place'].append(time.perf_counter() - done)
-    with contextlib.closing(prefetch.ahead(make, 0, steps + 1)) as batches:
-        for _ in range(steps + 1):
-            began = time.perf_counter()
-            next(batches)
-            seconds['wait'].append(time.perf_counter() - began)
-            time.sleep(step_seconds)
-    return {name: each[1:] for name, each in seconds.items()}
+
+def _shards(directory, n_tokens):
+    directory.mkdir()
+    for number, first in enumerate(range(0, n_tokens, encode.SHARD_TOKENS)):
+        n = min(encode.SHARD_TOKENS, n_tokens - first)
+        _sparse(directory / shards.name(number), tokens.DTYPE.itemsize * n)
+        yield {'file': shards.name(number), 'documents': 1, 'tokens': n, 'unknown': 0, 'sha256': ''}
+
+
+def _sparse(file, size):
+    with open(file, 'wb') as out:
+        out.truncate(size)
+
+
+def begin(config: ConfigDict, epoch: int, batches: int) -> dict:
+    """{'start', 'first_batch', 'batch': seconds, 'memory': bytes} of a run that begins with an epoch, in this process.
+    """
+    began = time.process_time()
+    job = pretrain.build(pretrain.resolve(config, pathlib.Path(config.data.tokens).with_name('run')))
+    seconds = [time.process_time() - began]
+    windows = tokens.open_split(config.data.tokens, 'train').n_windows(config.model.n_ctx)
+    step = -(-epoch * windows // config.batch.size)
+    for number in range(batches):
+        began = time.process_time()
+        job.batches.read(step + number, slice(None))
+        seconds.append(time.process_time() - began)
+    start, first, *others = seconds
+    status = pathlib.Path('/proc/self/status').read_text()
+    anonymous = 1024 * int(status.split('RssAnon:')[1].split()[0])  # pages of mapped files, which can be dropped, aside
+    return {'start': start, 'first_batch': first, 'batch': statistics.median(others), 'memory': anonymous}
+
+
+def measure(sizes: list[str], batches: int) -> dict[str, dict]:
+    """{'FILES:GIGABYTES': {run, one of EPOCHS: what `begin` returns in a process of its own}}. UserError for others."""
+    found = {}
+    for each in sizes:
+        try:
+            files, gigabytes = (number(text) for number, text in zip((int, float), each.split(':'), strict=True))
+        except ValueError:
+            raise UserError(f'--sizes: {each!r} is not FILES:GIGABYTES') from None
+        with tempfile.TemporaryDirectory() as directory:
+            config = make_corpus(pathlib.Path(directory), files, int(gigabytes * 1e9))
+            found[each] = {run: _process(config, epoch, batches) for run, epoch in EPOCHS.items()}
+    return found
+
+
+def _process(config, epoch, batches):
+    code = ('import json, sys\nimport ml_collections\nfrom experiments.benchmarks import input_pipeline\n'
+            'config, *others = json.loads(sys.argv[1])\n'
+            "print('\\n' + json.dumps(input_pipeline.begin(ml_collections.ConfigDict(config), *others)))")
+    command = [sys.executable, '-c', code, json.dumps([config.to_dict(), epoch, batches])]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def _define_flags():
-    flags.DEFINE_string('tokens', None, 'A prepared directory.', required=True)
-    flags.DEFINE_integer('batch', 64, 'Windows of a step.', lower_bound=1)
-    flags.DEFINE_integer('n_ctx', 512, 'Tokens of a window.', lower_bound=1)
-    flags.DEFINE_integer('steps', 200, 'Steps to time.', lower_bound=1)
-    flags.DEFINE_float('step_ms', 30, 'What a step takes on the device, in milliseconds.', lower_bound=0)
+    flags.DEFINE_list('sizes', ['100:0.1', '1000:1', '10000:10'], 'FILES:GIGABYTES of each corpus.')
+    flags.DEFINE_integer('batches', 200, 'Batches that are read.', lower_bound=2)
     record.define_flag()
 
 
 def main() -> None:
     f = flags.FLAGS
-    stream = tokens.open_split(f.tokens, 'train')
-    began = time.perf_counter()
-    corpus = jax.block_until_ready(device_data.place(stream, f.n_ctx, sharding.make_mesh(), 'yes'))
-    placed = time.perf_counter() - began
-    print(f'{stream.n_windows(f.n_ctx):,} windows; placing them all: {placed:.2f} s, {corpus.nbytes / 2**20:,.1f} MiB')
-    found = {way: measure(read, stream, f.batch, f.n_ctx, f.steps, f.step_ms / 1e3) for way, read in WAYS.items()}
-    cells = [(way, *(f'{1e3 * statistics.median(each[name]):.3f}' for name in ('read', 'place', 'wait')))
-             for way, each in found.items()]
-    print('\n'.join(table(('tokens', 'read, ms a step', 'place, ms', 'wait, ms'), cells)))
-    record.write(f.out, {'windows': stream.n_windows(f.n_ctx), 'bytes': corpus.nbytes, 'place_all_seconds': placed,
-                         'step_seconds': f.step_ms / 1e3, 'ways': found},
-                 f'{jax.device_count()} x {jax.devices()[0].device_kind}')
+    found = measure(f.sizes, f.batches)
+    cells = [(size, run, f"{row['start']:.2f}", f"{row['first_batch']:.2f}", f"{1e3 * row['batch']:.2f}",
+              f"{row['memory'] / 2**20:,.0f}") for size, runs in found.items() for run, row in runs.items()]
+    print('\n'.join(table(('files:GB', 'run', 'start, s', 'first batch, s', 'a batch, ms', 'memory, MiB'), cells)))
+    record.write(f.out, found)
 
 
 if __name__ == '__main__':

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from experiments.benchmarks import finetune_batches  # noqa: E402
+from experiments.benchmarks import fine_tuning  # noqa: E402
 from gpt1_jax.data import batches, tasks
 from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.data.tokens import permutation
@@ -95,7 +95,7 @@ def longer_where_higher(n, kind):
 @pytest.mark.parametrize('kind', ['two', 'three', 'scores'])
 @pytest.mark.parametrize('n', [1500, 6000])
 def test_labels_and_company_are_as_random_as_shuffled_where_length_tells_the_label(n, kind):
-    found = finetune_batches.randomness(longer_where_higher(n, kind), 512, 32, 6, epochs=10)
+    found = fine_tuning.randomness(longer_where_higher(n, kind), 512, 32, 6, epochs=10)
     assert found['label_variance']['ours'] <= 1.15 and found['met_again']['ours'] <= 0.05
     assert found['label_variance']['sorted'] > 2  # what that would be without the labels
 
@@ -116,9 +116,9 @@ def test_official_sets_are_as_random_as_shuffled_and_padded_less(name, folder):
     examples = task.read(DATA / folder, 'train')
     words = [sum(len(text.split()) for text in (*example.texts, *example.choices[:1])) for example in examples]
     data = of_lengths([3 + 1.2 * n for n in words], [example.label for example in examples])  # about as many tokens
-    found = finetune_batches.randomness(data, 512, 32, 6)
+    found = fine_tuning.randomness(data, 512, 32, 6)
     assert found['label_variance']['ours'] <= 1.15 and found['met_again']['ours'] <= 0.05
-    tokens = finetune_batches.count(data, 512, 32, 6)
+    tokens = fine_tuning.count(data, 512, 32, 6)
     assert tokens['ours'] < 0.9 * tokens['batch'] and tokens['ours'] < 1.3 * tokens['sorted']
 
 

@@ -7,14 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.benchmarks import compare, finetune_batches, products, record, scoring, timing, tokenize, train_step
-from gpt1_jax.data import bpe_training, encode
-from gpt1_jax.data.document import Document
+from experiments.benchmarks import compare, fine_tuning, record, scoring, timing, train_step
 from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.data.tokens import permutation
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone
-from gpt1_jax.parallel import step_cost
 from tiny import load_config, override
 
 pytestmark = pytest.mark.full
@@ -56,27 +53,6 @@ def test_windows_are_timed_after_the_first_step_and_the_warm_up(monkeypatch):
     assert timing.throughput([0.5, 0.25, 1.0], 100) == (200, 100, 400)
 
 
-def test_the_products_of_a_step_are_those_that_its_cost_counts():
-    model = backbone(dict(tiny_config().model, n_layer=3, vocab_size=50))
-    found = products.measure(model.config, 32, 1, 1, 1)
-    params = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, 16), jnp.int32))['params']
-    attention = 12 * 16 * 16 * 3
-    assert sum(row['calls'] * row['flops'] for row in found) == 32 * (step_cost.flops_per_token(params, 16) - attention)
-
-
-@pytest.mark.parametrize('dtype', ['float32', 'bfloat16'])
-def test_each_timed_product_is_the_one_of_its_name(dtype):
-    for name in ('mlp proj', 'logits'):
-        found = {direction: [np.asarray(values, np.float64) for values in (product(a, b), a, b)]
-                 for direction, (product, a, b) in products.calls(name, 8, 12, 5, dtype).items()}
-        formulas = {'forward': lambda x, kernel: x @ kernel, 'by input': lambda dy, kernel: dy @ kernel.T,
-                    'by kernel': lambda x, dy: x.T @ dy}
-        for direction, (result, a, b) in found.items():
-            b = b.T if name == 'logits' and direction != 'by kernel' else b
-            atol = 1e-5 if dtype == 'float32' else 0.1
-            np.testing.assert_allclose(result, formulas[direction](a, b), rtol=0, atol=atol)
-
-
 def test_ratios_are_of_medians_over_the_windows_of_all_turns():
     rows = {'ours': [{'step_seconds': [1.0, 1.0], 'first_seconds': 3.0, 'losses': [7.0, 6.0]},
                      {'step_seconds': [5.0], 'first_seconds': 3.0, 'losses': [7.0, 6.5]}],
@@ -89,24 +65,16 @@ def test_tokens_of_an_epoch_are_counted_by_each_way_to_pad():
     own = [8, 8, 16, 16]
     rows = [Encoded(str(i), [[1] * n], 0, [1.0, 0.0], False) for i, n in enumerate(own)]
     first, second, third, fourth = (own[i] for i in permutation(0, 0, 4))
-    assert finetune_batches.count(rows, 32, 2, 4) == {
+    assert fine_tuning.count(rows, 32, 2, 4) == {
         'rows': 4, 'lengths': [8, 16], 'real': 48, 'ours': 2 * max(first, second) + 2 * max(third, fourth),
         'sorted': 48, 'context': 128, 'batch': 2 * max(first, second) + 2 * max(third, fourth)}
 
 
 def test_pairs_that_meet_again_are_counted():
     one, following = np.array([[0, 1, 2], [3, 4, 5]]), np.array([[0, 1, 6], [3, 4, 5]])
-    assert finetune_batches.met_again(one, following) == (1 + 3) / 6
-    assert finetune_batches.met_again(following, one) == (1 + 3) / 6
-    assert finetune_batches.met_again(one[:1], np.array([[3, 4, 5]])) == 0
-
-
-def test_characters_and_tokens_of_text_are_counted_once_however_often_it_is_encoded():
-    text = 'the cat\nsat on the mat'
-    tokenizer = bpe_training.train([text], merges=5)
-    found = tokenize.measure(tokenizer, list(encode.units([Document('', text)])), rounds=2)
-    assert (found['characters'], found['tokens']) == (len(text), len(tokenizer.encode(text)))
-    assert len(found['seconds']) == 2 and min(found['seconds']) > 0
+    assert fine_tuning.met_again(one, following) == (1 + 3) / 6
+    assert fine_tuning.met_again(following, one) == (1 + 3) / 6
+    assert fine_tuning.met_again(one[:1], np.array([[3, 4, 5]])) == 0
 
 
 def test_scoring_is_compared_with_a_padded_pass_of_each_candidate():

@@ -1,0 +1,334 @@
+"""One command for a GPU or TPU that somebody has for a few minutes: its row for the README, within a time limit.
+
+python -m experiments.benchmarks.accelerator --minutes=10 --out=ROW.json
+
+Needs jax, flax, optax, orbax-checkpoint, numpy and ml-collections. In this order, each part in a process of its own:
+
+* check: the self-check of every kernel for this device;
+* step: tokens/s, MFU, memory and compile time of the paper's step, by dtype and config.model.kernels;
+* losses: 20 of two layers of the paper's, batches of one window, beside those of a CPU in results/losses_cpu.json;
+* resume: their training with deterministic algorithms, killed and resumed, and one that is not: every array's digest;
+* PyTorch's and transformers' step, where they are installed.
+
+A part that fails is one line of the report. The file is written after each part, so that whatever ends this program
+early, it has what was measured until then. On a CPU, or with --small, all is of a small model, and kernels are
+interpreted. --write_losses makes the CPU's file.
+"""
+import functools
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from absl import flags
+from gpt1_jax.configs import pretrain as defaults
+from ml_collections import ConfigDict
+
+from experiments.benchmarks import record
+from experiments.lib.markdown import table
+from gpt1_jax import cli, storage
+from gpt1_jax.errors import UserError
+
+CPU_LOSSES = pathlib.Path(__file__).parent / 'results' / 'losses_cpu.json'
+# The largest difference from the CPU's float32 losses, in nats. Of the small model on CPUs, another order of summation
+# (kernels=plain, or jax 0.12) makes 1e-6, and bfloat16 3e-4; the large one rounds larger numbers.
+TOLERANCE = {'float32': 1e-4, 'bfloat16': 2e-2}
+SMALL = {'n_layer': 2, 'n_embd': 128, 'n_head': 2, 'n_inner': 512, 'n_ctx': 64}
+TWO = {'n_layer': 2}  # of the paper's layers: 20 updates of a window take a CPU about a minute
+VOCABULARY = {False: 40478, True: 512}  # of the paper, and small
+STEPS, KILLED_AFTER = 20, 10
+LONGEST = 0.4  # of the time, for one part
+
+
+def config_of(small: bool, dtype: str, batch: int, **model) -> ConfigDict:
+    """The paper's config, or a small one, for so many rows a batch."""
+    config = defaults.get_config()
+    config.model.update((SMALL if small else {}) | {'dtype': dtype} | model)
+    config.batch.size, config.optimizer.warmup_steps, config.optimizer.peak_rate = batch, 5, 1e-3
+    return config
+
+
+# The parts, in a process each; they return plain values
+
+def device() -> dict:
+    import jax
+    return {'name': jax.devices()[0].device_kind, 'count': jax.device_count(), 'platform': jax.default_backend()}
+
+
+def check(small: bool) -> dict:
+    """{kernel: 'passed' or what is wrong}; on a CPU of interpreted kernels."""
+    import jax
+
+    from gpt1_jax.models.build import backbone
+    from gpt1_jax.models.fast import self_check
+    model = backbone(dict(config_of(small, 'bfloat16', 1).model) | {'vocab_size': VOCABULARY[small]})
+    found = self_check.verdicts(model.config, interpret=jax.default_backend() == 'cpu')
+    return {name: reason or 'passed' for name, reason in found.items()}
+
+
+def step(small: bool, dtype: str, kernels: str, batch: int) -> dict:
+    """train_step.measure on all devices, `batch` rows each."""
+    import jax
+
+    from experiments.benchmarks import train_step
+    config = config_of(small, dtype, batch * jax.device_count(), kernels=kernels)
+    return train_step.measure(config, VOCABULARY[small], *_length(small))
+
+
+def rival(small: bool, name: str, batch: int) -> dict:
+    """What compare.py measures of a contestant in bfloat16, on one device."""
+    from experiments.benchmarks import compare
+    config = config_of(small, 'bfloat16', batch)
+    row = compare.contestant(name, config, VOCABULARY[small], *_length(small))
+    seconds = sorted(row['step_seconds'])[len(row['step_seconds']) // 2]
+    return row | {'tokens_per_s': batch * config.model.n_ctx / seconds}
+
+
+def _length(small):
+    """Steps of warm-up, windows, steps of a window."""
+    return (2, 3, 3) if small else (10, 3, 20)
+
+
+def train(config: ConfigDict, vocab_size: int, directory: str, kill: bool = False) -> dict:
+    """{'losses', 'arrays': digests} of pretrain.train on random tokens: resumes in the directory, if a run is there.
+
+    kill: this process kills itself after KILLED_AFTER updates, once they are saved.
+    """
+    import jax
+    import numpy as np
+
+    from gpt1_jax import pretrain
+    from gpt1_jax.data.tokenizer import Tokenizer
+    from gpt1_jax.data.tokens import TokenStream
+    from gpt1_jax.models.build import backbone, own_fields
+    from gpt1_jax.parallel import sharding
+    from gpt1_jax.runs import results
+    from gpt1_jax.training import device_data
+    path = pathlib.Path(directory)
+    mesh = sharding.make_mesh(devices=jax.devices()[:1])
+    config.eval.windows = config.eval.batch_size = 1
+    fields = own_fields(config.model.to_dict()) | {'vocab_size': vocab_size}
+    model = backbone(fields)
+    # Of half the ids, so that there is something to learn.
+    ids = np.random.default_rng(0).integers(0, vocab_size // 2, STEPS * config.batch.size * config.model.n_ctx + 1)
+    stream = TokenStream((ids.astype(np.uint16),), 'random tokens', '')
+    batches = device_data.batches(stream, config.model.n_ctx, config.batch.size, config.seed, mesh, 'auto')
+    if kill:
+        batches = batches._replace(read=functools.partial(_killing, batches.read, path / 'checkpoints'))
+    effective = config.to_dict() | {'kind': 'pretrain', 'model': fields, 'fingerprint': {}}
+    schedule = pretrain.loop.Schedule(STEPS, 1, STEPS, KILLED_AFTER)
+    job = pretrain.Job(effective, model, pretrain.make_program(config, model, mesh), Tokenizer(b'', 0, 0), stream,
+                       {'bytes': 1, 'tokens': 1}, batches, pretrain.hyperparameters(config, STEPS), schedule, 0., '')
+    setting = pretrain.Setting(config, path, {}, mesh, path, None, None, None)
+    pretrain.train(setting, job, lambda: None, allow_change=False, fallback=False)
+    arrays = storage.read_json(path / 'checkpoints' / str(STEPS) / 'meta' / 'data.json')['arrays']
+    return {'losses': [row['loss'] for row in results.read(path / 'metrics.jsonl') if 'loss' in row],
+            'arrays': {f'{item}/{name}': array['digest'] for item, leaves in arrays.items()
+                       for name, array in leaves.items()}}
+
+
+def _killing(read, checkpoints, step, rows):
+    """`read`, but of the second step after KILLED_AFTER is killed. A thread reads a step ahead of the training."""
+    while step > KILLED_AFTER:
+        if (checkpoints / str(KILLED_AFTER)).exists():
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.01)
+    return read(step, rows)
+
+
+def part(f) -> dict:
+    """The part that the flags name."""
+    from gpt1_jax.parallel import processes
+    processes.start(deterministic=f.part == 'resume')
+    name, *others = f.part.split(' ')
+    if name == 'device':
+        return device()
+    if name == 'check':
+        return check(f.small)
+    if name == 'step':
+        return step(f.small, *others, f.batch)
+    if name == 'losses':
+        return train(config_of(f.small, *others, 1, **TWO), VOCABULARY[f.small], f.dir)
+    if name == 'resume':
+        return train(config_of(f.small, 'bfloat16', 8, **TWO), VOCABULARY[f.small], f.dir, f.kill)
+    return rival(f.small, name, f.batch)
+
+
+# The report
+
+class Clock:
+    """Runs parts as processes until the time is up. arguments: given to each."""
+
+    def __init__(self, minutes: float) -> None:
+        self.seconds = 60 * minutes
+        self.end = time.monotonic() + self.seconds
+        self.arguments: tuple[str, ...] = ()
+
+    def run(self, name: str, *arguments: str) -> dict:
+        """What a part returns, or {'error': in one line}."""
+        left = min(self.end - time.monotonic(), LONGEST * self.seconds)
+        if left < 1:
+            return {'error': 'not started: the time was up'}
+        with tempfile.TemporaryDirectory() as directory:
+            out = pathlib.Path(directory) / 'part.json'
+            command = [sys.executable, '-m', 'experiments.benchmarks.accelerator', f'--part={name}', f'--out={out}',
+                       *self.arguments, *arguments]
+            child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                     start_new_session=True)
+            try:
+                _, stderr = child.communicate(timeout=left)
+            except subprocess.TimeoutExpired:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.communicate()
+                return {'error': f'stopped after {left:.0f} s'}
+            return json.loads(out.read_text()) if out.exists() else {'error': _reason(stderr, child.returncode)}
+
+
+def _reason(stderr, status):
+    """The line of a failed process that says why."""
+    named = re.findall(r'^(?:error|[\w.]*(?:Error|Exception)): .*', stderr, re.MULTILINE)
+    return (named or stderr.strip().splitlines() or [f'exit status {status}'])[-1][:300]
+
+
+def measure(f, report) -> dict:
+    """Every part's result; `report` is called with the results so far and a line for each part."""
+    clock = Clock(f.minutes)
+    found = {'device': clock.run('device')}
+    if 'error' in found['device']:
+        raise UserError(f"no device: {found['device']['error']}")
+    if f.small is None:
+        f.small = found['device']['platform'] == 'cpu'
+    f.batch = f.batch or (8 if f.small else 64)
+    clock.arguments = f'--batch={f.batch}', f'--small={f.small}'
+
+    def add(name, result):
+        found[name] = result
+        report(found, f'{name}: {_short(result)}')
+    add('device', found['device'])
+    add('check', clock.run('check'))
+    for kernels in ('auto', 'xla'):
+        add(f'step bfloat16 {kernels}', clock.run(f'step bfloat16 {kernels}'))
+    with tempfile.TemporaryDirectory() as directory:
+        for dtype in TOLERANCE:
+            ours = clock.run(f'losses {dtype}', f'--dir={directory}/{dtype}')
+            add(f'losses {dtype}', beside_the_cpu(ours, dtype, f.small))
+        whole, killed = (f'--dir={directory}/{name}' for name in ('whole', 'killed'))
+        runs = clock.run('resume', whole), clock.run('resume', killed, '--kill'), clock.run('resume', killed)
+        add('resume', compared(runs[0], runs[2]))
+    for name in ('bfloat16 plain', 'float32 auto'):
+        add(f'step {name}', clock.run(f'step {name}'))
+    for name in ('post-ln', 'hugging-face') if f.small else ('nanogpt-compiled', 'hugging-face-compiled',
+                                                             'hugging-face', 'post-ln-compiled'):
+        library = 'transformers' if name.startswith('hugging-face') else 'torch'
+        installed = importlib.util.find_spec('torch') and importlib.util.find_spec(library)
+        add(name, clock.run(name) if installed else {'error': f'{library} is not installed'})
+    return found
+
+
+def beside_the_cpu(ours: dict, dtype: str, small: bool) -> dict:
+    """The result of the part `losses` with its largest difference from the CPU's losses."""
+    if 'error' in ours:
+        return ours
+    expected = json.loads(CPU_LOSSES.read_text())['small' if small else 'paper']
+    largest = max(abs(a - b) for a, b in zip(ours['losses'], expected, strict=True))
+    return {'difference': largest, 'within_tolerance': largest <= TOLERANCE[dtype], 'losses': ours['losses']}
+
+
+def compared(whole: dict, resumed: dict) -> dict:
+    """Whether a run that was killed and resumed has the arrays and losses of one that was not."""
+    for result in (whole, resumed):
+        if 'error' in result:
+            return result
+    differ = [name for name, digest in whole['arrays'].items() if resumed['arrays'][name] != digest]
+    return {'equal': not differ and whole['losses'] == resumed['losses'], 'arrays_that_differ': len(differ),
+            'arrays': len(whole['arrays'])}
+
+
+def row(found: dict) -> list[str]:
+    """The lines of a Markdown table of one row: what was measured of this device."""
+    def step_of(name):
+        result = found.get(f'step {name}', {})
+        if 'tokens_per_s' not in result:
+            return 'failed'
+        mfu = '' if result['mfu'] is None else f" ({result['mfu']:.1%})"
+        return f"{result['tokens_per_s']:,.0f}{mfu}"
+
+    def ratio(names):
+        theirs = max((found[name].get('tokens_per_s', 0) for name in names if name in found), default=0)
+        ours = found.get('step bfloat16 auto', {}).get('tokens_per_s')
+        return f"{ours / found['device']['count'] / theirs:.2f}" if ours and theirs else 'n/a'
+
+    def yes(name, fact):
+        return {True: 'yes', False: 'NO', None: 'failed'}[found.get(name, {}).get(fact)]
+    def kernels():
+        verdicts = found.get('check', {'error': ''})
+        return 'failed' if 'error' in verdicts else f"{list(verdicts.values()).count('passed')} of {len(verdicts)}"
+    auto = found.get('step bfloat16 auto', {})
+    cells = {'device': f"{found['device']['count']} x {found['device']['name']}",
+             'kernels that passed': kernels(),
+             'tokens/s (MFU), bfloat16': step_of('bfloat16 auto'), 'without kernels': step_of('bfloat16 xla'),
+             'plain': step_of('bfloat16 plain'), 'float32': step_of('float32 auto'),
+             'GiB': f"{auto['bytes'] / 2**30:.1f}" if auto.get('bytes') else 'n/a',
+             'first step, s': f"{auto['first_seconds']:.0f}" if auto.get('first_seconds') else 'n/a',
+             "the CPU's losses, float32": yes('losses float32', 'within_tolerance'),
+             'bfloat16': yes('losses bfloat16', 'within_tolerance'), 'resumed to the bit': yes('resume', 'equal'),
+             'times PyTorch': ratio([name for name in found if name.startswith(('nanogpt', 'post-ln'))]),
+             'times transformers': ratio([name for name in found if name.startswith('hugging-face')])}
+    return table(tuple(cells), [tuple(cells.values())])
+
+
+def _short(result):
+    """A result in one line, without its long parts."""
+    if 'error' in result:
+        return f"failed: {result['error']}"
+    return ', '.join(f'{name} {value:,.5g}' if isinstance(value, float) else f'{name} {value}'
+                     for name, value in result.items() if not isinstance(value, (list, dict)))
+
+
+def write_losses() -> None:
+    """The CPU's file: both sizes, float32."""
+    found = {}
+    for small, name in ((True, 'small'), (False, 'paper')):
+        with tempfile.TemporaryDirectory() as directory:
+            found[name] = train(config_of(small, 'float32', 1, **TWO), VOCABULARY[small], directory)['losses']
+    record.write(str(CPU_LOSSES), found)
+
+
+def _define_flags():
+    flags.DEFINE_float('minutes', 10, 'Stop after so many minutes, with what there is by then.', lower_bound=0)
+    flags.DEFINE_integer('batch', 0, 'Windows a device and step; 0: 64, or 8 of the small model.', lower_bound=0)
+    flags.DEFINE_bool('small', None, 'A small model; by default only on a CPU.')
+    flags.DEFINE_bool('write_losses', False, f'Write {CPU_LOSSES.name} on this machine instead.')
+    flags.DEFINE_string('part', None, 'One part, in this process.')
+    flags.DEFINE_string('dir', None, "Of --part='losses DTYPE' and --part=resume: the work directory.")
+    flags.DEFINE_bool('kill', False, 'Of --part=resume: end this process half way.')
+    record.define_flag()
+
+
+def main() -> None:
+    f = flags.FLAGS
+    if f.part is not None:
+        storage.write(f.out, json.dumps(part(f)).encode())
+        return
+    if f.write_losses:
+        write_losses()
+        return
+    f.out = f.out or 'accelerator.json'
+
+    def report(found, line):
+        print(line, flush=True)
+        record.write(f.out, found, found['device']['name'])
+    with tempfile.TemporaryDirectory() as programs:  # what is compiled twice here, but nothing from before
+        os.environ['JAX_COMPILATION_CACHE_DIR'] = programs
+        found = measure(f, report)
+    print('\n'.join(['', *row(found), '', f'Please open an issue with these lines and the file {f.out}.']))
+
+
+if __name__ == '__main__':
+    cli.run(main, _define_flags)

@@ -1,0 +1,249 @@
+"""Fine-tuning: real tokens a second against pretraining's, and what lengths, compiling and the auxiliary loss cost; or
+how batches are put together.
+
+python -m experiments.benchmarks.fine_tuning --config=configs/finetune.py:sst2 --config.data.dir=data/SST-2 \\
+    --config.init_from=novels --out=experiments/benchmarks/results/fine_tuning.json
+python -m experiments.benchmarks.fine_tuning --tokenizer=runs/gpt1 --rows=20000 \\
+    --sets=cola=data/CoLA,mrpc=data/MRPC,race=data/RACE --out=experiments/benchmarks/results/finetune_batches.json
+
+The first times steps of the real program on the first batches of an epoch, in turns in one process:
+
+* fine-tuning: the config as it is; 'one length': all rows padded to the longest; 'no auxiliary loss': Eq. 4 alone;
+* pretraining: a model of the same sizes on --windows whole contexts a step; 'one window': on one, as many tokens as a
+  step of fine-tuning rather has;
+* transformers: OpenAIGPTForSequenceClassification on the very batches of fine-tuning, which has no auxiliary loss.
+
+The second counts the tokens that an epoch processes for each real one, and how random its batches are: 'ours' is the
+default, rows of similar length share a batch, with the labels of a plain shuffle (gpt1_jax/data/batches.py), padded to
+the smallest of six lengths that fits. 'sorted': config.batch.sort_window = 50, rows sorted by length within 50 batches,
+padded as before. 'batch': a plain shuffle, padded to the longest row of each batch, which compiles a program for every
+length. 'context': padded to the whole context, as the released code does (there to the longest row of the set).
+"""
+import functools
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from absl import flags
+from gpt1_jax.configs import pretrain as pretraining
+from ml_collections import ConfigDict, config_flags
+
+from experiments.benchmarks import record
+from experiments.lib.markdown import table
+from gpt1_jax import cli, finetune, pretrain
+from gpt1_jax.data import batches, splits, tasks
+from gpt1_jax.data.inputs import Encoded
+from gpt1_jax.data.tokenizer import Tokenizer
+from gpt1_jax.errors import UserError
+from gpt1_jax.models.build import backbone
+from gpt1_jax.parallel import sharding
+
+# Speed
+
+def ways(config: ConfigDict, n: int, windows: int) -> dict[str, tuple[list[Callable[[], float]], int]]:
+    """{way: (n functions that each make an update and return its loss, real tokens of all)}.
+
+    windows: of a step of pretraining. UserError for a mistake in the config.
+    """
+    one_length = config.copy_and_resolve_references()
+    one_length.batch.lengths = 1
+    setting = finetune.resolve(config)
+    job = finetune.build(setting)
+    found = {'fine-tuning': _fine_tuning(job, n),
+             'one length': _fine_tuning(finetune.build(finetune.resolve(one_length)), n),
+             'no auxiliary loss': _without_auxiliary_loss(setting, n),
+             'pretraining': _pretraining(setting.sizes, n, windows), 'one window': _pretraining(setting.sizes, n, 1)}
+    try:
+        found['transformers'] = _transformers(setting, job, n)
+    except ImportError as error:
+        print(f'no transformers: {error}', flush=True)
+    return found
+
+
+def _fine_tuning(job, n):
+    read = [job.batches.read(step, slice(None)) for step in range(n)]
+    return _updates(job.program, [_reader(batch) for batch in read], job.batches.size, job.hyper), _real(read)
+
+
+def _without_auxiliary_loss(setting, n):
+    """Lambda is an argument of the step, so with lambda = 0 the loss is computed all the same."""
+    def zeros(hidden, *_):
+        return jnp.zeros(len(hidden))
+
+    def patched(update):
+        with mock.patch.object(finetune.losses, 'auxiliary_lm_loss', zeros):  # while a length is traced
+            return update()
+    finetune._program.cache_clear()
+    updates, real = _fine_tuning(finetune.build(setting), n)
+    finetune._program.cache_clear()
+    return [functools.partial(patched, update) for update in updates], real
+
+
+def _pretraining(sizes, n, rows):
+    config = pretraining.get_config()
+    config.model.update({name: value for name, value in sizes.items() if name in config.model})
+    program = pretrain.make_program(config, backbone(sizes), sharding.make_mesh())
+    ids = np.random.default_rng(0).integers(0, sizes['vocab_size'], (n, rows, sizes['n_ctx'] + 1), np.int32)
+    return _updates(program, [_reader({'tokens': each}) for each in ids], rows,
+                    pretrain.hyperparameters(config, 1000)), n * rows * sizes['n_ctx']
+
+
+def _updates(program, readers, size, hyper):
+    state = program.init(np.uint32(0))
+
+    def update(batch):
+        nonlocal state
+        state, metrics = program.step(state, batch, hyper)
+        return float(metrics['loss'])
+    return [lambda batch=program.place(read, size): update(batch) for read in readers]
+
+
+def _reader(batch):
+    return lambda rows: {name: array[rows] for name, array in batch.items()}
+
+
+def _real(read):
+    return int(sum(batch['mask'].sum() for batch in read))
+
+
+def _transformers(setting, job, n):
+    import torch
+
+    from experiments.benchmarks import contestants
+    c = backbone(setting.sizes | {'n_special': 3}).config
+    read = [job.batches.read(step, slice(None)) for step in range(n)]
+    if job.shapes.sequences > 1:
+        raise UserError("transformers' classifier reads one sequence a row: choose a task such as sst2 or mnli")
+    step, device = contestants.trained(contestants.Classifier(c, c.vocab_size + 3, len(setting.task.labels)), c.dtype,
+                                       setting.config.optimizer.peak_rate)
+
+    def update(tokens, mask, target):
+        return float(step((torch.as_tensor(tokens[:, 0]).long().to(device), torch.as_tensor(mask[:, 0]).to(device),
+                           torch.as_tensor(target.argmax(1)).to(device))).detach())
+    return [lambda b=batch: update(b['tokens'], b['mask'], b['target']) for batch in read], _real(read)
+
+
+def measure(found: dict[str, tuple[list[Callable[[], float]], int]], turns: int) -> dict[str, dict]:
+    """{way: {'real': tokens, 'first_seconds': of the updates that compile, 'seconds' and 'processor_seconds': of all
+    updates, each turn}}."""
+    rows = {}
+    for way, (updates, real) in found.items():
+        began = time.perf_counter()
+        for update in updates:
+            update()
+        rows[way] = {'real': real, 'first_seconds': time.perf_counter() - began, 'seconds': [],
+                     'processor_seconds': []}
+    for _ in range(turns):
+        for way, (updates, _) in found.items():
+            began, busy = time.perf_counter(), time.process_time()
+            for update in updates:
+                update()
+            rows[way]['seconds'].append(time.perf_counter() - began)
+            rows[way]['processor_seconds'].append(time.process_time() - busy)
+    return rows
+
+
+def speed_lines(rows: dict[str, dict], clock: str) -> list[str]:
+    """The table. clock: 'seconds', or 'processor_seconds' on a CPU that does other work too."""
+    rate = {way: row['real'] / statistics.median(row[clock]) for way, row in rows.items()}
+    return table(('step', f'real tokens a {clock.removesuffix("s").replace("_", " ")}', 'of pretraining',
+                  'of fine-tuning', 'first pass with compiling, s'),
+                 [(way, f'{rate[way]:,.0f}', f"{rate[way] / rate['pretraining']:.2f}",
+                   f"{rate[way] / rate['fine-tuning']:.2f}", f"{row['first_seconds']:.1f}")
+                  for way, row in rows.items()])
+
+
+# Batches
+
+def count(encoded: Sequence[Encoded], n_ctx: int, size: int, n_lengths: int, seed: int = 0) -> dict:
+    """{'rows', 'lengths', 'real', 'ours', 'sorted', 'batch', 'context': tokens of one epoch} of a training set."""
+    sizes, steps = batches.sizes_of(encoded, n_ctx, n_lengths), batches.steps_per_epoch(encoded, size)
+    if not steps:
+        raise UserError(f'{len(encoded)} rows are less than a batch of {size}')
+    orders = {way: batches.epoch_order(encoded, seed, size, sizes, window)
+              for way, window in (('ours', None), ('sorted', 50), ('batch', 1))}
+    longest = np.array([max(map(len, row.sequences)) for row in encoded])
+    needed = {way: longest[order(0)].max(axis=1) for way, order in orders.items()}  # of each batch
+    for way in ('ours', 'sorted'):  # padded to one of a few lengths, ascending
+        needed[way] = np.asarray(sizes.lengths)[np.searchsorted(sizes.lengths, needed[way])]
+    tokens = {way: int(lengths.sum()) * size * sizes.sequences for way, lengths in needed.items()}
+    real = sum(len(sequence) for i in orders['ours'](0).ravel() for sequence in encoded[i].sequences)
+    return {'rows': len(encoded), 'lengths': list(sizes.lengths), 'real': real, **tokens,
+            'context': steps * size * sizes.sequences * n_ctx}
+
+
+def randomness(encoded: Sequence[Encoded], n_ctx: int, size: int, n_lengths: int, epochs: int = 10,
+               seed: int = 0) -> dict:
+    """{'label_variance', 'met_again': {'ours', 'sorted', 'batch'}} of a training set's batches, over some epochs.
+
+    label_variance: of the mean label of a batch, as a multiple of the plain shuffle's. met_again: of the pairs of rows
+    that share a batch, the fraction that also does so in the next epoch.
+    """
+    sizes = batches.sizes_of(encoded, n_ctx, n_lengths)
+    labels = np.array([row.label for row in encoded], float)
+    variance, again = {}, {}
+    for way, window in (('batch', 1), ('ours', None), ('sorted', 50)):
+        order = batches.epoch_order(encoded, seed, size, sizes, window)
+        found = [order(epoch) for epoch in range(epochs)]
+        variance[way] = float(np.mean([np.square(labels[one].mean(axis=1) - labels.mean()) for one in found]))
+        again[way] = float(np.mean([met_again(*pair) for pair in zip(found, found[1:])]))
+    return {'label_variance': {way: value / variance['batch'] for way, value in variance.items()}, 'met_again': again}
+
+
+def met_again(one: np.ndarray, following: np.ndarray) -> float:
+    """The fraction of the pairs of rows in a batch of one epoch, int[steps, size], that share a batch of the next."""
+    batch = np.full(max(one.max(), following.max()) + 1, -1)
+    batch[following] = np.arange(len(following))[:, None]
+    pairs = 0
+    for places in batch[one]:
+        _, rows = np.unique(places[places >= 0], return_counts=True)  # of this batch in each of the next epoch's
+        pairs += int((rows * (rows - 1) // 2).sum())
+    return pairs / (len(one) * one.shape[1] * (one.shape[1] - 1) // 2)
+
+
+def _define_flags():
+    config_flags.DEFINE_config_file('config', None, 'What to time, as in fine-tuning.')
+    flags.DEFINE_integer('steps', 12, 'Updates of a turn, each of another batch.', lower_bound=1)
+    flags.DEFINE_integer('turns', 5, 'How often each way is timed.', lower_bound=1)
+    flags.DEFINE_integer('windows', 16, 'Windows of a step of pretraining.', lower_bound=1)
+    flags.DEFINE_string('tokenizer', None, 'A run, or a directory with a tokenizer.')
+    flags.DEFINE_list('sets', [], 'TASK=DIRECTORY, as in fine-tuning.')
+    flags.DEFINE_integer('n_ctx', 512, 'Tokens of the context.', lower_bound=16)
+    flags.DEFINE_integer('batch', 32, 'Rows of a batch.', lower_bound=1)
+    flags.DEFINE_integer('rows', None, 'At most so many of a set, chosen at random.', lower_bound=1)
+    flags.DEFINE_integer('lengths', 6, 'Lengths that rows are padded to.', lower_bound=1)
+    record.define_flag()
+
+
+def main() -> None:
+    f = flags.FLAGS
+    if f.config is not None:
+        rows = measure(ways(f.config, f.steps, f.windows), f.turns)
+        clocks = ('seconds', 'processor_seconds') if jax.default_backend() == 'cpu' else ('seconds',)
+        print('\n'.join(line for clock in clocks for line in speed_lines(rows, clock)))
+        record.write(f.out, {'config': f.config.to_dict(), 'ways': rows}, jax.devices()[0].device_kind)
+        return
+    if not f.tokenizer or not f.sets:
+        raise UserError('give --config=FILE, or --tokenizer=RUN and --sets=TASK=DIRECTORY,...')
+    jax.config.update('jax_platforms', 'cpu')  # nothing is run
+    tokenizer = Tokenizer.of(f.tokenizer)
+    found = {}
+    for one in f.sets:
+        name, _, directory = one.partition('=')
+        encoded = splits.load(tasks.get(name), directory, 'train', tokenizer, f.n_ctx, {}, f.rows)
+        found[name] = count(encoded, f.n_ctx, f.batch, f.lengths) | randomness(encoded, f.n_ctx, f.batch, f.lengths)
+    cells = [(name, f"{row['rows']:,}", f"{row['real']:,}",
+              *(f"{row[way] / row['real']:.3f}" for way in ('ours', 'sorted', 'batch', 'context')),
+              *(f"{row['label_variance'][way]:.2f}" for way in ('ours', 'sorted')),
+              *(f"{row['met_again'][way]:.1%}" for way in ('ours', 'sorted', 'batch'))) for name, row in found.items()]
+    print('\n'.join(table(('set', 'rows', 'real tokens', 'ours: tokens a real one', 'sorted', 'batch', 'context',
+                                  'ours: label variance', 'sorted', 'ours: met again', 'sorted', 'batch'), cells)))
+    record.write(f.out, {'n_ctx': f.n_ctx, 'batch': f.batch, 'sets': found})
+
+
+if __name__ == '__main__':
+    cli.run(main, _define_flags)

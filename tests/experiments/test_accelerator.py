@@ -1,0 +1,125 @@
+"""experiments/benchmarks/accelerator.py: what fails, or has no time left, is one line of the report."""
+import json
+import os
+import subprocess
+import sys
+import types
+
+import pytest
+
+from experiments.benchmarks import accelerator
+from gpt1_jax.errors import UserError
+from gpt1_jax.models.fast import gpu_attention, table
+from tiny import ROOT
+
+STEP = {'device': '1 x X', 'tokens_per_s': 500_000.0, 'mfu': 0.3801, 'bytes': 13 * 2**30, 'first_seconds': 71.3}
+FOUND = {'device': {'name': 'X', 'count': 2, 'platform': 'gpu'}, 'check': {'flash': 'passed', 'fused': 'spilt'},
+         'step bfloat16 auto': STEP, 'step bfloat16 xla': STEP | {'tokens_per_s': 300_000.0, 'mfu': None},
+         'step bfloat16 plain': {'error': 'out of memory'}, 'losses float32': {'within_tolerance': True},
+         'losses bfloat16': {'within_tolerance': False}, 'resume': {'error': 'stopped after 9 s'},
+         'nanogpt-compiled': {'tokens_per_s': 200_000.0}, 'post-ln-compiled': {'tokens_per_s': 125_000.0},
+         'hugging-face': {'error': 'transformers is not installed'}}
+
+
+def test_a_row_has_what_was_measured_and_what_failed():
+    head, _, row, *_ = accelerator.row(FOUND)
+    cells = dict(zip(*([cell.strip() for cell in line.strip('|').split('|')] for line in (head, row))))
+    assert cells == {
+        'device': '2 x X', 'kernels that passed': '1 of 2', 'tokens/s (MFU), bfloat16': '500,000 (38.0%)',
+        'without kernels': '300,000', 'plain': 'failed', 'float32': 'failed', 'GiB': '13.0', 'first step, s': '71',
+        "the CPU's losses, float32": 'yes', 'bfloat16': 'NO', 'resumed to the bit': 'failed',
+        'times PyTorch': '1.25', 'times transformers': 'n/a'}  # of the faster one, for one device
+
+
+def test_a_row_of_nothing_but_failures_is_one():
+    found = {'device': FOUND['device'], 'check': {'error': 'not started: the time was up'}}
+    assert accelerator.row(found)[2].count('failed') == 8
+
+
+def settings(**changed):
+    return types.SimpleNamespace(**{'minutes': 1.0, 'small': None, 'batch': 0} | changed)
+
+
+def test_under_a_limit_that_is_too_short_every_part_is_a_line(monkeypatch):
+    real, lines = accelerator.Clock.run, []
+    monkeypatch.setattr(accelerator.Clock, 'run', lambda clock, name, *arguments: dict(
+        FOUND['device'], platform='cpu') if name == 'device' else real(clock, name, *arguments))
+    found = accelerator.measure(settings(minutes=1e-6), lambda found, line: lines.append(line))
+    assert lines[0] == 'device: name X, count 2, platform cpu' and len(lines) == 11
+    assert all(line.endswith(': failed: not started: the time was up') for line in lines[1:])
+    assert '| failed |' in accelerator.row(found)[2]
+
+
+def test_without_a_device_there_is_one_line(monkeypatch):
+    monkeypatch.setattr(accelerator.Clock, 'run', lambda *_: {'error': 'RuntimeError: no CUDA'})
+    with pytest.raises(UserError, match='^no device: RuntimeError: no CUDA$'):
+        accelerator.measure(settings(), print)
+
+
+@pytest.mark.parametrize('code, error', [
+    ('import time; time.sleep(60)', 'stopped after 2 s'),
+    ("import subprocess; subprocess.run(['sleep', '60'])", 'stopped after 2 s'),  # a process of its own is stopped too
+    ("raise ValueError('a\\nb')", 'ValueError: a'), ('import os; os._exit(3)', 'exit status 3'),
+    ("import sys; sys.exit('error: no such thing')", 'error: no such thing')])
+def test_a_part_that_hangs_or_fails_is_one_line(monkeypatch, tmp_path, code, error):
+    script = tmp_path / 'python'
+    script.write_text(f'#!{sys.executable}\n{code}\n')
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, 'executable', str(script))
+    assert accelerator.Clock(0.1).run('check') == {'error': error}
+
+
+def test_a_kernel_that_was_broken_on_purpose_is_named(monkeypatch):
+    def broken(qkv, drop, interpret):
+        raise RuntimeError('out of shared memory')
+    monkeypatch.setattr(gpu_attention, 'flash_attention', broken)
+    monkeypatch.setattr(table, 'KERNELS', [kernel for kernel in table.KERNELS if kernel.name == 'flash'])
+    assert accelerator.check(small=True) == {'flash': 'RuntimeError: out of shared memory'}
+
+
+OTHERS = ('spacy', 'ftfy', 'sentencepiece', 'safetensors', 'pyarrow', 'matplotlib', 'markdown', 'tensorflow_datasets',
+          'importlib_resources', 'torch', 'transformers', 'sklearn')
+
+
+@pytest.mark.full
+def test_it_needs_jax_flax_optax_orbax_numpy_and_ml_collections_alone(tmp_path):
+    """Every other library of ours is missing, in the processes of the parts as well."""
+    (tmp_path / 'sitecustomize.py').write_text(f'import sys\nsys.modules.update(dict.fromkeys({OTHERS}))\n')
+    command = [sys.executable, '-m', 'experiments.benchmarks.accelerator', '--small', f'--out={tmp_path}/part.json']
+    environment = os.environ | {'PYTHONPATH': f'{tmp_path}{os.pathsep}{ROOT}', 'JAX_PLATFORMS': 'cpu'}
+    for part in ('device', 'losses float32'):
+        done = subprocess.run([*command, f'--part={part}', f'--dir={tmp_path}/run'], cwd=ROOT, env=environment,
+                              capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+    ours = json.loads((tmp_path / 'part.json').read_text())
+    found = accelerator.beside_the_cpu(ours, 'float32', small=True)
+    assert found['within_tolerance'] and ours['losses'][-1] < ours['losses'][0] - 0.05
+
+
+def test_losses_too_far_from_the_cpu_s_are_told():
+    losses = json.loads(accelerator.CPU_LOSSES.read_text())['paper']
+    assert len(losses) == accelerator.STEPS
+    losses[7] += 0.01
+    assert not accelerator.beside_the_cpu({'losses': losses}, 'float32', small=False)['within_tolerance']
+    found = accelerator.beside_the_cpu({'losses': losses}, 'bfloat16', small=False)
+    assert found['within_tolerance'] and found['difference'] == pytest.approx(0.01)
+
+
+def test_a_resumed_run_is_compared_array_by_array():
+    whole = {'arrays': {'params/a': '1', 'params/b': '2'}, 'losses': [3.0, 2.0]}
+    assert accelerator.compared(whole, whole)['equal']
+    other = whole | {'arrays': {'params/a': '1', 'params/b': '3'}}
+    assert accelerator.compared(whole, other) == {'equal': False, 'arrays_that_differ': 1, 'arrays': 2}
+    assert not accelerator.compared(whole, whole | {'losses': [3.0, 2.1]})['equal']
+    assert accelerator.compared(whole, {'error': 'killed'}) == {'error': 'killed'}
+
+
+@pytest.mark.slow
+def test_a_run_that_kills_itself_resumes_to_the_bit(tmp_path, monkeypatch):
+    monkeypatch.setenv('JAX_PLATFORMS', 'cpu')
+    clock = accelerator.Clock(20)
+    clock.arguments = ('--small', '--batch=8')
+    whole, killed = (f'--dir={tmp_path / name}' for name in ('whole', 'killed'))
+    assert clock.run('resume', killed, '--kill') == {'error': 'exit status -9'}
+    assert (tmp_path / 'killed' / 'checkpoints' / str(accelerator.KILLED_AFTER)).is_dir()
+    assert accelerator.compared(clock.run('resume', whole), clock.run('resume', killed))['equal']
