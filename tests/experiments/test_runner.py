@@ -80,8 +80,10 @@ def test_the_lstm_has_no_plan_unless_its_run_is_given(config):
     assert specs(config, 'cola', 'lstm') == [] and run_list.zero_shot_runs(config, 'cola', 'lstm') == []
     config.lstm = 'runs/lstm'
     assert specs(config, 'cola', 'lstm')[0].config.init_from == 'runs/lstm'
-    config.data = 'tfds:/prepared'  # may stand for the data of all sets
-    assert specs(config, 'sst2', 'lstm')[0].config.data.dir == 'tfds:/prepared'
+    for source in ('tfds:/prepared', 'parquet:/downloaded', 'hf:nyu-mll/glue'):
+        config.data = source  # stands for the data of all sets
+        run_list.check(config, pretrained=False)
+        assert specs(config, 'sst2', 'lstm')[0].config.data.dir == source
 
 
 @pytest.mark.quick
@@ -93,6 +95,8 @@ def test_a_second_time_nothing_runs_and_the_rows_are_those_found(config, trainer
     assert statuses(second) == ['done', 'done'] and len(trainer.ran) == 2
     assert [one.rows for one in second] == [one.rows for one in first]
     assert {row['selection'] for row in second[0].rows} == {'final', 'best'}
+    runner.carry_out(config, specs(config, 'cola', 'full', {'optimizer.peak_rate': 1e-3}))
+    assert len(set(trainer.ran)) == 4  # changed settings: another directory
 
 
 @pytest.mark.parametrize('lost', ['selection', 'metric', 'predictions'])
@@ -105,12 +109,6 @@ def test_a_run_that_lacks_a_row_or_its_predictions_is_not_done(config, trainer, 
     else:
         results.write(path, [one for one in results.read(path) if (one['seed'], one[lost]) != (1, row[lost])])
     assert statuses(runner.carry_out(config, wanted)) == ['done', 'ran']
-
-
-def test_a_changed_setting_runs_again_in_another_directory(config, trainer):
-    runner.carry_out(config, specs(config, 'cola', 'full'))
-    runner.carry_out(config, specs(config, 'cola', 'full', {'optimizer.peak_rate': 1e-3}))
-    assert len(set(trainer.ran)) == 4
 
 
 def test_the_same_run_under_two_names_is_done_once(config, trainer):
@@ -171,13 +169,6 @@ def test_what_is_wrong_with_a_list_is_said_before_it_runs(config, field, value, 
         config[field] = ConfigDict(value) if isinstance(value, dict) else value
     with pytest.raises(UserError, match=message):
         run_list.check(config, pretrained=field == 'pretrained')
-
-
-@pytest.mark.parametrize('source', ['tfds:/prepared', 'parquet:/downloaded', 'hf:nyu-mll/glue'])
-def test_one_source_may_stand_for_the_data_of_all_sets(config, source):
-    config.data = source
-    run_list.check(config, pretrained=False)
-    assert specs(config, 'sst2', 'full')[0].config.data.dir == source
 
 
 def test_a_dry_run_lists_tokens_and_what_is_done_and_runs_nothing(config, trainer, capsys):
