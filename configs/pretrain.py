@@ -87,7 +87,7 @@ def get_config():
     config.checkpoint.keep_latest = 2     # newest checkpoints kept
     config.checkpoint.keep_best = 1        # by validation loss
     config.checkpoint.keep_steps = ()      # updates that are saved and kept for good (Figure 2, right)
-    config.checkpoint.keep_words = ()      # the same, by words of text that were read (configs/babylm.py)
+    config.checkpoint.keep_words = ()      # the same, by words of text that were read, as --config=babylm has it
 
     config.mesh = ConfigDict()
     config.mesh.data = -1                  # devices that share a batch; -1 = all that remain

@@ -247,7 +247,8 @@ def _evaluation(task, predict, dev, current, scored):
 
 def _define_flags():
     cli.define_process_flags()
-    config_file.define('custom:own' if config_file.given('data') else 'finetune:cola', 'What to run, config:TASK.')
+    config_file.define('custom:own' if config_file.given('data') else 'finetune:cola',
+                       'finetune:TASK, or a file of your own: FILE.py:TASK; --config.FIELD=VALUE sets a field.')
     cli.define_run_flags()
     own_data.define_flags()
     flags.DEFINE_bool('inspect', False, 'Show how three training rows are laid out, and counts; no training.')

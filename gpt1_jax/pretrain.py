@@ -257,7 +257,8 @@ def _evaluation(job, setting, current):
 
 def _define_flags():
     cli.define_process_flags()
-    config_file.define('pretrain', 'What to run; --config.FIELD=VALUE overrides a field.')
+    config_file.define('pretrain',
+                       'A config by its name, or a file of your own: FILE.py; --config.FIELD=VALUE sets a field.')
     cli.define_run_flags()
     flags.DEFINE_bool('dry_run', False, 'Prepare the text, print sizes and an estimated time, train nothing.')
 

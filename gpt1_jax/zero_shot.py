@@ -213,7 +213,8 @@ def _encode(setting, split, examples, on_bad) -> list[zero_shot_heuristics.Row]:
 
 
 def _define_flags():
-    config_file.define('zero_shot:cola', 'What to score, config:TASK.')
+    config_file.define('zero_shot:cola',
+                       'zero_shot:TASK, or a file of your own: FILE.py:TASK; --config.FIELD=VALUE sets a field.')
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import pytest
 from gpt1_jax import generate
 from gpt1_jax.data import bpe_training
 from gpt1_jax.errors import UserError
-from gpt1_jax.evaluation import decoding, load, text_generation
+from gpt1_jax.evaluation import decoding, load, sampled_text, text_generation
 
 TEXT = 'The cat sat on a mat, naïve and old. The End. Red dogs ran.\nOld birds sang'
 WHOLE = 'the cat sat on a mat , naïve and old . the end . red dogs ran .'  # its first line, as it is read
@@ -71,6 +71,21 @@ def test_samples_of_a_prompt_lie_side_by_side_and_each_has_random_numbers_of_its
     monkeypatch.setattr(decoding, 'tokens', tokens)
     found = text_generation.generate(model_of(9, 9), None, None, tokenizer, ['The cat', 'Red dogs'], 2, samples=2)
     assert [[one.text for one in of] for of in found] == [['red', 'cat'], ['as', 'dogs']]
+
+
+def test_the_unknown_token_is_never_generated(monkeypatch, tokenizer):
+    """Neither by generate nor in the samples of training: evaluation/test_decoding.py has what `never` does."""
+    given = []
+
+    def tokens(*_, never):
+        given.append(never)
+        return iter([np.array([5])])
+    monkeypatch.setattr(decoding, 'tokens', tokens)
+    text_generation.generate(model_of(9, 9), None, None, tokenizer, ['a cat'], 1)
+    monkeypatch.setattr(sampled_text, 'backbone', lambda fields: model_of(9, 9))
+    stream = types.SimpleNamespace(window=lambda *_: np.full(9, 5))
+    sampled_text.sampler({}, None, tokenizer, stream, 1)(None)
+    assert given == [tokenizer.unk_id] * 2 and b'<unk>' in tokenizer.texts[tokenizer.unk_id]
 
 
 def test_stop_strings_are_looked_for_as_given_and_as_the_tokenizer_writes_them(tokenizer):

@@ -26,6 +26,7 @@ def define(default: str, help_string: str) -> None:
     # ml_collections reads the arguments itself, before they are parsed.
     sys.argv[:] = [found for argument in _joined(sys.argv) if (found := _override(argument, defaults)) is not None]
     config_flags.DEFINE_config_file('config', path_of(default), help_string)
+    flags.FLAGS['config'].default_as_str = f"'{default}'"  # the name, in place of the file's path
     flags.declare_key_flag('config', flags.FLAGS)
 
 

@@ -3,8 +3,8 @@ use the spaCy tokenizer".
 
     text -> ftfy.fix_text -> standardize -> spaCy's blank English tokenizer -> lower-case, word by word
 
-The order and all regular expressions are those of the released code (text_utils.py). ftfy and spaCy are imported on
-first use, so importing this module is cheap.
+The order and all regular expressions are those of the released code (text_utils.py). ftfy and spaCy are imported for
+the first text that needs them: a plain prompt does not.
 """
 import functools
 import re
@@ -21,6 +21,27 @@ _REPLACED = str.maketrans({'—': '-', '–': '-', '―': '-', '…': '...', '´
 # What follows a cut begins with a letter or digit, so it is never blank.
 _CUTS = (re.compile(r'(?<=[a-z]{2} )(?=[a-z]{2})'), re.compile(r'(?<=[\w.,;:!?][ \t])(?=[^\W_])'),
          re.compile(r'(?<=[^\W_])(?=[^\W_])'))
+
+# Text of these characters is no work for ftfy; if it has none of SPECIAL, spaCy only splits off full stops.
+_PLAIN = re.compile('[A-Za-z ,;!?.\n]+')
+_PLAIN_WORD = re.compile('[A-Za-z]+|[A-Za-z]*[a-z][.]|[,;!?]')
+# The words of letters, with or without a full stop, for which spaCy's English tokenizer has a rule, in lower case.
+SPECIAL = frozenset("""
+a. adm. aint ak. ala. apr. arent ariz. ark. aug. b. bros. c. calif. cannot cant cantve co. colo. conn. corp. couldnt
+couldntve couldve d. darent dec. del. didnt didntve doesnt doesntve doin dont dontve dr. e. em f. feb. fla. g. ga.
+gen. goin gonna gotta gov. h. hadnt hadntve hasnt havent havin hed hedve hellve hes howd howdve howll howllve howre
+hows howve i. ia. id id. idve ill. illve im ima inc. ind. isnt itd itdve itll itllve ive j. jan. jr. jul. jun. k.
+kan. kans. ky. l. la. ll lovin ltd. m. mar. mass. maynt mayntve md. messrs. mich. mightnt mightntve mightve minn.
+miss. mo. mont. mr. mrs. ms. mt. mustnt mustntve mustve n. neb. nebr. neednt needntve nev. nothin notve nov. nuff
+nuthin o. oct. okla. ol ore. oughtnt oughtntve p. pa. prof. q. r. rep. rev. s. sen. sep. sept. shant shantve shedve
+shellve shes shouldnt shouldntve shouldve somethin st. t. tenn. thatd thatdve thatll thatllve thats thered theredve
+therell therellve therere theres thereve thesed thesedve thesell thesellve thesere theseve theyd theydve theyll
+theyllve theyre theyve thisd thisdve thisll thisllve thiss thosed thosedve thosell thosellve thosere thoseve u. v.
+va. vs. w. wash. wasnt wed wedve wellve werent weve whatd whatdve whatll whatllve whatre whats whatve whend whendve
+whenll whenllve whenre whens whenve whered wheredve wherell wherellve wherere wheres whereve whod whodve wholl
+whollve whos whove whyd whydve whyll whyllve whyre whys whyve wis. wont wontve wouldnt wouldntve wouldve x. xd xdd
+y. yall youd youdve youll youllve youre youve z.
+""".split())
 
 # spaCy's vocabulary keeps every word it has seen; past this many it is replaced by an empty one.
 _LEXEMES_KEPT = 500_000
@@ -45,12 +66,31 @@ def lines(text: str, unescape_html: str | bool = 'auto') -> Iterator[list[str]]:
     Line by line gives the words of the whole text: no rule of spaCy's English tokenizer spans the one word that it
     makes of a line break. `unescape_html` is ftfy's; False: as an earlier part decided (see `parts`).
     """
+    plain = _plain_lines(text)
+    if plain is not None:
+        yield from plain
+        return
     import ftfy
     fixed = ftfy.fix_text(text, unescape_html=unescape_html)
     tokenize = _english().tokenizer
     for line in standardize(fixed).split(' \n '):
         if line:
             yield [word.text.lower() for word in tokenize(line)]
+
+
+def _plain_lines(text):
+    """`lines` without ftfy and spaCy, which take seconds to import; None for a text that may need them."""
+    if not _PLAIN.fullmatch(text):
+        return None
+    found = []
+    for line in standardize(text).split(' \n '):
+        if not all(map(_PLAIN_WORD.fullmatch, line.split(' '))):
+            return None
+        words = line.lower().replace('.', ' .').split(' ')
+        if not SPECIAL.isdisjoint(words) or not SPECIAL.isdisjoint(line.lower().split(' ')):
+            return None
+        found.append(words)
+    return found
 
 
 class Part(NamedTuple):

@@ -22,6 +22,7 @@ from gpt1_jax.parallel import sharding
 from gpt1_jax.training import loop
 
 CHUNK = 64  # tokens of a prompt per forward pass
+SHORT = 8   # a prompt of at most this many is read one by one: that is faster than compiling a second program
 SIGN = np.uint32(1 << 31)  # the sign bit of a float32
 
 
@@ -74,7 +75,7 @@ def tokens(model: Any, params: Any, mesh: Mesh, prompts: Sequence[list[int]], sa
 def _read(model, params, mesh, texts, logits, cache):
     """(logits, cache) after reading at least one more id of each row, CHUNK at a time: two programs for all lengths."""
     longest = max(map(len, texts))
-    length = 1 if longest == 1 else min(CHUNK, model.config.n_ctx)
+    length = 1 if longest <= SHORT else min(CHUNK, model.config.n_ctx)
     for first in range(0, longest, length):
         real = np.clip([len(ids) - first for ids in texts], 0, length).astype(np.int32)
         ids = np.zeros((len(texts), length), np.int32)

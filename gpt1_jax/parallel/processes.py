@@ -23,6 +23,7 @@ from gpt1_jax.errors import UserError, shown
 HEARTBEAT_S = 60  # a process without a heartbeat for this long counts as dead, and all others end
 WAIT_S = 120  # how long a process waits for the others to start
 VARIABLES = ('JAX_COORDINATOR_ADDRESS', 'JAX_NUM_PROCESSES', 'JAX_PROCESS_ID')  # set by Kubeflow's Trainer
+LAUNCHERS = ('WORLD_SIZE', 'PMI_SIZE', 'LWS_GROUP_SIZE')  # set by torchrun, MPICH and LeaderWorkerSet
 # Without autotuning, which may choose other algorithms after a restart.
 DETERMINISTIC = '--xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0'
 
@@ -34,8 +35,8 @@ def start(coordinator: str | None = None, processes: int | None = None, process:
     coordinator: 'HOST:PORT' of process 0, with the number of processes and this process's number; default: the
     environment's VARIABLES. Without these, jax detects TPU pods, SLURM and Open MPI; otherwise this process runs alone.
     deterministic: make results on GPUs bitwise repeatable.
-    All but process 0 print nothing. UserError if the three do not fit, if the coordinator does not answer, and in an
-    indexed Kubernetes Job without VARIABLES.
+    All but process 0 print nothing. UserError if the three do not fit, if the coordinator does not answer, and under
+    a launcher that sets none of VARIABLES: torchrun, MPICH, LeaderWorkerSet, an indexed Kubernetes Job.
     """
     if deterministic:
         os.environ['XLA_FLAGS'] = f'{os.environ.get("XLA_FLAGS", "")} {DETERMINISTIC}'.strip()
@@ -49,11 +50,7 @@ def start(coordinator: str | None = None, processes: int | None = None, process:
     if (coordinator, processes, process) != (None, None, None):
         _check(coordinator, processes, process)
     elif not detected and not _tpu_vm():
-        index = os.environ.get('JOB_COMPLETION_INDEX')  # an indexed Job of Kubernetes: jax would start each pod alone
-        if index and not os.environ.get('TPU_WORKER_HOSTNAMES'):
-            raise UserError(f'JOB_COMPLETION_INDEX={index} in the environment: this seems to be one of several '
-                            f'processes: set {VARIABLES[0]}=HOST:PORT, {VARIABLES[1]} and {VARIABLES[2]}, or '
-                            f'{VARIABLES[1]}=1 (--processes=1) if it works alone')
+        _check_launcher()
         return
     others = f'{processes or "all"} processes at {coordinator or "the address that the environment gives"}'
     print(f'waiting for {others} ...', file=sys.stderr, flush=True)
@@ -106,6 +103,23 @@ def _check(coordinator, processes, process):
     if not 0 <= process < processes:
         raise UserError(f'--process={process} must be from 0 to {processes - 1} (--processes={processes}); the '
                         f'defaults are {VARIABLES[2]} and {VARIABLES[1]}')
+
+
+def _check_launcher():
+    """UserError under a launcher of several processes that jax does not detect: each of them would work alone."""
+    launcher = next(filter(_several, LAUNCHERS), None)
+    if os.environ.get('JOB_COMPLETION_INDEX') and not os.environ.get('TPU_WORKER_HOSTNAMES'):
+        launcher = 'JOB_COMPLETION_INDEX'  # an indexed Job of Kubernetes
+    if launcher:
+        raise UserError(f'{launcher}={os.environ[launcher]} in the environment: this seems to be one of several '
+                        f'processes: set {VARIABLES[0]}=HOST:PORT, {VARIABLES[1]} and {VARIABLES[2]}, or '
+                        f'{VARIABLES[1]}=1 (--processes=1) if it works alone')
+
+
+def _several(variable):
+    """Whether an environment variable is a number above 1."""
+    text = os.environ.get(variable, '')
+    return text.isdecimal() and int(text) > 1
 
 
 def joined() -> bool:
@@ -180,8 +194,7 @@ def agree(facts: dict) -> None:
 
 def _environment_has_several():
     """Whether jax detects several processes from the environment: SLURM, Open MPI, or TPUs under Kubernetes."""
-    counts = (os.environ.get(name, '') for name in ('SLURM_STEP_NUM_TASKS', 'OMPI_COMM_WORLD_SIZE'))
-    if any(count.isdigit() and int(count) > 1 for count in counts):
+    if any(map(_several, ('SLURM_STEP_NUM_TASKS', 'OMPI_COMM_WORLD_SIZE'))):
         return True
     return ',' in os.environ.get('TPU_WORKER_HOSTNAMES', '') or 'MEGASCALE_COORDINATOR_ADDRESS' in os.environ
 

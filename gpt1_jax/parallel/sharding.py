@@ -189,10 +189,11 @@ def place(read: Callable[[slice], Any], size: int, mesh: Mesh) -> Any:
 
 def check_batch(size: int, microbatches: int, mesh: Mesh) -> None:
     """UserError unless every device gets the same number of rows of every microbatch."""
+    if microbatches < 1 or size % microbatches:
+        raise UserError(f'batch.size = {size} is not divisible by batch.microbatches = {microbatches}')
     n = mesh.shape['data'] * mesh.shape['fsdp']
-    if microbatches < 1 or size % microbatches or (size // microbatches) % n:
-        devices = '1 device' if n == 1 else f'{n} devices'
-        raise UserError(f'batch.size = {size} in {microbatches} microbatch(es) is not divisible by {devices} '
+    if (size // microbatches) % n:
+        raise UserError(f'batch.size = {size} in {microbatches} microbatch(es) is not divisible by {n} devices '
                         f"(mesh data={mesh.shape['data']} x fsdp={mesh.shape['fsdp']})")
 
 

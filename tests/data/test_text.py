@@ -1,5 +1,8 @@
 """Section 4.1: cleaning, words."""
 import random
+import re
+import subprocess
+import sys
 
 import pytest
 
@@ -46,6 +49,37 @@ def released_words(raw):
     import spacy
     nlp = spacy.blank('en')
     return [word.text.lower() for word in nlp(text.standardize(ftfy.fix_text(raw)))]
+
+
+def alternating(words, seed, n):
+    """n texts of some of these words, in any case, with the punctuation of plain prompts."""
+    rng = random.Random(seed)
+    ends = (' ', ' ', ' ', '. ', '.', '.\n', ', ', ' ,', ';', '?', ' . ', '..', '\n')
+    return [''.join(rng.choice((word, word.upper(), word.title())) + rng.choice(ends)
+                    for word in rng.choices(words, k=rng.randint(1, 5))) for _ in range(n)]
+
+
+def test_plain_text_has_the_same_words_without_spacy(monkeypatch):
+    """The words for which spaCy has a rule, all letters, and others; SPECIAL is what its tokenizer has in it."""
+    import spacy
+    rules = {word for rule in spacy.blank('en').tokenizer.rules for word in re.findall(r'[A-Za-z]+\.?', rule)}
+    assert {rule.lower() for rule in spacy.blank('en').tokenizer.rules if re.fullmatch(r'[A-Za-z]+\.?', rule)
+            } == text.SPECIAL
+    letters = list('abcdefghijklmnopqrstuvwxyz')
+    texts = [word + end for word in sorted(rules) + letters for end in ('', '.', ', and', '. The', '!')]
+    texts += alternating(sorted(rules) + [*letters, 'the', 'old', 'man', 'sat', 'com', 'org', 'km'] * 20, 0, 2000)
+    plain = [raw for raw in texts if text._plain_lines(raw) is not None]
+    assert len(plain) > 700
+    without = [list(text.lines(raw)) for raw in plain]
+    monkeypatch.setattr(text, '_plain_lines', lambda raw: None)
+    assert without == [list(text.lines(raw)) for raw in plain]
+
+
+def test_a_plain_prompt_imports_neither_spacy_nor_ftfy():
+    code = ("import sys; from gpt1_jax.data import text; print(list(text.lines('The old man sat, and looked.')), "
+            "sorted({'spacy', 'ftfy'} & set(sys.modules)))")
+    found = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout
+    assert found == "[['the', 'old', 'man', 'sat', ',', 'and', 'looked', '.']] []\n"
 
 
 FRAGMENTS = [
@@ -125,11 +159,11 @@ def test_lines_without_a_place_to_cut_lose_nothing(raw, size):
 
 
 def test_a_line_above_a_million_characters_is_tokenised():
-    assert words('word ' * 201_000) == ['word'] * 201_000
+    assert words('word ' * 201_000 + '&') == ['word'] * 201_000 + ['&']
 
 
 def test_spacy_starts_again_with_an_empty_memory_when_it_remembers_too_much(monkeypatch):
     first = text._english()
     monkeypatch.setattr(text, '_LEXEMES_KEPT', 0)
     assert text._english() is not first
-    assert words('still works') == ['still', 'works']
+    assert words('still: works') == ['still', ':', 'works']

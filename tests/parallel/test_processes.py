@@ -144,7 +144,7 @@ def test_processes_that_disagree_say_what_differs(text, tmp_path):
 def environment(monkeypatch):
     """Sets environment variables, and whether this is a TPU VM; gives the calls of jax.distributed.initialize."""
     called = []
-    for name in (*processes_lib.VARIABLES, 'JOB_COMPLETION_INDEX'):
+    for name in (*processes_lib.VARIABLES, *processes_lib.LAUNCHERS, 'JOB_COMPLETION_INDEX'):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(jax.distributed, 'initialize', lambda *given, **how: called.append(given))
 
@@ -190,10 +190,18 @@ def test_variables_that_do_not_fit_are_named(environment, variables, given, mess
         environment(**chosen, given=given)
 
 
-@pytest.mark.parametrize('index', ['0', '3'])
-def test_one_of_several_that_is_not_told_which_is_refused_unless_it_says_it_is_alone(environment, index):
-    with pytest.raises(UserError, match=f'^JOB_COMPLETION_INDEX={index} in the environment: this seems'):
-        environment(JOB_COMPLETION_INDEX=index)
-    assert environment(JOB_COMPLETION_INDEX=index, given=dict(processes=1)) == []
-    assert environment(JOB_COMPLETION_INDEX=index, JAX_NUM_PROCESSES='1') == []
-    assert environment(TPU_WORKER_HOSTNAMES='localhost', JAX_NUM_PROCESSES='', JOB_COMPLETION_INDEX=index) == []
+@pytest.mark.parametrize('variable, value', [
+    ('JOB_COMPLETION_INDEX', '0'), ('JOB_COMPLETION_INDEX', '3'), ('WORLD_SIZE', '2'), ('PMI_SIZE', '8'),
+    ('LWS_GROUP_SIZE', '4')])
+def test_one_of_several_that_does_not_know_which_is_refused_unless_it_is_said_to_be_alone(environment, variable, value):
+    with pytest.raises(UserError, match=f'^{variable}={value} in the environment: this seems .* JAX_COORDINATOR_ADD'):
+        environment(**{variable: value})
+    assert environment(**{variable: value}, given=dict(processes=1)) == []
+    assert environment(**{variable: value}, JAX_NUM_PROCESSES='1') == []
+
+
+def test_one_alone_is_not_refused(environment):
+    assert environment(WORLD_SIZE='1', PMI_SIZE='1', LWS_GROUP_SIZE='1') == []
+    assert environment(WORLD_SIZE='many', PMI_SIZE='') == []
+    assert environment(TPU_WORKER_HOSTNAMES='localhost', JAX_NUM_PROCESSES='', JOB_COMPLETION_INDEX='0') == []
+    assert environment(WORLD_SIZE='2', OMPI_COMM_WORLD_SIZE='2') == [(None, None, None)]
