@@ -43,7 +43,8 @@ if _COMMAND and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
 
 
 def _with_huge_pages():
-    """Restart this process with huge pages for malloc: training on CPUs is 15% (float32) to 34% (bfloat16) faster.
+    """Restart this process with huge pages for malloc: training on CPUs is a fifth (float32) to a quarter (bfloat16)
+    faster (experiments/benchmarks/README.md).
 
     glibc reads the setting before Python runs, hence the restart, before anything is imported. Only where the kernel
     leaves the choice to programs and the user has made none. GPT1_JAX_HUGE_PAGES=0 turns it off.

@@ -1,5 +1,6 @@
 """Fine-tuning on your own file in short: --data, --text and --label in place of the fields of configs/custom.py."""
 import pathlib
+from collections.abc import Sequence
 
 from absl import flags
 from ml_collections import ConfigDict
@@ -35,7 +36,13 @@ def filled(config: ConfigDict) -> ConfigDict:
         raise UserError(f'--data=FILE describes a task of your own, --config has {config.task}: give one of the two')
     if not f.text or not f.label:
         raise UserError('give --text=COLUMN and --label=COLUMN beside --data=FILE')
-    place = pathlib.Path(f.data)
+    return fill(config, f.data, f.text, f.label, f.choices, f.score, f.init_from)
+
+
+def fill(config: ConfigDict, data: str, text: Sequence[str], label: str, choices: Sequence[str] = (),
+         score: Sequence[str] = (), init_from: str | None = None) -> ConfigDict:
+    """The config custom:own with the fields that the flags of these names stand for, as `filled`."""
+    place = pathlib.Path(data)
     files = {'train': place.name}
     if place.is_dir():
         files = {split: file.name for split, names in SPLITS.items() for file in sorted(place.iterdir())
@@ -44,26 +51,26 @@ def filled(config: ConfigDict) -> ConfigDict:
             raise UserError(f'{place}: no train.csv, train.tsv, train.jsonl or train.json in it')
     directory = place if place.is_dir() else place.parent
     train = directory / files['train']
-    described = own_file.describe(train, (*f.text, f.label, *f.choices))
+    described = own_file.describe(train, (*text, label, *choices))
     custom = config.custom
     custom.name = place.stem
     for split, name in files.items():
         custom.files[split] = name
-    custom.format, custom.segments, custom.label = described, tuple((column,) for column in f.text), f.label
+    custom.format, custom.segments, custom.label = described, tuple((column,) for column in text), label
     if 'dev' not in files:
         custom.dev_fraction = custom.dev_fraction or 0.1
-    if f.choices:
-        custom.choices = tuple(f.choices)
-        custom.answer = own_file.kind_of_answer(train, described, f.label)
-        if tables.is_json(train) and len(f.choices) == 1:
-            custom.max_choices = own_file.most_choices(train, f.choices[0])
-    if f.score:
+    if choices:
+        custom.choices = tuple(choices)
+        custom.answer = own_file.kind_of_answer(train, described, label)
+        if tables.is_json(train) and len(choices) == 1:
+            custom.max_choices = own_file.most_choices(train, choices[0])
+    if score:
         try:
-            custom.score = tuple(map(float, f.score))
+            custom.score = tuple(map(float, score))
         except ValueError:
-            raise UserError(f'--score={",".join(f.score)}: must be LOW,HIGH, two numbers') from None
+            raise UserError(f'--score={",".join(score)}: must be LOW,HIGH, two numbers') from None
         custom.squared = not all(end.is_integer() for end in custom.score)
         custom.score = custom.score if custom.squared else tuple(map(int, custom.score))
     config.data.dir = str(directory)
-    config.init_from = f.init_from or config.init_from
+    config.init_from = init_from or config.init_from
     return config
