@@ -9,24 +9,25 @@ from ml_collections import ConfigDict
 def get_config(size='small'):
     """'small': the quickstart's model, for fewer updates. 'tiny': seconds, and nothing is learned."""
     config = quickstart.get_config().pretrain
-    config.data.corpus, config.data.valid = 'novels', '0.2'
-    config.tokenizer.vocab_size = 2048
+    config.data.corpus = 'novels'          # those of the package
+    config.data.valid = '0.2'              # two of the ten
+    config.tokenizer.vocab_size = 2048     # rows
     ConfigDict({'small': small, 'tiny': tiny})[size](config)  # suggests the most similar one
     return config
 
 
-def small(config) -> None:
-    config.optimizer.warmup_steps = 60
-    config.train.steps = 600
-    config.eval.every, config.eval.windows = 150, 128
-    config.checkpoint.every, config.checkpoint.keep_steps = 300, (30, 150, 600)
+def small(p) -> None:
+    p.batch.size = 8                  # half the quickstart's: a minute or two on two cores
+    p.train.steps = 600
+    p.eval.every, p.eval.windows = 150, 128
+    p.checkpoint.every, p.checkpoint.keep_steps = 300, (30, 150, 600)
 
 
-def tiny(config) -> None:
-    config.model.n_layer, config.model.n_embd, config.model.n_head, config.model.n_inner = 1, 16, 2, 16
-    config.model.unroll = 1
-    config.tokenizer.vocab_size = 600
-    config.batch.size, config.optimizer.warmup_steps = 8, 2
-    config.train.steps, config.log_every = 20, 5
-    config.eval.every, config.eval.windows = 20, 16
-    config.checkpoint.every, config.checkpoint.keep_steps = 20, (5, 10, 20)
+def tiny(p) -> None:
+    p.model.n_layer, p.model.n_embd, p.model.n_head, p.model.n_inner = 1, 16, 2, 16
+    p.model.unroll = 1
+    p.tokenizer.vocab_size = 600
+    p.batch.size, p.optimizer.warmup_steps = 8, 2
+    p.train.steps, p.log_every = 20, 5
+    p.eval.every, p.eval.windows = 20, 16
+    p.checkpoint.every, p.checkpoint.keep_steps = 20, (5, 10, 20)

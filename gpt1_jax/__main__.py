@@ -30,7 +30,7 @@ def main() -> None:
         terminal.guard(ends=True)  # `gpt1 | head`
         print(usage())
         return
-    if name == '--version':
+    if '--version' in sys.argv[1:]:  # also a program's, before its imports
         print(f'gpt1_jax {gpt1_jax.__version__}')
         return
     module = PROGRAMS.get(name.replace('-', '_'))
