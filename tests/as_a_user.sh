@@ -52,7 +52,8 @@ printf 'index\tsentence\n0\tThe dog barked.\n1\tBarked dog the.\n' > cola/test.t
 {
   echo 'review;my label'
   for number in $(seq 60); do
-    printf 'A caf\351 of %s tables, and a good one.;very good\nA caf\351 of %s flies, and a bad one.;not good\n' $number $number
+    printf 'A caf\351 of %s tables, and a good one.;very good\nA caf\351 of %s flies, and a bad one.;not good\n' \
+      $number $number
   done
 } > latin.csv
 
@@ -117,11 +118,12 @@ fails 'nowhere: no such file' gpt1 pretrain --workdir=run2 --config.data.corpus=
 fails 'config.data.corpus is empty' gpt1 pretrain --workdir=run2
 fails 'did you mean --config.batch.size' $again --batch_size=8
 fails 'batch.size' $again --config.batch.size=many
-fails 'batch.size = 10 is not divisible by batch.microbatches = 3' $again --config.batch.size=10 --config.batch.microbatches=3
-fails "did you mean 'pretrain'" $again --config=pretrian
-fails 'finetune' $again --config=finetune:cola
-fails "'nope'" $again --config=babylm:nope
-fails 'broken.py' $again --config=broken.py
+fails 'batch.size = 10 is not divisible by batch.microbatches = 3' $again \
+  --config.batch.size=10 --config.batch.microbatches=3
+fails "did you mean 'pretrain'" gpt1 pretrain --config=pretrian --workdir=run2 --config.data.corpus=text
+fails 'finetune' gpt1 pretrain --config=finetune:cola --workdir=run2 --config.data.corpus=text
+fails "'nope'" gpt1 pretrain --config=babylm:nope --workdir=run2 --config.data.corpus=text
+fails 'broken.py' gpt1 pretrain --config=broken.py --workdir=run2 --config.data.corpus=text
 fails 'n_head' $again --config.model.n_embd=100 --config.model.n_head=3
 fails 'dtype' $again --config.model.dtype=float16
 fails 'mesh' $again --config.mesh.data=3
@@ -132,8 +134,10 @@ fails 'nowhere.csv' $own --data=nowhere.csv --text=review
 fails "no column 'revew', did you mean 'review'" $own --data=other.csv --text=revew
 fails 'give --text=COLUMN' $own --data=other.csv
 fails 'must end in one of .csv' $own --data=text.bin --text=review
-fails "did you mean 'novels'" gpt1 finetune --workdir=fine2 --init_from=novel --label=my_label --data=other.csv --text=review
-fails 'holds a pretraining run' gpt1 finetune --workdir=run --init_from=run --label=my_label --data=other.csv --text=review
+fails "did you mean 'novels'" gpt1 finetune --workdir=fine2 --init_from=novel --label=my_label --data=other.csv \
+  --text=review
+fails 'holds a pretraining run' gpt1 finetune --workdir=run --init_from=run --label=my_label --data=other.csv \
+  --text=review
 fails 'prompt' gpt1 generate --init_from=run
 fails 'temperature is -1' gpt1 generate --init_from=run --prompt=x --temperature=-1
 fails 'is a fine-tuned run' gpt1 generate --init_from=fine --prompt=x
