@@ -16,7 +16,7 @@ pytestmark = pytest.mark.full
 
 FOLDER = ROOT / 'experiments' / 'notebooks'
 NAMES = ('finetune_your_task', 'look_inside', 'pretrain_and_sample')
-NOT_EXECUTED = ('finetune_your_task', 'pretrain_and_sample')  # their outputs are still to be made
+NOT_EXECUTED = ('finetune_your_task',)  # its outputs are still to be made
 SHOWS = re.compile(r'print\(|display\(|plt\.show|^(HTML|Image)\(|(finetune|pretrain)\.run\(', re.M)
 
 
