@@ -10,8 +10,7 @@ from gpt1_jax import rules
 
 def get_config(which='small'):
     config = ConfigDict()
-    # NAME: FIELD=VALUE FIELD=VALUE ..., fields of the pretraining config below; a VALUE may be FILE:NAME
-    config.ideas = (
+    config.ideas = (                       # NAME: FIELD=VALUE ..., of config.pretrain; a VALUE may be FILE:NAME
         '2 heads: model.n_head=2',
         'squared ReLU: model.ops.gelu=experiments/ideas/relu.py:relu_squared')
     config.compare = ()                    # 'NAME - NAME': ideas that are also compared with each other

@@ -110,6 +110,7 @@ def test_an_optimizer_of_optax_moves_as_it_does_by_itself(kind):
         assert np.abs(a[name] - params[name]).max() > 1e-4
 
 
+@pytest.mark.full
 def test_muon_of_the_ideas_trains(text, tmp_path):
     config = pretrain_config(text, train__steps=5, log_every=1, optimizer__peak_rate=1e-2,
                              optimizer__kind=f'{ROOT}/experiments/ideas/optimizers.py:muon')

@@ -84,6 +84,7 @@ def text(tmp_path_factory):
     return corpus(tmp_path_factory.mktemp('backbone') / 'text')
 
 
+@pytest.mark.full
 def test_a_backbone_of_the_users_pretrains_resumes_to_the_bit_and_is_fine_tuned_but_not_exported(text, tmp_path):
     config = pretrain_config(text, model__kind=PRE_NORM, train__steps=10, log_every=1)
     straight = pretrain.run(config, tmp_path / 'straight')

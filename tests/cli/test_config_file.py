@@ -18,7 +18,7 @@ def test_a_name_without_a_file_is_that_of_a_packaged_config(tmp_path, monkeypatc
 
 @pytest.mark.parametrize('given, hint', [
     ('pretrian', ", did you mean 'pretrain'[?]"), ('elsewhere/finetune.py:rte', ': --config=finetune:rte is the one'),
-    ('zzz.py', '; packaged: babylm, custom, ')])
+    ('zzz.py', '; packaged: ablate, babylm, custom, ')])
 def test_another_name_is_one_line_with_what_there_is(tmp_path, monkeypatch, given, hint):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(flags.IllegalFlagValueError, match=f'^--config={given}: no such file{hint}'):

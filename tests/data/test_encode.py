@@ -99,6 +99,7 @@ print(*words_and_peak({tenth!r}), *words_and_peak({whole!r}))
 '''
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform != 'linux', reason='reads /proc')
 def test_memory_does_not_grow_with_a_line(tmp_path):
     for name, times in (('tenth', 15_000), ('whole', 150_000)):  # the whole: 7 MB

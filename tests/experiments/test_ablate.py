@@ -169,6 +169,7 @@ def test_a_dry_run_trains_nothing_and_estimates_from_runs_that_are_done(text, un
     assert 'in all 1,536 tokens to train on: about 0:00:' in said
 
 
+@pytest.mark.full
 def test_a_failed_run_is_named_and_the_others_are_reported(text, tmp_path):
     config = small(text, ('diverges: optimizer.peak_rate=1e30 optimizer.clip=0.0', '2 heads: model.n_head=2'))
     with pytest.raises(UserError, match='^runs failed: diverges, seed 0: loss .*; diverges, seed 1: '):
@@ -177,6 +178,7 @@ def test_a_failed_run_is_named_and_the_others_are_reported(text, tmp_path):
     assert '## Failed' in page and '| 2 heads | ' in page and 'no run' in page
 
 
+@pytest.mark.full
 def test_seeds_are_added_until_the_intervals_are_narrow(text, tmp_path):
     config = small(text, ('2 heads: model.n_head=2',), max_seeds=4)
     found = program.run(config, tmp_path / 'out', until=100.0)
@@ -188,6 +190,7 @@ def test_seeds_are_added_until_the_intervals_are_narrow(text, tmp_path):
     assert found[0].found.high - found[0].found.low > once.high - once.low
 
 
+@pytest.mark.full
 def test_another_vocabulary_is_compared_in_bits_a_byte_and_another_validation_text_not_at_all(text, tmp_path):
     ideas = ('80 merges: tokenizer.merges=80', 'less text: data.valid=0.4',
              'less text, 2 heads: data.valid=0.4 model.n_head=2')
