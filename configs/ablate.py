@@ -34,7 +34,7 @@ def get_config(which='small'):
     if which == 'gallery':
         p.model.n_embd, p.model.n_inner, p.train.steps, p.optimizer.warmup_steps = 64, 256, GALLERY_STEPS, 30
         p.eval.every, p.log_every, p.checkpoint.every = GALLERY_STEPS // 3, GALLERY_STEPS // 3, GALLERY_STEPS
-        config.ideas, config.compare = GALLERY, COMPARED
+        config.ideas, config.compare = GALLERY, COMPARED  # below
     return config
 
 

@@ -44,8 +44,8 @@ def get_config(part=None):
         config.tasks[task] = ConfigDict({'data': {'train_rows': rows}})
     config.grid = ConfigDict({'optimizer': {'peak_rate': (2.5e-4, 7.5e-4)}})  # the first is the setting above
     config.grid_seeds = (0,)               # one run a setting
-    config.curves.tasks, config.curves.rows = ('sst2',), (500, 2000, 8000)
-    config.curves.trials = ((2.5e-4, 300), (5e-4, 300), (1e-3, 300), (5e-4, 600))
+    config.curves.tasks, config.curves.rows = ('sst2',), (500, 2000, 8000)  # four minutes of a core a run
+    config.curves.trials = ((2.5e-4, 300), (5e-4, 300), (1e-3, 300), (5e-4, 600))  # (peak rate, updates)
     config.curves.trial_rows = 1000        # training rows of a trial
     config.layers = (-1, *range(config.pretrain.model.n_layer + 1))  # all there are
     for task in config.zero_shot_tasks:
