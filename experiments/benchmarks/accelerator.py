@@ -124,7 +124,7 @@ def train(config: ConfigDict, vocab_size: int, directory: str, kill: bool = Fals
     effective = config.to_dict() | {'kind': 'pretrain', 'model': fields, 'fingerprint': {}}
     schedule = pretrain.loop.Schedule(STEPS, 1, STEPS, KILLED_AFTER)
     job = pretrain.Job(effective, model, pretrain.make_program(config, model, mesh), Tokenizer(b'', 0, 0), stream,
-                       {'bytes': 1, 'tokens': 1}, batches, pretrain.hyperparameters(config, STEPS), schedule, 0., '')
+                       {'bytes': 1, 'tokens': 1}, batches, pretrain.hyperparameters(config, STEPS), schedule, 0.)
     setting = pretrain.Setting(config, path, {}, mesh, path, None, None, None)
     pretrain.train(setting, job, lambda: None, allow_change=False, fallback=False)
     arrays = storage.read_json(path / 'checkpoints' / str(STEPS) / 'meta' / 'data.json')['arrays']
