@@ -32,14 +32,14 @@ def get_config(which='small'):
     p.checkpoint.every, p.checkpoint.keep_latest = 350, 1
     p.log_every = 175
     if which == 'gallery':
-        p.model.n_embd, p.model.n_inner, p.train.steps, p.optimizer.warmup_steps = 64, 256, GALLERY_STEPS, 30
+        p.model.n_embd, p.model.n_inner, p.train.steps, p.optimizer.warmup_steps = 64, 256, GALLERY_STEPS, 60
         p.eval.every, p.log_every, p.checkpoint.every = GALLERY_STEPS // 3, GALLERY_STEPS // 3, GALLERY_STEPS
         config.ideas, config.compare = GALLERY, COMPARED  # below
     return config
 
 
 # The choices of Section 4.1 and their alternatives: experiments/results/ideas.
-IDEAS, GALLERY_STEPS = 'experiments/ideas', 300
+IDEAS, GALLERY_STEPS = 'experiments/ideas', 600
 NO_DROPOUT = 'model.embd_dropout=0.0 model.attn_dropout=0.0 model.resid_dropout=0.0'
 GALLERY = (
     f'pre-LayerNorm: model.kind={IDEAS}/pre_norm.py:PreNorm',
