@@ -2,13 +2,13 @@
 from gpt1_jax.configs import finetune, pretrain, zero_shot
 from ml_collections import ConfigDict
 
-SAVED = (25, 50, 100, 200, 400, 800, 1500)  # updates whose zero-shot score is plotted
+SAVED = (25, 50, 100, 200, 400, 700, 1000)  # updates whose zero-shot score is plotted
 
 
 def get_config():
     config = ConfigDict()
     config.examples = ConfigDict()            # examples of a task
-    config.examples.train = 1500           # of each task
+    config.examples.train = 1000           # of each task
     config.examples.dev = 100              # select the best epoch
     config.examples.test = 800             # reported; from novels never trained on
     config.vocab_size = 2048               # rows of the SentencePiece vocabulary
@@ -17,7 +17,7 @@ def get_config():
     p.model.n_layer, p.model.n_embd, p.model.n_head, p.model.n_inner, p.model.n_ctx = 3, 128, 4, 512, 96
     p.model.unroll = 3                     # a fifth faster on a CPU
     p.batch.size = 16                      # small batches: at this size updates count for more than their precision
-    p.optimizer.peak_rate, p.optimizer.warmup_steps = 1e-3, 150
+    p.optimizer.peak_rate, p.optimizer.warmup_steps = 1e-3, 100
     p.train.steps = SAVED[-1]
     p.eval.every, p.eval.windows, p.eval.batch_size = 200, 256, 32
     p.eval.sample = 16                     # tokens that it writes at each validation

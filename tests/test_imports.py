@@ -126,7 +126,7 @@ def test_the_configs_are_a_package_of_ours_wherever_the_clone_is(tmp_path):
     code = 'from gpt1_jax.configs import quickstart; print(quickstart.__file__, quickstart.get_config().examples.train)'
     done = subprocess.run([sys.executable, '-c', code], cwd=tmp_path, env=os.environ | {'PYTHONPATH': str(ROOT)},
                           capture_output=True, text=True, timeout=120)
-    assert done.stdout.split() == [str(ROOT / 'configs' / 'quickstart.py'), '1500'], done.stderr
+    assert done.stdout.split() == [str(ROOT / 'configs' / 'quickstart.py'), '1000'], done.stderr
 
 
 def test_an_experiment_holds_no_training_code():

@@ -1,0 +1,18 @@
+"""An idea for `model.kind`: fine-tuning reads the mean of all states, not the state of the extract token alone.
+
+gpt1 pretrain --config.model.kind=experiments/ideas/read_out.py:MeanStates ...
+"""
+import flax.linen as nn
+import jax.numpy as jnp
+
+from gpt1_jax.models.gpt import GPT
+
+
+class MeanStates(GPT):
+    """States are the running mean of GPT's, for fine-tuning without the auxiliary objective."""
+
+    @nn.compact
+    def __call__(self, tokens, key=None, real=None):
+        x, embeddings = super().__call__(tokens, key, real)
+        n = jnp.arange(1, x.shape[1] + 1)[:, None]
+        return (jnp.cumsum(x.astype(jnp.float32), axis=1) / n).astype(x.dtype), embeddings
