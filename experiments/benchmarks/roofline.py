@@ -23,7 +23,7 @@ from ml_collections import ConfigDict, config_flags
 
 from experiments.benchmarks import record
 from experiments.compile import check, chips, exposure, tpu_schedule
-from experiments.compile.kernels import Kernel, kernels, total
+from experiments.compile.kernels import Kernel, kernels
 from experiments.lib.markdown import table
 from gpt1_jax import cli, rules
 from gpt1_jax.errors import UserError
@@ -35,35 +35,24 @@ from gpt1_jax.pretrain import RULES
 PARTS = (('attention', ('/attn/blhe', '/attn/bhlm', '/attn/softmax', '/attn/jit', '/attn/self', 'pallas_call')),
          ('attention projections', ('/attn/',)), ('mlp', ('/mlp/',)), ('residual and norm', ('/ln_',)),
          ('loss', ('td,rd', 'jvp()')), ('embedding', ('/embed/',)))
-WORTH = ('What this is worth: nothing ran. No step is faster than its roofline; how far it stays behind is not known '
-         "from here. The compiler's cycles are the cost model by which it schedules, not calibrated on a device: "
-         'take them to be off by a quarter, and trust differences between two versions more than either.')
 
 
-@dataclasses.dataclass(frozen=True)
-class Cost:
-    """Seconds of one execution of a kernel. roofline: the least it can take. compiler: by the compiler's estimate;
-    where it has none, the roofline."""
-    kernel: Kernel
-    roofline: float
-    compiler: float
-
-
-def costs(found: Sequence[Kernel], chip: chips.Chip) -> list[Cost]:
-    """The Costs of a step's kernels on a chip, dearest first, all executions counted."""
-    result = []
+def costs(found: Sequence[Kernel], chip: chips.Chip) -> list[dict]:
+    """The kernels of a step as rows, dearest first, all executions counted: their fields, 'part', and seconds of one
+    execution: 'roofline', the least it can take; 'compiler', by the compiler's estimate, else the roofline."""
+    rows = []
     for one in found:
-        if one.kind == 'collective':  # waits for links, see experiments/compile/exposure.py
-            result.append(Cost(one, 0.0, 0.0))
-            continue
         roofline = max(one.bytes / chip.bandwidth, one.flops / chip.peak)
         estimated = one.cycles / chip.clock if one.cycles else roofline
         if one.kind == 'ours' and not chip.gpu:  # the schedule of a kernel in Pallas has no waits for memory
             estimated = max(roofline, tpu_schedule.cycles(one.instruction) / chip.clock)
         if one.kind == 'prefetch':  # runs beside other kernels, whose estimates have the wait
             estimated = 0.0
-        result.append(Cost(one, roofline, estimated))
-    return sorted(result, key=lambda each: -each.kernel.times * max(each.roofline, each.compiler))
+        if one.kind == 'collective':  # waits for links, see experiments/compile/exposure.py
+            roofline = estimated = 0.0
+        row = dataclasses.asdict(one) | {'part': part_of(one), 'roofline': roofline, 'compiler': estimated}
+        rows.append({name: value for name, value in row.items() if name != 'inside'})
+    return sorted(rows, key=lambda row: -row['times'] * max(row['roofline'], row['compiler']))
 
 
 def measure(config: ConfigDict, topology: str, rows: int, vocab_size: int = 40478,
@@ -73,7 +62,7 @@ def measure(config: ConfigDict, topology: str, rows: int, vocab_size: int = 4047
     options: XLA's flags for this compilation. Returns {'topology', 'rows', 'seconds': {'ideal', 'roofline', 'compiler'
     or None}, 'mfu': {'roofline', 'compiler' or None}, 'bytes': {kind: of a step}, 'memory': bytes a chip holds,
     'parts': {part: {'bytes', 'flops', 'roofline', 'compiler'}}, 'kernels': rows, dearest first, 'exchange': as in
-    `exchange`, of several chips alone, ...}. UserError as in check.check.
+    `exchange`, of several chips alone, ...}. UserError as in check.fitting_step.
     """
     config = config.copy_and_resolve_references()
     chip, _ = chips.parse(topology)
@@ -97,21 +86,18 @@ def measure(config: ConfigDict, topology: str, rows: int, vocab_size: int = 4047
 
 def summary(text: str, chip: chips.Chip, ideal: float) -> dict:
     """The figures of a compiled step's text. ideal: seconds of its arithmetic by formula, at the chip's peak."""
-    found = kernels(text)
-    dear = costs(found, chip)
-    roofline = sum(each.kernel.times * each.roofline for each in dear)
-    compiler = sum(each.kernel.times * each.compiler for each in dear) if not chip.gpu else None
-    parts = {}
-    for each in dear:
-        row = parts.setdefault(part_of(each.kernel), dict.fromkeys(('bytes', 'flops', 'roofline', 'compiler'), 0))
-        for name, value in (('bytes', each.kernel.bytes), ('flops', each.kernel.flops), ('roofline', each.roofline),
-                            ('compiler', each.compiler)):
-            row[name] += each.kernel.times * value
-    kinds = sorted({one.kind for one in found})
+    rows, parts, moved = costs(kernels(text), chip), {}, {}
+    for row in rows:
+        part = parts.setdefault(row['part'], dict.fromkeys(('bytes', 'flops', 'roofline', 'compiler'), 0))
+        for name in part:
+            part[name] += row['times'] * row[name]
+        moved[row['kind']] = moved.get(row['kind'], 0) + row['times'] * row['bytes']
+    roofline, compiler = (sum(part[name] for part in parts.values()) for name in ('roofline', 'compiler'))
+    compiler = None if chip.gpu else compiler
     return {'seconds': {'ideal': ideal, 'roofline': roofline, 'compiler': compiler},
             'mfu': {'roofline': ideal / roofline, 'compiler': compiler and ideal / compiler},
-            'bytes': {kind: total(found, kind) for kind in kinds}, 'launches': sum(one.times for one in found),
-            'parts': parts, 'kernels': [_row(each) for each in dear]}
+            'bytes': dict(sorted(moved.items())), 'launches': sum(row['times'] for row in rows), 'parts': parts,
+            'kernels': rows}
 
 
 def exchange(text: str, devices: int, topology: str, rows: Sequence[dict]) -> dict:
@@ -137,61 +123,39 @@ def part_of(kernel: Kernel) -> str:
     return 'layer stacks' if 'while/body/' in f'{kernel.name} {kernel.inside}' else 'optimizer and other'
 
 
-def _row(cost):
-    kernel = dataclasses.asdict(cost.kernel)
-    kernel.pop('inside')
-    return kernel | {'part': part_of(cost.kernel), 'roofline': cost.roofline, 'compiler': cost.compiler}
-
-
 def lines(found: dict, top: int) -> list[str]:
     """What is printed."""
     chip = chips.parse(found['topology'])[0]
     seconds, mfu = found['seconds'], found['mfu']
     total_bytes = sum(found['bytes'].values())
-    result = [f"{found['topology']}, {found['rows']} x {found['n_ctx']} tokens a chip"
-              f"{_several(found['microbatches'])}, {found['dtype']}, {found['compiler']}{_with(found['options'])}",
+    settings = ''.join(f', {name}={value}' for name, value in found['options'].items())
+    result = [f"{found['topology']}, {found['microbatches']} x {found['rows']} x {found['n_ctx']} tokens a chip, "
+              f"{found['dtype']}, {found['compiler']}{settings}",
               f"arithmetic at the peak {1e3 * seconds['ideal']:8.1f} ms",
               f"by roofline            {1e3 * seconds['roofline']:8.1f} ms, MFU {mfu['roofline']:.1%}"]
     if seconds['compiler']:
         result.append(f"by the compiler        {1e3 * seconds['compiler']:8.1f} ms, MFU {mfu['compiler']:.1%}")
     result += [f'memory traffic         {total_bytes / 1e9:8.1f} GB, outside matrix products '
                f"{(total_bytes - found['bytes'].get('product', 0)) / 1e9:.1f} GB; {found['launches']:,} kernels",
-               f"memory a chip          {found['memory'] / 2**30:8.2f} GiB of {chip.memory / 2**30:.1f}", '']
+               f"memory a chip          {found['memory'] / 2**30:8.2f} GiB of {chip.memory / 2**30:.1f}"]
     if 'exchange' in found:
-        result[-1:] = [_exchange_line(found['exchange']), '']
-    cells = [(name, *_figures(row, 1)) for name, row in
-             sorted(found['parts'].items(), key=lambda part: -max(part[1]['roofline'], part[1]['compiler']))]
-    result += table(('part', 'GB', 'TFLOP', 'roofline, ms', 'compiler, ms'), cells)
-    cells = [(_short(row['name']), row['part'], row['result'][:48], row['times'], *_figures(row, row['times']))
-             for row in found['kernels'][:top]]
-    head = ('kernel', 'part', 'result', 'times', 'GB', 'TFLOP', 'roofline, ms', 'compiler, ms')
-    return [*result, *table(head, cells)]
-
-
-def _exchange_line(found):
-    least, most = found['least'], found['most']
-    return (f"between chips          {1e3 * least['transfers']:8.1f} to {1e3 * most['transfers']:.1f} ms, of which "
+        least, most = found['exchange']['least'], found['exchange']['most']
+        result.append(
+            f"between chips          {1e3 * least['transfers']:8.1f} to {1e3 * most['transfers']:.1f} ms, of which "
             f"exposed {1e3 * least['exposed']:.1f} to {1e3 * most['exposed']:.1f} ms, not in the times above; "
             f"{least['asynchronous']} asynchronous, {least['synchronous']} synchronous")
-
-
-def _with(options):
-    if 'xla_gpu_enable_triton_gemm' in options:
-        return f", matrix products by {'Triton' if options['xla_gpu_enable_triton_gemm'] else 'cuBLASLt'}"
-    return ''.join(f', {name}={value}' for name, value in options.items())
-
-
-def _several(microbatches):
-    return f' in each of {microbatches} microbatches' if microbatches > 1 else ''
+    cells = [(name, *_figures(row, 1)) for name, row in
+             sorted(found['parts'].items(), key=lambda part: -max(part[1]['roofline'], part[1]['compiler']))]
+    result += ['', *table(('part', 'GB', 'TFLOP', 'roofline, ms', 'compiler, ms'), cells)]
+    cells = [(row['name'].replace('jit(step)/', '').replace('closed_call/', '')[-60:], row['part'], row['result'][:48],
+              row['times'], *_figures(row, row['times'])) for row in found['kernels'][:top]]
+    head = ('kernel', 'part', 'result', 'times', 'GB', 'TFLOP', 'roofline, ms', 'compiler, ms')
+    return [*result, *table(head, cells)]
 
 
 def _figures(row, times):
     return (f"{times * row['bytes'] / 1e9:.2f}", f"{times * row['flops'] / 1e12:.3f}",
             f"{1e3 * times * row['roofline']:.2f}", f"{1e3 * times * row['compiler']:.2f}")
-
-
-def _short(name):
-    return name.replace('jit(step)/', '').replace('closed_call/', '')[-60:]
 
 
 def options_of(text: str) -> dict[str, bool | str]:
@@ -228,7 +192,6 @@ def main() -> None:
         row = measure(f.config, f.topology, f.rows, f.vocab_size, each)
         print('\n'.join(lines(row, f.top)), flush=True)
         found.append(row | {'kernels': row['kernels'][:f.top]})
-    print(WORTH)
     record.write(f.out, {'config': f.config.to_dict(), 'steps': found})
 
 

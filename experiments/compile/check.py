@@ -27,10 +27,6 @@ from gpt1_jax.parallel import sharding, step_cost
 from gpt1_jax.runs import provenance, results
 
 
-class OutOfMemory(UserError):
-    """The step needs more memory than a chip has."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Step:
     """A compiled pretraining step.
@@ -76,46 +72,38 @@ def compile_step(config: ConfigDict, model: Any, mesh: jax.sharding.Mesh,
 
 
 def check(config: ConfigDict, topology: str, vocab_size: int) -> dict:
-    """Compile the config's step for a slice; returns a row of table.md. UserError or OutOfMemory as one line."""
-    row = describe(config, topology, vocab_size)
-    model = backbone_of(config, vocab_size)
-    mesh = mesh_of(config, topology)
+    """Compile the config's step for a slice; returns a row of rows.jsonl."""
+    rules.validate(config, pretrain.RULES)
+    chip, shape = chips.parse(topology)
+    model, mesh = backbone_of(config, vocab_size), mesh_of(config, topology)
     step = fitting_step(config, topology, model, mesh)
-    return row | measure(step, config, model, mesh.size)
+    return {'topology': topology, 'chip': chip.name, 'shape': list(shape), 'devices': mesh.size,
+            'mesh': dict(mesh.shape), 'batch': config.batch.size, 'microbatches': config.batch.microbatches,
+            'n_ctx': config.model.n_ctx, 'dtype': config.model.dtype, 'remat': config.model.remat,
+            'vocab_size': vocab_size, 'jax': jax.__version__, 'compiler': chips.compiler(chip),
+            'code': provenance.code_digest(), 'cores': os.cpu_count()} | measure(step, config, model, mesh.size)
 
 
 def fitting_step(config: ConfigDict, topology: str, model: Any, mesh: jax.sharding.Mesh,
                  options: Mapping[str, bool | str] | None = None) -> Step:
-    """As `compile_step`, for a mesh on the chips of a slice. OutOfMemory where a chip has less than the step needs."""
+    """As `compile_step`, for a mesh on the chips of a slice. UserError where a chip has less memory than needed."""
     try:
         step = compile_step(config, model, mesh, options)
     except jax.errors.JaxRuntimeError as error:
         if 'RESOURCE_EXHAUSTED' not in str(error):
             raise
         sizes = re.findall(r'\b([\d.]+)([MGT])\b', str(error))  # needed and available, in one wording or another
-        raise OutOfMemory(advice(config, topology, mesh.size, ' of '.join(f'{n} {unit}iB' for n, unit in sizes[:2]))
-                          ) from None
+        needed = ' of '.join(f'{n} {unit}iB' for n, unit in sizes[:2])
+        raise UserError(advice(config, topology, mesh.size, needed)) from None
     chip, _ = chips.parse(topology)
     if step.bytes > chip.memory:  # the compiler for GPUs leaves it to the allocator to notice
         needed = f'{step.bytes / 2**30:.2f} GiB of {chip.memory / 2**30:.2f} GiB'
-        raise OutOfMemory(advice(config, topology, mesh.size, needed))
+        raise UserError(advice(config, topology, mesh.size, needed))
     return step
 
 
-def describe(config: ConfigDict, topology: str, vocab_size: int) -> dict:
-    """What is to be compiled: the row's first columns. UserError for a mistake in the config or the slice's name."""
-    rules.validate(config, pretrain.RULES)
-    chip, shape = chips.parse(topology)
-    mesh = mesh_of(config, topology)
-    return {'topology': topology, 'chip': chip.name, 'shape': list(shape), 'devices': mesh.size,
-            'mesh': dict(mesh.shape), 'batch': config.batch.size, 'microbatches': config.batch.microbatches,
-            'n_ctx': config.model.n_ctx, 'dtype': config.model.dtype, 'remat': config.model.remat,
-            'vocab_size': vocab_size, 'jax': jax.__version__, 'compiler': chips.compiler(chip),
-            'code': provenance.code_digest(), 'cores': os.cpu_count()}
-
-
 def measure(step: Step, config: ConfigDict, model: Any, devices: int) -> dict:
-    """What the compiler made of it: the row's other columns."""
+    """What the compiler made of it: the row's last columns."""
     c = model.config
     params = step.program.state.params
     moved = hlo.collectives(step.text, devices)
@@ -138,43 +126,37 @@ def advice(config: ConfigDict, topology: str, devices: int, needed: str) -> str:
         ways.append('more fsdp (--config.mesh.fsdp)')
     if not config.model.remat and config.model.kind == 'gpt':  # a single layer recomputed is held whole all the same
         ways.append('--config.model.remat=True')
-    ways.append(f'a smaller batch a chip (--config.batch.microbatches={2 * config.batch.microbatches} for the same '
-                'update, --config.batch.size, or more chips)')
-    size = f', {needed} a chip' if needed else ''
-    return f"{topology}: out of memory{size}: try {', '.join(ways)}"
+    ways.append(f'--config.batch.microbatches={2 * config.batch.microbatches}, a smaller batch or more chips')
+    return f"{topology}: out of memory, {needed or 'size unknown'} a chip: try {', '.join(ways)}"
 
 
 def lines(row: dict) -> list[str]:
     """What the check prints of a row."""
-    chip = chips.CHIPS.get(row['chip'])
     mesh = ' x '.join(f'{name}={size}' for name, size in row['mesh'].items())
-    memory = {name: size / 2**20 for name, size in row['memory'].items()}
+    memory = ', '.join(f'{name} {size / 2**20:,.1f}' for name, size in row['memory'].items())
     found = [
         f"{row['topology']}: {row['devices']} chip(s), mesh {mesh}; {row['batch']:,} x {row['n_ctx']} tokens in "
         f"{row['microbatches']} microbatch(es), {row['dtype']}{', remat' if row['remat'] else ''}, "
         f"{row['parameters']:,} parameters",
         f"compiled in {row['compile_seconds']:.1f} s, traced in {row['trace_seconds']:.1f} s, with jax {row['jax']} "
         f"and {row['compiler']} on {row['cores']} cores",
-        f"memory a chip: arguments {memory['arguments']:,.1f} MiB, temporaries {memory['temporaries']:,.1f} MiB, "
-        f"output {memory['output']:,.1f} MiB ({memory['aliased']:,.1f} in the arguments' place); in all "
-        f"{memory['in all'] / 1024:.2f} GiB" + (f' of {chip.memory / 2**30:.1f}' if chip else ''),
+        f"memory a chip, MiB: {memory}, of {chips.CHIPS[row['chip']].memory / 2**20:,.0f}",
         f"arithmetic by formula: {row['flops_per_token'] / 1e6:,.2f} MFLOP a token, "
-        f"{row['flops_per_step'] / 1e12:,.2f} TFLOP a step, "
-        f"{row['flops_per_step'] / row['devices'] / 1e12:,.3f} TFLOP a chip",
-        'collectives a step; those in the body of a loop count as often as it runs:']
-    if not row['trips_known']:
-        found[-1] += ' (but once where the compiled text does not tell: the least there can be)'
+        f"{row['flops_per_step'] / 1e12:,.2f} TFLOP a step",
+        'collectives a step; those in the body of a loop count as often as it runs'
+        + ('' if row['trips_known'] else ' (once where the compiled text does not tell)') + ':']
     for kind, one in row['collectives'].items():
         found.append(f"  {kind:19} {one['count']:5,}  arrays {one['bytes'] / 1e6:9,.1f} MB  each chip sends "
                      f"{one['sent'] / 1e6:9,.1f} MB")
-    if not row['collectives']:
-        found.append('  none')
-    total = sum(one['sent'] for one in row['collectives'].values())
-    found.append(f"  each chip sends {total / 1e6:,.1f} MB; {row['estimated_sent'] / 1e6:,.1f} MB expected from the "
-                 'shardings alone')
-    gathers = ', '.join(f'{n} in {dtype}' for dtype, n in row['table_gathers'].items())
-    logits = ', '.join(f'{n} {what}' for what, n in row['logit_transfers'].items())
-    return [*found, f"gathers of the token table: {gathers or 'none'}", f"transfers of logits: {logits or 'none'}"]
+    sent = sum(one['sent'] for one in row['collectives'].values())
+    return [*found, f"  each chip sends {sent / 1e6:,.1f} MB; {row['estimated_sent'] / 1e6:,.1f} MB expected from the "
+            'shardings alone', f"gathers of the token table: {counts(row['table_gathers'], ' in ')}",
+            f"transfers of logits: {counts(row['logit_transfers'])}"]
+
+
+def counts(found: Mapping[str, int], between: str = ' ') -> str:
+    """'1 in bf16, 2 in f32'."""
+    return ', '.join(f'{n}{between}{what}' for what, n in found.items()) or 'none'
 
 
 def backbone_of(config: ConfigDict, vocab_size: int) -> Any:
@@ -190,22 +172,16 @@ def mesh_of(config: ConfigDict, topology: str) -> jax.sharding.Mesh:
 def _define_flags():
     config_flags.DEFINE_config_file('config', 'configs/pretrain.py',
                                     'What to compile; --config.FIELD=VALUE overrides a field.')
-    flags.DEFINE_string('topology', None, 'The slice: v5e:16x16, v5e-256, two of them as 2*v5e:16x16, h200:8, ...')
+    flags.DEFINE_string('topology', None, 'The slice: v5e:16x16, two of them as 2*v5e:16x16, h200:8, ...',
+                        required=True)
     flags.DEFINE_integer('vocab_size', 40478, "Ids of the tokenizer; the published one's by default.", lower_bound=1)
     flags.DEFINE_string('json', None, 'A JSON-lines file to append the row to, for experiments.compile.table.')
 
 
 def main() -> None:
     f = flags.FLAGS
-    if f.topology is None:
-        raise UserError('give --topology=SLICE, such as v5e:16x16')
     jax.config.update('jax_platforms', 'cpu')  # whatever this machine has, nothing is run
-    try:
-        row = check(f.config, f.topology, f.vocab_size)
-    except OutOfMemory as error:
-        if f.json:
-            results.append(pathlib.Path(f.json), describe(f.config, f.topology, f.vocab_size) | {'error': str(error)})
-        raise
+    row = check(f.config, f.topology, f.vocab_size)
     print('\n'.join(lines(row)))
     if f.json:
         results.append(pathlib.Path(f.json), row)

@@ -9,6 +9,9 @@ from gpt1_jax.parallel import step_cost
 
 KINDS = ('all-gather', 'all-reduce', 'reduce-scatter', 'all-to-all', 'ragged-all-to-all', 'collective-permute',
          'collective-broadcast')
+# The compiler for TPUs spreads an asynchronous collective over several fusions, all with its channel. The first and the
+# last are called so; channels alone do not tell, because the layers of an unrolled stack have the same ones.
+FIRST, LAST = 'async-collective-start', 'async-collective-done'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,30 +44,27 @@ class Collective:
 
 def collectives(text: str, devices: int) -> list[Collective]:
     """The Collectives of an HLO module, from its entry on. devices: of the whole mesh."""
-    computations, entry = hlo_text.parse(text)
-    found = []
+    module = hlo_text.Module(text)
+    found, under_way = [], set()
+    for kernel in module.kernels():
+        name, moved = kernel.instruction.name, of_kernel(module, kernel, devices)
+        for channel, one in moved.items():
+            if channel not in under_way or name.startswith(FIRST):
+                found.append(dataclasses.replace(one, times=kernel.times, known=kernel.known))
+        if kernel.instruction.opcode == 'fusion':
+            under_way |= moved.keys()
+        if name.startswith(LAST):
+            under_way -= moved.keys()
+    return found
 
-    def walk(name, times, known, fused=None):
-        """fused: channels already met in the fusions of the computation that this one is fused into."""
-        channels = set() if fused is None else fused
-        for instruction in computations.get(name, ()):
-            if instruction.opcode == 'while':
-                trips = hlo_text.trips(instruction, computations)
-                for called in hlo_text.called(instruction, 'body', 'condition'):
-                    walk(called, times * (trips or 1), known and trips is not None)
-                continue
-            one = collective(instruction, name, devices)
-            if one:
-                # TPU: an asynchronous gather that spans several fusions is repeated in each of them, on one channel.
-                channel = re.search(r'channel_id=(\d+)', instruction.attributes)
-                if fused is None or channel is None or channel[1] not in channels:
-                    found.append(dataclasses.replace(one, times=times, known=known))
-                if fused is not None and channel:
-                    channels.add(channel[1])
-            elif not instruction.opcode.endswith(('-update', '-done')):  # these repeat the name in their -start
-                for called in hlo_text.called(instruction, *hlo_text.CALLS):
-                    walk(called, times, known, channels if instruction.opcode == 'fusion' else None)
-    walk(entry, 1, True)
+
+def of_kernel(module: hlo_text.Module, kernel: hlo_text.Kernel, devices: int) -> dict[str, Collective]:
+    """{channel, or name without one: Collective, executed once} that a kernel is or has fused in."""
+    found = {}
+    for where, one in ((kernel.computation, kernel.instruction), *module.inside(kernel.instruction)):
+        moved = _collective(one, where, devices)
+        if moved:
+            found.setdefault(one.attribute(r'channel_id=(\d+)') or one.name, moved)
     return found
 
 
@@ -113,28 +113,21 @@ def _flat(dims):
     return [d for d in dims if d != 1]
 
 
-def collective(instruction: hlo_text.Instruction, computation: str, devices: int) -> Collective | None:
-    """The Collective that an instruction of `computation` is, executed once, or None. A -done is none."""
-    kind = instruction.opcode.removesuffix('-start')
+def _collective(one, computation, devices):
+    """The Collective that an instruction of `computation` is, or None. A -done is none."""
+    kind = one.opcode.removesuffix('-start')
     if kind not in KINDS:
         return None
-    parts = _arrays(instruction, kind)
-    size = 2 if kind == 'collective-permute' else _group_size(instruction.attributes, devices)
+    # The shape of a -start is (operands, results), but for an all-reduce.
+    shape = _elements(one.shape)[1] if one.opcode.endswith('-start') and kind != 'all-reduce' else one.shape
+    parts = tuple((array.dtype, array.dims) for array in hlo_text.arrays(shape))
+    size = 2 if kind == 'collective-permute' else _group_size(one.attributes, devices)
     if kind == 'reduce-scatter':  # its result is each device's part
         parts = tuple((dtype, (size, *dims)) for dtype, dims in parts)
     # TPU: a fusion of an all-reduce with the slices of its result, of which each device keeps one.
     if kind == 'all-reduce' and computation.startswith('all-reduce-scatter'):
         kind = 'reduce-scatter'
-    name = re.search(r'op_name="([^"]*)"', instruction.attributes)
-    return Collective(kind, parts, size, name=name[1] if name else '')
-
-
-def _arrays(instruction, kind):
-    """((dtype, dims), ...) of the result. The shape of a -start is (operands, results), but for an all-reduce."""
-    shape = instruction.shape
-    if instruction.opcode.endswith('-start') and kind != 'all-reduce':
-        shape = _elements(shape)[1]
-    return hlo_text.arrays(shape)
+    return Collective(kind, parts, size, name=one.label)
 
 
 def _elements(shape):

@@ -1,13 +1,26 @@
-"""The text of an HLO module, `compiled.as_text()`: its computations, their instructions, and the loops among these."""
+"""The text of an HLO module, `compiled.as_text()`: its computations, their instructions, and the arrays of these."""
 import dataclasses
 import functools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 _BITS = {'pred': 8, 'bf16': 16, 'token': 0}  # others end in their number of bits, as s32 and f8e4m3fn
-# Attributes in which an instruction that is no loop names the computations that it runs.
+_ARRAY = re.compile(r'\b([a-z]+\d*\w*)\[([\d,]*)\](?:\{([\d,]*)(?::([^}]*))?\})?')
+# Attributes in which an instruction that is not a loop names the computations that it runs.
 CALLS = ('calls', 'to_apply', 'branch_computations', 'true_computation', 'false_computation')
+# Opcodes that neither compute nor move anything.
+NOTHING = ('parameter', 'constant', 'tuple', 'get-tuple-element', 'bitcast', 'partition-id', 'replica-id', 'after-all',
+           'opt-barrier')
+
+
+class Array(NamedTuple):
+    """bytes: padded to whole tiles. in_hbm: False for those in a memory on the chip."""
+    dtype: str
+    dims: tuple[int, ...]
+    bytes: int
+    in_hbm: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,23 +32,72 @@ class Instruction:
     operands: str
     attributes: str
 
+    def attribute(self, pattern: str) -> str | None:
+        """The group of a regular expression that the attributes match; None where they do not."""
+        match = re.search(pattern, self.attributes)
+        return match[1] if match else None
 
-def arrays(shape: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """((dtype, dims), ...) of a shape; of a tuple, nested or not, its elements in order."""
-    found = re.findall(r'\b([a-z]+\d*\w*)\[([\d,]*)\]', shape)
-    return tuple((dtype, tuple(int(d) for d in dims.split(',') if d)) for dtype, dims in found)
+    @property
+    def label(self) -> str:
+        """op_name, the path in the Python code; '' where there is none."""
+        return self.attribute(r'op_name="([^"]*)"') or ''
+
+    @property
+    def reads(self) -> list[str]:
+        """Names of the values that it takes."""
+        return [] if self.opcode == 'parameter' else re.findall(r'%([\w.\-]+)', self.operands)
+
+    def called(self, *roles: str) -> list[str]:
+        """The computations that it runs. roles: attributes that name them, such as `body` or those of CALLS."""
+        found = []
+        for role in roles:
+            for several, one in re.findall(rf'\b{role}=(?:\{{([^}}]*)\}}|%?([\w.\-]+))', self.attributes):
+                found += [name.strip().lstrip('%') for name in (several or one).split(',')]
+        return found
+
+
+def arrays(shape: str) -> list[Array]:
+    """The arrays of a shape; of a tuple, nested or not, its elements in order.
+
+    `bf16[16,12,64]{2,1,0:T(8,128)(2,1)S(1)}`: the dimensions, the order in which they lie in memory (the fastest
+    first), and for a TPU the tiles that the last of them are padded to, and the memory space: S(1) is on the chip.
+    """
+    found = []
+    for dtype, dims, order, place in _ARRAY.findall(shape):
+        sizes, space = _numbers(dims), re.search(r'S\((\d+)\)', place)
+        size = nbytes(dtype, _padded(sizes, _numbers(order), place))
+        found.append(Array(dtype, sizes, size, space is None or space[1] == '0'))
+    return found
+
+
+def hbm_bytes(shape: str) -> int:
+    """Bytes of a shape's arrays that lie in main memory."""
+    return sum(array.bytes for array in arrays(shape) if array.in_hbm)
 
 
 def nbytes(dtype: str, dims: Sequence[int]) -> int:
-    """Bytes of an array. dtype: an HLO element type, such as bf16."""
-    bits = _BITS.get(dtype)
-    if bits is None:
-        bits = int(re.match(r'[a-z]+(\d+)', dtype)[1])
+    """Bytes of an array without padding. dtype: an HLO element type, such as bf16."""
+    bits = _BITS[dtype] if dtype in _BITS else int(re.match(r'[a-z]+(\d+)', dtype)[1])
     return math.prod(dims) * bits // 8
 
 
+def _padded(sizes, order, place):
+    """The sizes, slowest dimension first, with the last ones rounded up to whole tiles."""
+    physical = [sizes[i] for i in reversed(order)] if order else list(sizes)
+    tile = re.search(r'T\(([\d,]+)\)', place)
+    tile = _numbers(tile[1]) if tile else ()
+    first = len(physical) - len(tile)
+    if first < 0:
+        return physical
+    return [*physical[:first], *(-(-size // part) * part for size, part in zip(physical[first:], tile))]
+
+
+def _numbers(text):
+    return tuple(int(number) for number in text.split(',') if number)
+
+
 def parse(text: str) -> tuple[dict[str, list[Instruction]], str]:
-    """({computation: its instructions}, name of the entry computation). ValueError where there is no entry."""
+    """({computation: its instructions, the root last}, name of the entry computation)."""
     found = {}
     current = entry = None
     for line in text.splitlines():
@@ -45,8 +107,6 @@ def parse(text: str) -> tuple[dict[str, list[Instruction]], str]:
             entry = header[2] if header[1] else entry
         elif current is not None and ' = ' in line:
             current.append(_instruction(line))
-    if entry is None:
-        raise ValueError('no ENTRY computation in the HLO text')
     return found, entry
 
 
@@ -70,36 +130,33 @@ def _closing(text, opening):
     raise ValueError(f'unbalanced parentheses in the HLO text: {text[:80]!r}')
 
 
-def trips(instruction: Instruction, computations: Mapping[str, list[Instruction]]) -> int | None:
+def trips(loop: Instruction, computations: Mapping[str, list[Instruction]]) -> int | None:
     """How often a while loop runs: as noted by the compiler, or the only integer constant in its condition; else None.
     """
-    known = re.search(r'"known_trip_count":\{"n":"(\d+)"\}', instruction.attributes)
+    known = loop.attribute(r'"known_trip_count":\{"n":"(\d+)"\}')
     if known:
-        return int(known[1])
+        return int(known)
     bounds = set()
-    names = called(instruction, 'condition')
+    names = loop.called('condition')
     while names:
         for one in computations.get(names.pop(), ()):
             if one.opcode == 'constant' and re.match(r'[su]\d+\[\]', one.shape):
                 bounds.add(int(one.operands))
-            names += called(one, 'calls')
+            names += one.called('calls')
     return bounds.pop() if len(bounds) == 1 else None
 
 
-def called(instruction: Instruction, *roles: str) -> list[str]:
-    """The computations that an instruction runs. roles: attributes that name them, such as `body` or those of CALLS."""
-    found = []
-    for role in roles:
-        for several, one in re.findall(rf'\b{role}=(?:\{{([^}}]*)\}}|%?([\w.\-]+))', instruction.attributes):
-            found += [name.strip().lstrip('%') for name in (several or one).split(',')]
-    return found
+class Kernel(NamedTuple):
+    """An instruction outside of a fusion. times: executions in a step, with the loops around it. known: False where one
+    of these loops does not tell how often it runs; it is counted once then."""
+    computation: str
+    instruction: Instruction
+    times: int
+    known: bool
 
 
 class Module:
-    """The computations of a compiled step's text, with lookups by name: who defines a value and who uses it.
-
-    entry: the computation that runs first. computations: {name: its instructions, the root last}.
-    """
+    """The computations of a compiled step's text, with lookups by name: who defines a value and who uses it."""
 
     def __init__(self, text: str) -> None:
         self.computations, self.entry = parse(text)
@@ -114,7 +171,7 @@ class Module:
         """{name: [(an instruction that reads it, as which of its operands)]} of a computation."""
         found = {}
         for one in self.computations[computation]:
-            for place, name in enumerate(operands(one)):
+            for place, name in enumerate(one.reads):
                 found.setdefault(name, []).append((one, place))
         return found
 
@@ -123,30 +180,29 @@ class Module:
         """{number: parameter} of a computation."""
         return {int(one.operands): one for one in self.computations[computation] if one.opcode == 'parameter'}
 
-    def root(self, computation: str) -> Instruction:
-        """What a computation returns: the text has it last."""
-        return self.computations[computation][-1]
-
     def operand(self, computation: str, one: Instruction, place: int) -> Instruction:
         """The instruction that defines an operand of `one`."""
-        return self.by_name(computation)[operands(one)[place]]
+        return self.by_name(computation)[one.reads[place]]
 
     def inside(self, one: Instruction) -> list[tuple[str, Instruction]]:
         """(computation, instruction) of all that a fusion consists of, nested fusions included."""
         found = []
         if one.opcode == 'fusion':
-            for name in called(one, 'calls'):
+            for name in one.called('calls'):
                 for each in self.computations[name]:
                     found += [(name, each), *self.inside(each)]
         return found
 
-
-def operands(one: Instruction) -> list[str]:
-    """Names of the values that an instruction takes."""
-    return [] if one.opcode == 'parameter' else re.findall(r'%([\w.\-]+)', one.operands)
-
-
-def label(one: Instruction) -> str:
-    """op_name, the path in the Python code; '' where there is none."""
-    found = re.search(r'op_name="([^"]*)"', one.attributes)
-    return found[1] if found else ''
+    def kernels(self, computation: str | None = None, times: int = 1, known: bool = True) -> Iterator[Kernel]:
+        """The kernels of a computation, by default the entry, and of those that it runs, in the order of the schedule.
+        """
+        for one in self.computations[computation or self.entry]:
+            if one.opcode == 'while':
+                n = trips(one, self.computations)
+                for called in one.called('body'):
+                    yield from self.kernels(called, times * (n or 1), known and n is not None)
+            elif one.opcode in ('call', 'conditional', 'async-start'):
+                for called in one.called(*CALLS):
+                    yield from self.kernels(called, times, known)
+            elif one.opcode not in NOTHING and '"AllocateBuffer"' not in one.attributes:
+                yield Kernel(computation or self.entry, one, times, known)

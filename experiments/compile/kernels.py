@@ -1,17 +1,12 @@
-"""The kernels of a compiled step, each with its bytes, arithmetic and the compiler's estimate, from its HLO text.
-
-Every instruction outside of a fusion is a kernel.
-"""
+"""The kernels of a compiled step, each with its bytes, arithmetic and the compiler's estimate, from its HLO text."""
 import dataclasses
+import math
 import re
-from collections.abc import Iterator, Sequence
 
-from experiments.compile import hlo, hlo_text, memory_traffic, product_flops
-from experiments.compile.hlo_text import Module, label
+from experiments.compile import hlo, memory_traffic
+from experiments.compile.hlo_text import Instruction, Module, arrays
 
-# What neither computes nor moves anything; what ends is counted where it starts.
-NOTHING = ('parameter', 'constant', 'tuple', 'get-tuple-element', 'bitcast', 'partition-id', 'replica-id', 'after-all',
-           'opt-barrier')
+PRODUCTS = ('dot', 'convolution')  # the compiler for TPUs writes every product as a convolution
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,49 +31,68 @@ def kernels(text: str) -> list[Kernel]:
     """The Kernels of an HLO module. ValueError where a loop does not tell how often it runs."""
     module = Module(text)
     found = []
-    for computation, one, times in executed(module, module.entry):
-        inside = ' '.join(dict.fromkeys(filter(None, (label(each) for _, each in module.inside(one)))))
-        cycles = re.search(r'"estimated_cycles":"(\d+)"', one.attributes)
-        found.append(Kernel(
-            kind=_kind(module, one), instruction=one.name, name=label(one) or one.name, inside=inside,
-            result=re.sub(r'\{[^}]*\}', '', one.shape), bytes=memory_traffic.moved(module, computation, one),
-            flops=product_flops.flops(module, computation, one), cycles=int(cycles[1]) if cycles else 0, times=times))
+    for computation, one, times, known in module.kernels():
+        if not known:
+            raise ValueError(f'{one.name}: the compiled text does not tell how often its loop runs')
+        if not one.opcode.endswith('-done'):  # counted where it starts
+            inside = ' '.join(dict.fromkeys(each.label for _, each in module.inside(one) if each.label))
+            found.append(Kernel(
+                kind=_kind(module, one), instruction=one.name, name=one.label or one.name, inside=inside,
+                result=re.sub(r'\{[^}]*\}', '', one.shape), bytes=memory_traffic.moved(module, computation, one),
+                flops=flops(module, computation, one),
+                cycles=int(one.attribute(r'"estimated_cycles":"(\d+)"') or 0), times=times))
     return found
 
 
-def executed(module: Module, computation: str, times: int = 1,
-             ends: bool = False) -> Iterator[tuple[str, hlo_text.Instruction, int]]:
-    """(computation, kernel, executions) of a computation and those that it runs, in the order of the schedule.
-
-    ends: also where asynchronous ones end.
-    """
-    for one in module.computations[computation]:
-        if one.opcode in NOTHING or '"AllocateBuffer"' in one.attributes or one.opcode.endswith('-done') and not ends:
-            continue
-        if one.opcode == 'while':
-            trips = hlo_text.trips(one, module.computations)
-            if trips is None:
-                raise ValueError(f'{one.name}: the compiled text does not tell how often this loop runs')
-            for called in hlo_text.called(one, 'body'):
-                yield from executed(module, called, times * trips, ends)
-        elif one.opcode in ('call', 'conditional', 'async-start'):
-            for called in hlo_text.called(one, *hlo_text.CALLS):
-                yield from executed(module, called, times, ends)
-        else:
-            yield computation, one, times
-
-
-def total(found: Sequence[Kernel], *kinds: str) -> int:
-    """Bytes in a step, of kernels of these kinds."""
-    return sum(one.bytes * one.times for one in found if one.kind in kinds)
-
-
 def _kind(module, one):
-    if product_flops.is_product(module, one):
+    target = one.attribute(r'custom_call_target="([^"]*)"') or ''
+    if 'matmul' in target or 'gemm' in target or not target and any(
+            each.opcode in PRODUCTS for _, each in (('', one), *module.inside(one))):
         return 'product'
-    target = re.search(r'custom_call_target="([^"]*)"', one.attributes)
-    if target and ('triton' in target[1] or target[1] == 'tpu_custom_call'):
+    if 'triton' in target or target == 'tpu_custom_call':
         return 'ours'
     if one.opcode.removesuffix('-start') in hlo.KINDS:
         return 'collective'
     return 'prefetch' if one.opcode in ('copy-start', 'slice-start') else 'other'
+
+
+def flops(module: Module, computation: str, one: Instruction) -> int:
+    """Floating-point operations of the matrix products of a kernel, 2 a multiplication and addition.
+
+    Of a call of the GPU's library by its configuration; of a Pallas kernel those that its `cost_estimate` states.
+    """
+    return sum(_flops(module, where, each) for where, each in ((computation, one), *module.inside(one)))
+
+
+def _flops(module, computation, one):
+    stated = one.attribute(r'"cost_estimate":\{[^}]*"flops":"?(\d+)') if one.opcode == 'custom-call' else None
+    if stated:
+        return int(stated)
+    if one.opcode == 'convolution':
+        return 2 * _terms(module, computation, one) * math.prod(_dims(one.shape))
+    where = {'dot': r'lhs_contracting_dims=\{([\d,]*)\}', 'custom-call': r'"lhs_contracting_dimensions":\[([^\]]*)\]'}
+    contracted = one.attribute(where[one.opcode]) if one.opcode in where else None
+    if contracted is None:
+        return 0
+    dims = _dims(module.operand(computation, one, 0).shape)
+    return 2 * math.prod(dims[int(i)] for i in re.findall(r'\d+', contracted)) * math.prod(_dims(one.shape))
+
+
+def _terms(module, computation, one):
+    """Of each sum of a convolution: the input features, and the taps of the window that are more than a batch dimension
+    (of which one tap is valid) or an outer dimension of the right side (padded in full)."""
+    labels = re.search(r'dim_labels=([\w?]+)_([\w?]+)->([\w?]+)', one.attributes)
+    terms = _dims(module.operand(computation, one, 1).shape)[labels[2].index('i')]
+    fields = dict(field.split('=') for field in (one.attribute(r'window=\{([^}]*)\}') or '').split())
+    sizes = [int(size) for size in fields.get('size', '').split('x') if size]
+    dilated = fields['lhs_dilate'].split('x') if 'lhs_dilate' in fields else ['1'] * len(sizes)
+    pads = fields['pad'].split('x') if 'pad' in fields else ['0_0'] * len(sizes)
+    for size, dilation, pad in zip(sizes, dilated, pads):
+        padding = sum(int(side) for side in pad.split('_'))
+        if dilation == '1' and not (padding and padding >= 2 * (size - 1)):
+            terms *= size
+    return terms
+
+
+def _dims(shape):
+    return arrays(shape)[0].dims

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from absl import flags
 
-from experiments.compile import chips
+from experiments.compile import check, chips
 from experiments.lib.markdown import table
 from gpt1_jax import cli
 from gpt1_jax.errors import UserError
@@ -82,7 +82,7 @@ def compile_all(entries: Sequence[Entry], path: pathlib.Path) -> dict[Entry, str
         print(' '.join(command[1:]), flush=True)
         done = subprocess.run(command, capture_output=True, text=True)
         print(done.stdout or done.stderr, flush=True)
-        if done.returncode and not any(map(entry.matches, results.read(path))):
+        if done.returncode:
             said = done.stderr.strip().splitlines() or [f'exit status {done.returncode}']
             missing[entry] = said[-1].removeprefix('error: ')
     return missing
@@ -92,11 +92,10 @@ def found_columns(row: dict) -> list[str]:
     """Cells of what the compiler found."""
     kinds = '; '.join(f"{one['count']} {kind}, {megabytes(one['sent'])}" for kind, one in row['collectives'].items())
     sent = sum(one['sent'] for one in row['collectives'].values())
-    gathers = ', '.join(f'{n} in {dtype}' for dtype, n in row['table_gathers'].items()) or 'none'
     return [f"{row['compile_seconds']:.0f}", f"{row['memory']['in all'] / 2**30:.1f} of "
             f"{chips.CHIPS[row['chip']].memory / 2**30:.0f}", kinds or 'none',
-            f"{megabytes(sent)} ({megabytes(row['estimated_sent'])})", gathers,
-            ', '.join(f'{n} {what}' for what, n in row['logit_transfers'].items()) or 'none',
+            f"{megabytes(sent)} ({megabytes(row['estimated_sent'])})", check.counts(row['table_gathers'], ' in '),
+            check.counts(row['logit_transfers']),
             f"{row['flops_per_step'] / 1e12:,.1f}"]
 
 
@@ -132,7 +131,7 @@ def render(entries: Sequence[Entry], rows: Sequence[dict], missing: Mapping[Entr
     found, estimated, notes = [], [], []
     for entry in entries:
         row = next((row for row in reversed(rows) if entry.matches(row)), None)
-        why = entry.reason or missing.get(entry) or (row is None and 'not compiled') or row.get('error')
+        why = entry.reason or missing.get(entry) or (row is None and 'not compiled')
         size = f'{entry.batch:,} x {TOKENS}' + (f' in {entry.microbatches}' if entry.microbatches > 1 else '')
         if why:
             found.append([entry.slice, size, 'n/a', *['n/a'] * 7])

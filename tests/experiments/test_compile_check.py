@@ -96,10 +96,10 @@ def test_a_batch_that_the_mesh_cannot_divide_is_refused():
 def test_the_lines_say_what_was_compiled_and_found():
     row = compile_check_row() | compiled((2, 2, 2))[1]
     text = '\n'.join(check.lines(row))
-    for part in ('mesh data=2 x fsdp=2 x tensor=2', 'count as often as it runs', 'all-gather', 'temporaries',
+    for part in ('mesh data=2 x fsdp=2 x tensor=2', 'count as often as it runs:', 'all-gather', 'temporaries',
                  'gathers of the token table: 1 in f32', 'transfers of logits: none', 'MFLOP a token'):
         assert part in text
-    assert 'the least there can be' in '\n'.join(check.lines(row | {'trips_known': False}))
+    assert '(once where the compiled text does not tell):' in '\n'.join(check.lines(row | {'trips_known': False}))
 
 
 def compile_check_row(**values):
@@ -111,19 +111,13 @@ def compile_check_row(**values):
 
 # Slices
 
-@pytest.mark.parametrize('name, chip, shape', [
-    ('v5e:16x16', 'v5e', (16, 16)), ('v5e-256', 'v5e', (16, 16)), ('v4-16', 'v4', (2, 2, 2)),
-    ('v5p-1024', 'v5p', (8, 8, 8)), ('v6e-8', 'v6e', (2, 4)), ('h200:8', 'h200', (8,))])
-def test_a_slice_is_named_by_shape_or_as_the_cloud_names_it(name, chip, shape):
-    assert chips.parse(name) == (chips.CHIPS[chip], shape)
-
-
 @pytest.mark.parametrize('name, message', [
-    ('2*a100:1', 'written like v5e:16x16'),
-    ('v9:2x2', 'one of v4, v5e, v5p, v6e, h200'), ('v5e', 'written like v5e:16x16'),
-    ('v5e-5', 'v5e slices are v5e-1, v5e-4, v5e-8'), ('v4:4x4', 'a slice of v4 has 3 dimension'),
-    ('v5e:0x4', 'of at least 1'), ('v5e:32x32', '1,024 chips, the largest slice of v5e has 256')])
-def test_what_is_no_slice_is_refused_by_name(name, message):
+    ('2*a100:1', 'written like v5e:16x16'), ('v9:2x2', 'one of v4, v5e, v5p, v6e, h200'),
+    ('v5e', 'written like v5e:16x16'), ('v4:4x4', 'a slice of v4 has 3 dimension'), ('v5e:0x4', 'of at least 1'),
+    ('v5e:32x32', '1,024 chips, the largest slice of v5e has 256')])
+def test_a_slice_is_named_by_chip_and_shape(name, message):
+    for slices in ('v5e:16x16', '2*v5e:16x16'):
+        assert chips.parse(slices) == (chips.CHIPS['v5e'], (16, 16))
     with pytest.raises(UserError, match=f'^topology {re.escape(repr(name))}: .*{message}'):
         chips.parse(name)
 
@@ -169,7 +163,7 @@ def test_a_compiler_that_runs_out_of_memory_is_an_out_of_memory_line(monkeypatch
                                          'HLO temporaries (46.57G) exceeds available HBM (15.75G).')
     monkeypatch.setattr(check, 'compile_step', full)
     monkeypatch.setattr(chips, 'devices', lambda name: jax.devices()[:4])
-    with pytest.raises(check.OutOfMemory, match=r'^v5e:2x2: out of memory, 46.57 GiB of 15.75 GiB a chip: try'):
+    with pytest.raises(UserError, match=r'^v5e:2x2: out of memory, 46.57 GiB of 15.75 GiB a chip: try'):
         check.check(tiny(), 'v5e:2x2', V)
 
 
@@ -178,7 +172,7 @@ def test_a_step_larger_than_a_gpu_is_an_out_of_memory_line_though_it_compiles(mo
         'arguments': 2e9, 'output': 2e9, 'aliased': 1.5e9, 'temporaries': 140e9, 'code': 0})
     monkeypatch.setattr(check, 'compile_step', lambda config, model, mesh, options: step)
     monkeypatch.setattr(chips, 'devices', lambda name: jax.devices()[:4])
-    with pytest.raises(check.OutOfMemory, match=r'^h200:4: out of memory, 132.71 GiB of 131.32 GiB a chip'):
+    with pytest.raises(UserError, match=r'^h200:4: out of memory, 132.71 GiB of 131.32 GiB a chip'):
         check.check(tiny(mesh__fsdp=4), 'h200:4', V)
 
 
@@ -203,7 +197,6 @@ def test_the_table_shows_what_was_compiled_and_estimates_its_time():
 
 @pytest.mark.parametrize('entry, rows, missing, why', [
     (ENTRY, [], {}, 'not compiled'), (ENTRY, [], {ENTRY: 'no compiler'}, 'no compiler'),
-    (ENTRY, [ROW | {'error': 'out of memory'}], {}, 'out of memory'),
     (dataclasses.replace(ENTRY, reason='cannot be'), [ROW], {}, 'cannot be'),
     (dataclasses.replace(ENTRY, microbatches=2), [ROW], {}, 'not compiled')])
 def test_a_line_without_a_row_is_not_available_and_says_why(entry, rows, missing, why):
@@ -221,8 +214,7 @@ def test_a_compiler_that_is_missing_is_the_reason_of_its_lines(tmp_path, monkeyp
 
 def test_every_line_of_the_table_that_can_be_is_a_config_that_can_be():
     for entry in table.ENTRIES:
-        chip, shape = chips.parse(entry.topology)
-        assert chips.parse(entry.slice)[1] == shape if '-' in entry.slice else chip.name == 'h200'
+        _, shape = chips.parse(entry.topology)
         devices = int(np.prod(shape))
         data = devices // (entry.fsdp * entry.tensor)
         fits = data * entry.fsdp * entry.tensor == devices and 12 % entry.tensor == 0 == 768 % entry.fsdp

@@ -1,7 +1,7 @@
 """What of the exchange between chips no kernel runs beside, from a compiled step's text."""
 import pytest
 
-from experiments.compile import exposure
+from experiments.compile import exposure, hlo
 
 pytestmark = pytest.mark.full
 
@@ -48,3 +48,4 @@ def test_what_is_exposed_of_a_transfer_is_what_no_kernel_runs_beside():
     # next layer, with the same channel, beside 200.
     assert found == {'transfers': 200 + 300 + 2 * 300, 'exposed': 200 + 150 + 50 + 100,
                      'asynchronous': 4, 'synchronous': 1}
+    assert [one.arrays[0][1] for one in hlo.collectives(POD, 4) if one.kind == 'all-gather'] == [(100,)] * 2

@@ -68,17 +68,15 @@ ENTRY %main (a: f32[8,16], b: bf16[8,16], w: bf16[16,4], stack: f32[4,8,16], one
 
 
 def test_kernels_read_their_operands_once_and_write_their_results_and_loops_run_as_often_as_they_say():
-    found = {one.name: (one.kind, one.bytes, one.times)
-             for one in kernels.kernels(MODULE)}
+    found = {one.name: (one.kind, one.bytes, one.times) for one in kernels.kernels(MODULE)}
     assert found == {
         'add': ('other', 512 + 256 + 512 + 32, 1),
         'read': ('other', 512 + 4 + 512, 3),           # a slice of the stack, the index, the layer
         'write': ('other', 512 + 4 + 512, 1),          # the new slice, the index, and the slice in its place
         'ours': ('ours', 256 + 256, 1),                # one operand three times: each place reads its own part
         'dot': ('product', 256 + 128 + 64, 1)}
-    assert kernels.total(kernels.kernels(MODULE), 'other') == 1312 + 3 * 1028 + 1028
 
 
 def test_a_loop_that_does_not_say_how_often_it_runs_is_an_error():
-    with pytest.raises(ValueError, match='^loop: .* does not tell how often'):
+    with pytest.raises(ValueError, match='does not tell how often its loop runs'):
         kernels.kernels(MODULE.replace(', "known_trip_count":{"n":"3"}', ''))
