@@ -5,7 +5,6 @@ gpt1 zero_shot --config=zero_shot:cola --config.init_from=runs/gpt1 --config.dat
 evaluation/zero_shot_heuristics.py says what is scored for each task, and what is compared. BLiMP, which the paper does
 not have, is a task here as well: --config=zero_shot:blimp.
 """
-import functools
 import time
 from typing import NamedTuple
 
@@ -65,7 +64,10 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
     for step in steps:
         started = time.perf_counter()
         model, params = load.pretrained(setting.run, step, mesh, setting.heuristic.float32)
-        score = functools.partial(log_probs.score, model, params, mesh, tokens_per_batch=config.tokens_per_batch)
+
+        def score(sequences, model=model, params=params):
+            return log_probs.last_tokens(model, params, mesh, sequences, config.tokens_per_batch)[0]
+
         scored = rows[config.data.split]
         scores, details = zero_shot_heuristics.answer(setting.heuristic, score, scored, rows.get('train'))
         measured = _measure(setting, scored, scores, score)

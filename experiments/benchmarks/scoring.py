@@ -72,7 +72,7 @@ def compare(model: Any, params: Any, sequences: Sequence[tuple[list[int], int]],
 
     def ours():
         batches = padding.batches(padding.grouped(sequences, n_ctx), tokens_per_batch, mesh)
-        return (log_probs.score(model, params, mesh, sequences, tokens_per_batch=tokens_per_batch)[0],
+        return (log_probs.last_tokens(model, params, mesh, sequences, tokens_per_batch)[0],
                 sum(G * shape.tokens for G, shape, _ in batches))
 
     def padded(length):

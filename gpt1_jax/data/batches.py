@@ -58,19 +58,22 @@ def sizes_of(rows: Sequence[Encoded], n_ctx: int, n: int = 4, fixed: Sequence[in
 def _least_padding(own, n):
     """The at most n lengths, ascending, that rows of these lengths, int[rows], are padded to with the fewest tokens."""
     candidates, counts = np.unique(own, return_counts=True)
-    below = [0, *np.cumsum(counts).tolist()]  # below[k]: rows no longer than the k-th candidate, counted from 1
+    below = np.append(0, np.cumsum(counts))  # below[k]: rows no longer than the k-th candidate, counted from 1
+    costs = np.append(0, candidates) * (below - below[:-1, None])
+    return [int(candidates[end - 1]) for end in cheapest_cuts(costs, n)]
 
-    # The longest length must be the longest candidate; which others to choose is a dynamic programme over candidates:
-    #     cost[0] = 0,   cost[k] = min over i < k of cost'[i] + candidate k * (below[k] - below[i])
-    # where rows longer than candidate i and no longer than candidate k are padded to candidate k, and cost' is that of
-    # one length less. For U candidates this takes O(n * U^2); U is at most n_ctx / 8.
-    best = [(0, ())] + [(math.inf, ())] * len(candidates)  # best[k]: (cost[k], the lengths chosen)
+
+def cheapest_cuts(costs: np.ndarray, n: int) -> tuple[int, ...]:
+    """The ends of the at most n runs into which U items in a row are cut at the lowest total cost.
+
+    costs: int[U, U + 1]; costs[i, k] is that of the run of the items i to k - 1. Dynamic programming, O(n * U^2):
+        total[0] = 0,   total[k] = min over i < k of total'[i] + costs[i, k],   total' being that of one run less
+    """
+    costs = costs.tolist()
+    best: list[tuple[float, tuple[int, ...]]] = [(0, ())] + [(math.inf, ())] * len(costs)  # (total, ends) up to each k
     for _ in range(n):
-        longer = [best[0]]
-        for k, length in enumerate(candidates.tolist(), 1):
-            options = [(best[i][0] + length * (below[k] - below[i]), (*best[i][1], length)) for i in range(k)]
-            longer.append(min(options))
-        best = longer
+        best = best[:1] + [min((total + costs[i][k], (*ends, k)) for i, (total, ends) in enumerate(best[:k]))
+                           for k in range(1, len(best))]
     return best[-1][1]
 
 

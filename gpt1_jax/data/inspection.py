@@ -1,7 +1,6 @@
 """Section 3.3: prints a few rows of a labelled set as the model reads them, and statistics of the set."""
-import itertools
-import math
 import random
+import textwrap
 from collections import Counter
 from typing import Any
 
@@ -20,8 +19,7 @@ MOST_BINS = 21              # integers of a score that are counted one by one
 def lines(task: Task, examples: list[Example], encoded: list[Encoded], tokenizer: Any, n_ctx: int) -> list[str]:
     """The lines that --inspect prints for a split.
 
-    encoded: one or more of the examples as ids. A token that does not end its word is shown with '@@'. mask: 1 at real
-    tokens, 0 at padding up to the longest sequence of the row.
+    encoded: one or more of the examples as ids. A token is shown as TEXT:ID, with '@@' if it does not end its word.
     """
     by_id = {example.id: example for example in examples}
     chosen = [0, *sorted(random.Random(SEED).sample(range(1, len(encoded)), min(SHOWN, len(encoded)) - 1))]
@@ -45,16 +43,16 @@ def _row(task, example, row, tokenizer):
     read += [('label', label), ('target', _target(task, row.target)), ('cut', 'yes' if row.cut else 'no')]
     indent = max(len(name) for name, _ in read)
     for name, text in read:
-        text = ' '.join(text.split())
-        room = WIDTH - indent - 4
-        yield f'  {name:<{indent}}  {text if len(text) <= room else text[:room - 1] + "…"}'
+        yield f'  {name:<{indent}}  {textwrap.shorten(text, WIDTH - indent - 4, placeholder=" …")}'
     longest = max(map(len, row.sequences))
     for k, sequence in enumerate(row.sequences):
         kind = {'choice': f'choice {task.labels[k]}' if task.head == 'choice' else '',
                 'similarity': f'order {k + 1}'}.get(task.head, 'sequence')
         right = ', the right one' if task.head == 'choice' and row.label == k else ''
-        yield f'  {kind}{right}: {len(sequence)} tokens, pooled at position {len(sequence) - 1}'
-        yield from _table(_columns(sequence, longest, tokenizer))
+        padding = f', {longest - len(sequence)} of padding' if len(sequence) < longest else ''
+        yield f'  {kind}{right}: {len(sequence)} tokens, pooled at position {len(sequence) - 1}{padding}'
+        yield from textwrap.wrap(' '.join(_tokens(sequence, tokenizer)), WIDTH, initial_indent=' ' * 4,
+                                 subsequent_indent=' ' * 4, break_long_words=False, break_on_hyphens=False)
 
 
 def _target(task, target):
@@ -65,18 +63,19 @@ def _target(task, target):
     return ' '.join(f'{name}={value:.4g}' for name, value in zip(task.labels, target))
 
 
-def _columns(sequence, longest, tokenizer):
-    """(text, id, mask) of every position of a sequence padded to `longest`; a long stretch is one column."""
+def _tokens(sequence, tokenizer):
+    """TEXT:ID of each token; a long stretch without special tokens is left out."""
     specials = dict(zip((tokenizer.start_id, tokenizer.delimiter_id, tokenizer.extract_id), SPECIALS))
     places = [i for i, token in enumerate(sequence) if token in specials]
-    cells = [(specials.get(token) or piece(token, tokenizer), str(token), '1') for token in sequence]
-    cells += [('-', '0', '0')] * (longest - len(sequence))
-
-    def hidden(i):
-        return longest > WHOLE and all(abs(i - place) > AROUND for place in places)
-    for (is_hidden, mask), positions in itertools.groupby(range(longest), lambda i: (hidden(i), cells[i][2])):
-        stretch = [cells[i] for i in positions]
-        yield from [(f'[{len(stretch)} more]', '...', mask)] if is_hidden else stretch
+    hidden = 0
+    for i, token in enumerate(sequence):
+        if len(sequence) > WHOLE and all(abs(i - place) > AROUND for place in places):
+            hidden += 1
+            continue
+        if hidden:
+            yield f'[{hidden} more]'
+            hidden = 0
+        yield f'{specials.get(token) or piece(token, tokenizer)}:{token}'
 
 
 def piece(token: int, tokenizer: Any) -> str:
@@ -85,21 +84,6 @@ def piece(token: int, tokenizer: Any) -> str:
     if text.endswith('\n'):
         return '\\n'
     return text.strip() or '</w>' if text.endswith(' ') else f'{text}@@'
-
-
-def _table(columns):
-    """Lines of aligned text for columns of three cells, wrapped at WIDTH."""
-    wrapped, used = [], WIDTH
-    for column in columns:
-        width = max(map(len, column)) + 1
-        if used + width > WIDTH - 10:
-            wrapped.append([])
-            used = 0
-        wrapped[-1].append([cell.ljust(width) for cell in column])
-        used += width
-    for line in wrapped:
-        for i, name in enumerate(('text', 'ids', 'mask')):
-            yield f'    {name:<4}  ' + ''.join(column[i] for column in line).rstrip()
 
 
 def _statistics(task, encoded, n_ctx):
@@ -140,7 +124,7 @@ def _bins(score, values):
     """(bin, count) of scores by the nearest integer, or in ten equal bins if there would be too many integers."""
     low, high = score
     if float(low).is_integer() and float(high).is_integer() and high - low < MOST_BINS:
-        counts = Counter(math.floor(value - low + 0.5) for value in values)
-        return [(str(int(low) + i), counts[i]) for i in range(int(high - low) + 1)]
+        counts, _ = np.histogram(values, np.arange(low, high + 2) - 0.5)
+        return list(zip(range(int(low), int(high) + 1), counts))
     edges = np.linspace(low, high, 11)
-    return [(f'{a:.4g} to {b:.4g}', int(n)) for a, b, n in zip(edges, edges[1:], np.histogram(values, edges)[0])]
+    return [(f'{a:.4g} to {b:.4g}', n) for a, b, n in zip(edges, edges[1:], np.histogram(values, edges)[0])]

@@ -7,7 +7,6 @@ import dataclasses
 import hashlib
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -141,7 +140,7 @@ def _remove_other(directory, inputs, lock):
         return
     differing = differences(storage.read_json(directory / INPUTS), inputs)
     if differing:
-        _say(f'{directory}: prepared from other inputs ({"; ".join(differing)}): making it again')
+        sources.say(f'{directory}: prepared from other inputs ({"; ".join(differing)}): making it again')
         with lock(directory):
             for name in (tokens.MANIFEST, INPUTS):
                 (directory / name).unlink(missing_ok=True)
@@ -205,7 +204,7 @@ def saved_tokenizer(out: storage.Path, inputs: dict[str, str], make: Callable[[]
             return tokenizer
     except UserError as error:
         if (out / 'tokenizer').exists():
-            _say(f'{error}: making it again')
+            sources.say(f'{error}: making it again')
     tokenizer = make()
     if tokenizer.fingerprint != (expected or tokenizer.fingerprint):
         raise UserError(f'{out}: the text gives another vocabulary now than it was prepared with: choose another '
@@ -242,7 +241,7 @@ def finished_manifest(directory: storage.Path) -> dict[str, Any] | None:
     except UserError as error:
         if storage.remote(directory):
             raise
-        _say(f'{error}: making it again')
+        sources.say(f'{error}: making it again')
         return None
 
 
@@ -263,15 +262,11 @@ def is_sound(directory: storage.Path, manifest: dict, splits: sources.Splits, sh
             raise UserError(f'{error}: merge its parts again (--merge)') from None
         if storage.remote(directory):
             raise
-        _say(f'{error}: making it again')
+        sources.say(f'{error}: making it again')
         return False
     sound = tokenizer.fingerprint == manifest['tokenizer'] and all(
         encode.holds(documents(), directory / split, tokenizer, shard_tokens, manifest['splits'].get(split))
         for split, documents in splits.items())
     if not sound:
-        _say(f'{directory}: not as it was prepared: what is damaged is made again')
+        sources.say(f'{directory}: not as it was prepared: what is damaged is made again')
     return sound
-
-
-def _say(line):
-    print(line, file=sys.stderr, flush=True)

@@ -1,6 +1,5 @@
 """Section 4.1's vocabulary as the authors released it, as a SentencePiece model that gives the same ids."""
 import os
-from typing import Any
 
 from sentencepiece import sentencepiece_model_pb2 as proto
 
@@ -16,8 +15,13 @@ def from_published(encoder_json: str | os.PathLike, merges_bpe: str | os.PathLik
     Any text gets the ids of the released code (given the same spaCy and ftfy). UserError if a file is missing or the
     two do not have the released layout.
     """
-    pieces, characters = _read_published(storage.path(encoder_json), storage.path(merges_bpe))
-    return _model(pieces, characters, encoder_json)
+    encoder_file, merges_file = storage.path(encoder_json), storage.path(merges_bpe)
+    encoder = storage.read_json(encoder_file)
+    lines = records.decoded(storage.read(merges_file), merges_file, 0).split('\n')
+    if not lines[0].startswith('#version'):
+        raise UserError(f'{merges_file}: line 1 is not "#version: ..."')
+    merges = {f'line {number}': line.split() for number, line in enumerate(lines[1:], 2) if line.strip()}
+    return _tokenizer(encoder, merges, encoder_file, merges_file)
 
 
 def from_tokenizer_json(file: str | os.PathLike) -> Tokenizer:
@@ -28,29 +32,24 @@ def from_tokenizer_json(file: str | os.PathLike) -> Tokenizer:
         model = content['model']
         encoder = model['vocab']
         suffix = model['end_of_word_suffix']
-        merges = {f'merge {number}': _pair(merge) for number, merge in enumerate(model['merges'], 1)}
+        # Older files write a merge as 'a b', newer ones as ['a', 'b'].
+        merges = {f'merge {number}': merge.split(' ') if isinstance(merge, str) else [str(part) for part in merge]
+                  for number, merge in enumerate(model['merges'], 1)}
     except (KeyError, TypeError) as error:
         raise UserError(f'{file}: not a BPE tokenizer ({type(error).__name__}: {error})') from None
     if suffix != '</w>':
         raise UserError(f'{file}: the end of a word is {shown(suffix)}, in the published vocabulary </w>')
-    pieces, characters = _checked(encoder, merges, file, file)
-    return _model(pieces, characters, file)
+    return _tokenizer(encoder, merges, file, file)
 
 
-def _pair(merge: Any) -> list[str]:
-    """A merge as two tokens: older files write 'a b', newer ones ['a', 'b']."""
-    if isinstance(merge, str):
-        return merge.split(' ')
-    return [str(part) for part in merge]
-
-
-def _model(pieces, characters, file):
-    """The Tokenizer of tokens ('pieces') in id order, given the number of characters among them; file: for errors."""
+def _tokenizer(encoder, merges, encoder_file, merges_file):
+    """The Tokenizer of {token: id} and {place in its file: merged pair}."""
+    pieces, characters = _checked(encoder, merges, encoder_file, merges_file)
     model = proto.ModelProto()
     kind = proto.ModelProto.SentencePiece
     for row, piece in enumerate(pieces):
         if any('\ud800' <= character <= '\udfff' for character in piece):
-            raise UserError(f'{file}: token {row:,} is not valid Unicode: {shown(piece)}')
+            raise UserError(f'{encoder_file}: token {row:,} is not valid Unicode: {shown(piece)}')
         piece = piece.removesuffix('</w>') + END if piece.endswith('</w>') else piece
         if row == 0:
             model.pieces.add(piece=piece, score=0, type=kind.UNKNOWN)
@@ -84,19 +83,8 @@ def _score(row, characters):
     return 1 if row > characters else 0
 
 
-def _read_published(encoder_file, merges_file):
-    """Reads and checks the two released files: (tokens in id order, number of characters)."""
-    encoder = storage.read_json(encoder_file)
-    lines = records.decoded(storage.read(merges_file), merges_file, 0).split('\n')
-    if not lines[0].startswith('#version'):
-        raise UserError(f'{merges_file}: line 1 is not "#version: ..."')
-    merges = {f'line {number}': line.split() for number, line in enumerate(lines[1:], 2) if line.strip()}
-    return _checked(encoder, merges, encoder_file, merges_file)
-
-
 def _checked(encoder, merges, encoder_file, merges_file):
-    """(tokens in id order, number of characters) of {token: id} and {place in its file: merged pair}. UserError for
-    another layout."""
+    """(tokens in id order, number of characters among them). UserError for another layout than the released one."""
     ids = list(encoder.values()) if isinstance(encoder, dict) else [None]
     if not all(type(i) is int for i in ids) or sorted(ids) != list(range(len(ids))):
         raise UserError(f'{encoder_file}: must map each piece to its id, 0 to the number of pieces')

@@ -63,20 +63,15 @@ def tfds(spec: str, field: str, key: str | None = None) -> Iterator[Document]:
         import tensorflow_datasets
         records = tensorflow_datasets.data_source(name, split=split)
     except Exception as error:  # TFDS raises many classes; the cause is the spec or the data on this machine
-        raise UserError(f'{spec}: TFDS cannot open it ({_reason(error)})') from None
+        raise UserError(f'{spec}: TFDS cannot open it ({shown(error)})') from None
     for number in range(len(records)):
         # By index, because iterating over a source that lacks records ends early without an error.
         where = f'{spec}: record {number}'
         try:
             record = records[number]
         except Exception as error:  # a shard is opened only now: it may be damaged, or gone
-            raise UserError(f'{where}: TFDS cannot read it ({_reason(error)})') from None
+            raise UserError(f'{where}: TFDS cannot read it ({shown(error)})') from None
         yield Document(f'{spec}:{number}', *_texts(record, own_field or field, key, where))
-
-
-def _reason(error):
-    """An error of another library in a line."""
-    return ' '.join(f'{type(error).__name__}: {error}'.split())[:300]
 
 
 def parquet(path: str, field: str, key: str | None = None, groups: Iterable[int] | None = None) -> Iterator[Document]:

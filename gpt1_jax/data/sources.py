@@ -100,7 +100,7 @@ def _end_of_training(documents, fraction):
     if end < 1:
         raise UserError(f'valid={fraction} holds out all of {total} characters: name validation text, or choose a '
                         'smaller fraction')
-    _say(f"notice: valid={fraction} holds out {'all' if found == {True} else 'none'} of the corpus' {number} "
+    say(f"notice: valid={fraction} holds out {'all' if found == {True} else 'none'} of the corpus' {number} "
          'documents: the end of the text is held out instead')
     return end
 
@@ -148,7 +148,7 @@ def _resolved(source, field):
             raise UserError('corpus, valid: must be names of files or other sources, or Documents, not a mixture')
     sources = corpus_lib.sources(source)
     for line in corpus_lib.left_out(source):
-        _say(line)
+        say(line)
     # Names and sizes of files, which are cheap to look up; encode.py hashes the contents shard by shard.
     files = [(os.path.basename(source), storage.size(source)) for source in sources if corpus_lib.is_file(source)]
     described = [source for source in sources if not corpus_lib.is_file(source)]
@@ -206,10 +206,10 @@ def survey(splits: Splits, named: Stream | None) -> dict[str, Survey]:
     if shared and len(shared) == len(held_out):
         raise UserError(f'all {len(shared)} texts of valid are also in corpus: validation text must not be trained on')
     if shared:
-        _say(f'warning: {len(shared):,} of {len(held_out):,} different validation texts, all short, are also training '
+        say(f'warning: {len(shared):,} of {len(held_out):,} different validation texts, all short, are also training '
              'documents')
     if train.documents >= MANY and train.characters < SENTENCE * train.documents:
-        _say(f'notice: the {train.documents:,} training documents have {train.characters / train.documents:.0f} '
+        say(f'notice: the {train.documents:,} training documents have {train.characters / train.documents:.0f} '
              'characters on average. If a row is only a sentence, a newline token follows each, and held-out sentences '
              'come from texts that are trained on: join rows with join_by=COLUMN or join_characters=N')
     return {'train': train, 'valid': valid if named in (None, splits['valid']) else Survey(0, 0, 0, 0)}
@@ -227,5 +227,6 @@ def _survey(documents, note):
     return Survey(count, characters, size, words)
 
 
-def _say(line):
+def say(line: str) -> None:
+    """Print a notice at once."""
     print(line, file=sys.stderr, flush=True)

@@ -20,26 +20,16 @@ from gpt1_jax.parallel import sharding
 from gpt1_jax.training import loop
 
 
-def score(model: Any, params: Any, mesh: Mesh, sequences: Sequence[tuple[list[int], int]],
-          tokens_per_batch: int = 4096) -> tuple[np.ndarray, np.ndarray]:
-    """The log-probabilities of the last tokens of each sequence, given everything before them.
-
-    sequences: list of (ids, n) that `check` accepts: the last n tokens of ids are scored. Ids beyond the context are
-    cut from the left. The softmax is over the vocabulary, without special tokens and positions.
-    Returns (sums in nats, numbers of scored tokens), float64[N] and int[N].
-    """
-    within_context = [(ids[-model.config.n_ctx:], n) for ids, n in sequences]
-    sums, _ = last_tokens(model, params, mesh, within_context, tokens_per_batch)
-    return sums, np.array([n for _, n in sequences])
-
-
 def last_tokens(model: Any, params: Any, mesh: Mesh, sequences: Sequence[tuple[list[int], int]],
                 tokens_per_batch: int = 4096) -> tuple[np.ndarray, np.ndarray]:
     """(float64[N], bool[N]): the log-probability, in nats, of the last n tokens of each sequence, and whether greedy
     decoding would produce them.
 
-    sequences: list of (ids, n), 1 <= n < len(ids) <= n_ctx + 1, in any order; the last id is only a target.
+    sequences: list of (ids, n), 1 <= n < len(ids) <= n_ctx + 1, in any order; the last id is only a target. The softmax
+    is over the vocabulary, without special tokens and positions. Equal sequences are scored once and tie exactly: in
+    batches of different shapes their sums would differ by rounding.
     """
+    sequences, places = distinct(sequences)
     sums = np.zeros(len(sequences))
     greedy = np.zeros(len(sequences), bool)
     groups = padding.grouped(sequences, model.config.n_ctx)
@@ -51,7 +41,7 @@ def last_tokens(model: Any, params: Any, mesh: Mesh, sequences: Sequence[tuple[l
                 n = sequences[i][1]
                 sums[i] = logs[g, k, :n].sum(dtype=np.float64)
                 greedy[i] = best[g, k, :n].all()
-    return sums, greedy
+    return sums[places], greedy[places]
 
 
 def _arrays(sequences, G: int, shape: Shape, batch: Sequence[Group]) -> tuple[np.ndarray, ...]:
@@ -162,8 +152,7 @@ def log_probabilities(hidden: jax.Array, table: Any, targets: jax.Array) -> tupl
 
 
 def distinct(sequences: Sequence[tuple[list[int], int]]) -> tuple[list[tuple[list[int], int]], list[int]]:
-    """(the distinct sequences, the index of each sequence among them). Equal sequences scored once tie exactly; in
-    batches of different shapes their sums would differ by rounding."""
+    """(the distinct sequences, the index of each sequence among them)."""
     found: dict[tuple[tuple[int, ...], int], int] = {}
     places = [found.setdefault((tuple(ids), n), len(found)) for ids, n in sequences]
     return [(list(ids), n) for ids, n in found], places

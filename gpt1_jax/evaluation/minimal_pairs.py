@@ -21,7 +21,6 @@ from gpt1_jax import metrics
 from gpt1_jax.data.tasks import blimp
 from gpt1_jax.data.tasks.example import Task
 from gpt1_jax.errors import UserError
-from gpt1_jax.evaluation import log_probs
 from gpt1_jax.metrics.bootstrap import RESAMPLES, Estimate, interval, mean, resampled
 
 Pair = Sequence[tuple[list[int], int]]  # both sentences as (ids, n); the last n ids are scored
@@ -31,8 +30,8 @@ def report(task: Task, split: str, ids: Sequence[str], sequences: Sequence[Pair]
            chosen: Collection[str] = ()) -> tuple[list[dict], list[str]]:
     """The rows of results.jsonl for a checkpoint, over all pairs, each phenomenon and each set; and lines to print.
 
-    ids: PHENOMENON/SET/PAIR of each pair. scores: float[pairs, 2], the good sentence first. score: as log_probs.score,
-    for the first tokens. chosen: 'SET/PAIR' of the filtered pairs, if any.
+    ids: PHENOMENON/SET/PAIR of each pair. scores: float[pairs, 2], the good sentence first. score: as in
+    zero_shot_heuristics.answer, for the first tokens. chosen: 'SET/PAIR' of the filtered pairs, if any.
     """
     half = outcomes(scores)
     sets = set_means(ids, half)
@@ -64,10 +63,8 @@ def outcomes(scores: np.ndarray) -> np.ndarray:
 
 
 def first_tokens(sequences: Sequence[Pair], score: Callable) -> np.ndarray:
-    """float[pairs, 2]: the log-probability of each sentence's first scored token. score: as log_probs.score."""
-    distinct, places = log_probs.distinct([(ids[:len(ids) - n + 1], 1) for pair in sequences for ids, n in pair])
-    sums, _ = score(distinct)
-    return sums[np.array(places)].reshape(-1, 2)
+    """float[pairs, 2]: the log-probability of each sentence's first scored token."""
+    return score([(ids[:len(ids) - n + 1], 1) for pair in sequences for ids, n in pair]).reshape(-1, 2)
 
 
 def set_means(ids: Sequence[str], values: np.ndarray) -> dict[str, Estimate]:

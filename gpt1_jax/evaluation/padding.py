@@ -4,13 +4,14 @@ Each shape is a program to compile, so there should be few shapes, with little p
 """
 import bisect
 import itertools
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+
+from gpt1_jax.data.batches import cheapest_cuts
 
 MAX_GROUP = 8    # sequences that share one prefix; each has a copy of its KV cache
 MAX_BUCKETS = 4  # shapes that the groups of the same number of sequences are padded to
@@ -126,38 +127,18 @@ def batches(groups: Sequence[Group], tokens_per_batch: int, mesh: jax.sharding.M
 
 
 def buckets(groups: Sequence[Group], n: int) -> list[tuple[Shape, list[Group]]]:
-    """Partition groups of the same number of sequences into at most n buckets, each padded to its Shape."""
+    """Partition groups of the same number of sequences into at most n buckets, each padded to its Shape, the largest of
+    each size, such that few tokens are read."""
     groups = sorted(groups)
-    shapes = sorted({group.shape for group in groups})
-    below = [0]  # below[k]: how many groups have one of the first k shapes
-    for shape in shapes:
-        below.append(bisect.bisect_right(groups, shape, key=lambda group: group.shape))
-
-    # A bucket is a run shapes[i:k] of the sorted shapes, padded to the maximum of each size. Dynamic programming
-    # minimises the tokens read over all ways to cut the shapes into at most n runs, in O(n * U^2) for U shapes:
-    #     cost[0] = 0,   cost[k] = min over i < k of cost'[i] + tokens(max of shapes[i:k]) * (below[k] - below[i])
-    # with cost' that of one bucket less.
-    best = [(0, (0,))] + [(math.inf, ())] * len(shapes)  # best[k]: (cost[k], the indices where groups are cut)
-    for _ in range(n):
-        with_one_more = best[:1]
-        for k in range(1, len(shapes) + 1):
-            options = []
-            largest = shapes[k - 1]
-            for i in reversed(range(k)):
-                largest = _largest(largest, shapes[i])
-                cost, cuts = best[i]
-                options.append((cost + largest.tokens * (below[k] - below[i]), (*cuts, below[k])))
-            with_one_more.append(min(options))
-        best = with_one_more
-
-    _, cuts = best[-1]
-    runs = [groups[first:last] for first, last in itertools.pairwise(cuts)]
-    return [(_largest(*(group.shape for group in run)), run) for run in runs]
-
-
-def _largest(*shapes: Shape) -> Shape:
-    """The maximum of each size."""
-    return Shape(*map(max, zip(*shapes)))
+    shapes = sorted({group.shape for group in groups})  # a bucket is a run of these
+    below = np.array([0, *(bisect.bisect_right(groups, shape, key=lambda group: group.shape) for shape in shapes)])
+    costs = np.zeros((len(shapes), len(below)), int)
+    for i in range(len(shapes)):
+        largest = Shape(*np.maximum.accumulate(shapes[i:]).T)  # of the runs that begin with shapes[i]
+        costs[i, i + 1:] = largest.tokens * (below[i + 1:] - below[i])
+    ends = [0, *below[list(cheapest_cuts(costs, n))].tolist()]
+    runs = [groups[first:last] for first, last in itertools.pairwise(ends)]
+    return [(Shape(*map(max, zip(*(group.shape for group in run)))), run) for run in runs]
 
 
 def _power_of_two(n: int) -> int:

@@ -170,12 +170,13 @@ def encode_all(heuristic: Heuristic, examples: Sequence[Example], tokenizer: Tok
     return found
 
 
-def answer(heuristic: Heuristic, score: Callable[[list[Candidate]], tuple[np.ndarray, np.ndarray]], rows: Sequence[Row],
+def answer(heuristic: Heuristic, score: Callable[[list[Candidate]], np.ndarray], rows: Sequence[Row],
            train: Sequence[Row] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
     """(scores float[rows, answers], details): the answer with the highest score is the model's.
 
-    score: sequences -> (sums, counts), as log_probs.score. train: the rows on which a threshold is chosen. details:
-    {'threshold': nats per token}, {'full_accuracy': fraction} or {}. Answers that a row lacks score metrics.ABSENT.
+    score: sequences -> their log-probabilities, as log_probs.last_tokens. train: the rows on which a threshold is
+    chosen. details: {'threshold': nats per token}, {'full_accuracy': fraction} or {}. Answers that a row lacks score
+    metrics.ABSENT.
     """
     if heuristic.threshold:
         assert train is not None
@@ -193,9 +194,9 @@ def answer(heuristic: Heuristic, score: Callable[[list[Candidate]], tuple[np.nda
 
 def _values(heuristic, score, rows):
     """float[rows, answers]: the mean or the sum of the log-probabilities of each answer's scored tokens."""
-    sequences, places = log_probs.distinct([sequence for row in rows for sequence in row.sequences])
-    sums, counts = score(sequences)
-    values = (sums / counts if heuristic.mean else sums)[places]
+    sequences = [sequence for row in rows for sequence in row.sequences]
+    sums, counts = score(sequences), np.array([n for _, n in sequences])
+    values = sums / counts if heuristic.mean else sums
     widths = [len(row.sequences) for row in rows]
     found = np.full((len(rows), max(widths)), metrics.ABSENT)
     found[np.arange(max(widths)) < np.array(widths)[:, None]] = values

@@ -12,7 +12,6 @@ from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.errors import UserError
 from shared import DATA, needs_data
 
-pytestmark = pytest.mark.filterwarnings('ignore:.*the published set has')
 BLIMP = tasks.get('blimp')
 PAIR = {'sentence_good': 'He sat.', 'sentence_bad': 'Him sat.', 'UID': 'a', 'linguistics_term': 'binding',
         'pairID': '4'}
@@ -31,15 +30,10 @@ def test_a_pair_is_named_by_phenomenon_set_and_number(tmp_path):
     assert BLIMP.read(tmp_path, 'test')[1] == Example('binding/a/7', (), ('He ran.', 'Him sat.'), 0)
 
 
-def test_the_folder_of_the_archive_is_found(tmp_path):
+def test_the_folder_of_the_archive_is_found_and_s_selection_counts_under_argument_structure(tmp_path):
     official.blimp(tmp_path / 'data')
     found = BLIMP.read(tmp_path, 'test')
-    assert found == BLIMP.read(tmp_path / 'data', 'test') and len(found) == 32
-    assert [len(BLIMP.files(folder, 'test')) for folder in (tmp_path, tmp_path / 'data')] == [4, 4]
-
-
-def test_sets_of_s_selection_count_under_argument_structure(tmp_path):
-    found = BLIMP.read(official.blimp(tmp_path / 'blimp'), 'test')
+    assert found == BLIMP.read(tmp_path / 'data', 'test')
     sets = collections.Counter(example.id.rpartition('/')[0] for example in found)
     assert sets == dict.fromkeys(
         ['argument_structure/birds_1', 'argument_structure/birds_2', 'binding/hills', 'quantifiers/rivers'], 8)
@@ -68,19 +62,15 @@ def test_what_is_not_there_is_said(tmp_path, directory, split, cause):
 
 
 @pytest.mark.parametrize('content, cause', [
-    ('[1]', 'not an object of sets'), ('{}', 'not an object of sets'), ('{"a": 1}', "'a': not a list of whole numbers"),
-    ('{"a": ["1"]}', "'a': not a list of whole numbers"), ('{', 'not JSON')])
-def test_a_filter_that_is_none_names_its_file(tmp_path, content, cause):
+    ('[1]', 'not an object of sets'), ('{"a": 1}', "'a': not a list of whole numbers"), ('{', 'not JSON')])
+def test_a_filter_is_sets_and_pairs_or_names_its_file(tmp_path, content, cause):
     path = tmp_path / 'filter.json'
     path.write_text(content)
     with pytest.raises(UserError, match=cause) as caught:
         blimp.read_filter(path)
     assert str(caught.value).startswith(str(path))
-
-
-def test_a_filter_is_set_and_pair(tmp_path):
-    (tmp_path / 'filter.json').write_text('{"a": [0, 12], "b": [3]}')
-    assert blimp.read_filter(tmp_path / 'filter.json') == {'a/0', 'a/12', 'b/3'}
+    path.write_text('{"a": [0, 12], "b": [3]}')
+    assert blimp.read_filter(path) == {'a/0', 'a/12', 'b/3'}
 
 
 @needs_data

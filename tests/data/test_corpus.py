@@ -74,8 +74,6 @@ def test_only_one_document_is_read_at_a_time(here):
     ('x.jsonl', b'{}\n', "x.jsonl: line 1 has no field 'text', only none"),
     ('x.jsonl', b'{"text": null}\n', "x.jsonl: line 1: field 'text' is NoneType, must be text"),
     ('x.jsonl', b'\n \n', 'corpus x.jsonl holds no document'),
-    ('x.txt.gz', b'no gzip', 'x.txt.gz: cannot be read'),
-    ('x.txt.gz', gzip.compress(b'cut short' * 99, mtime=0)[:-9], 'x.txt.gz: cannot be read'),
     ('x.pdf', b'', 'x.pdf: unknown extension, must be one of these: .txt, .train, .dev, .test, .jsonl, .json,'),
 ])
 def test_what_cannot_be_read_is_named(here, name, data, message):
@@ -150,7 +148,7 @@ def test_tfds_records_are_documents(monkeypatch):
     assert asked == [('books', 'train'), ('wiki/en:1.3.0', 'train[:5%]')]
     with pytest.raises(UserError, match="record 0: field 'label' is int64, must be text"):
         read('tfds:books:train:label')
-    with pytest.raises(UserError, match='^tfds:damaged:train: record 0: TFDS cannot read it .ValueError: trunc'):
+    with pytest.raises(UserError, match='^tfds:damaged:train: record 0: TFDS cannot read it .ValueError..trunc'):
         read('tfds:damaged:train')
 
 

@@ -20,45 +20,28 @@ def ids(example, head, n_ctx=512, **fields):
     return inputs.encode(example, task_of(head, **fields), DIGITS, n_ctx).sequences
 
 
-def test_classification_is_start_text_extract():
-    assert ids(Example('0', ('567',)), 'classify') == [[10, 5, 6, 7, 12]]
+@pytest.mark.parametrize('head, texts, choices, segments, expected', [
+    ('classify', ('567',), (), (), [[10, 5, 6, 7, 12]]),
+    ('classify', ('56', '7'), (), (), [[10, 5, 6, 11, 7, 12]]),
+    ('similarity', ('56', '7'), (), (), [[10, 5, 6, 11, 7, 12], [10, 7, 11, 5, 6, 12]]),
+    ('choice', ('56',), ('7', '89'), (), [[10, 5, 6, 11, 7, 12], [10, 5, 6, 11, 8, 9, 12]]),
+    ('classify', ('5', '6', '7'), (), (2, 1), [[10, 5, 6, 11, 7, 12]]),  # texts of a segment are concatenated
+    ('classify', ('5', '6', '7'), (), (), [[10, 5, 11, 6, 11, 7, 12]])])
+def test_texts_are_laid_out_as_in_figure_1(head, texts, choices, segments, expected):
+    assert ids(Example('0', texts, choices), head, segments=segments) == expected
 
 
-def test_entailment_is_start_premise_delimiter_hypothesis_extract():
-    assert ids(Example('0', ('56', '7')), 'classify') == [[10, 5, 6, 11, 7, 12]]
-
-
-def test_similarity_is_both_orders():
-    assert ids(Example('0', ('56', '7')), 'similarity') == [[10, 5, 6, 11, 7, 12], [10, 7, 11, 5, 6, 12]]
-
-
-def test_multiple_choice_is_one_sequence_a_choice():
-    assert ids(Example('0', ('56',), ('7', '89')), 'choice') == [[10, 5, 6, 11, 7, 12], [10, 5, 6, 11, 8, 9, 12]]
-
-
-def test_a_single_text_keeps_its_first_510_tokens():
-    (sequence,) = ids(Example('0', ('1' * 300 + '2' * 300,)), 'classify')
-    assert sequence == [10] + [1] * 300 + [2] * 210 + [12]
-
-
-def test_two_texts_keep_their_first_254_tokens_each():
-    (sequence,) = ids(Example('0', ('1' * 255, '2' * 600)), 'classify')
-    assert sequence == [10] + [1] * 254 + [11] + [2] * 254 + [12]
+@pytest.mark.parametrize('texts, n_ctx, expected', [
+    (('1' * 300 + '2' * 300,), 512, [10] + [1] * 300 + [2] * 210 + [12]),
+    (('1' * 255, '2' * 600), 512, [10] + [1] * 254 + [11] + [2] * 254 + [12]),
+    (('1' * 9, '2' * 9, '3' * 3), 21, [10, 1, 1, 1, 1, 1, 11, 2, 2, 2, 2, 2, 11, 3, 3, 3, 12])])
+def test_n_texts_keep_their_first_nth_of_the_context_each(texts, n_ctx, expected):
+    assert ids(Example('0', texts), 'classify', n_ctx) == [expected]
 
 
 def test_a_row_that_was_cut_says_so():
     task = task_of('classify')
     assert [inputs.encode(Example('0', ('1' * n,)), task, DIGITS, 16).cut for n in (14, 15)] == [False, True]
-
-
-def test_parts_of_a_segment_stand_end_to_end():
-    assert ids(Example('0', ('5', '6', '7')), 'classify', segments=(2, 1)) == [[10, 5, 6, 11, 7, 12]]
-    assert ids(Example('0', ('5', '6', '7')), 'classify') == [[10, 5, 11, 6, 11, 7, 12]]
-
-
-def test_three_segments_keep_a_third_of_the_context_each():
-    (sequence,) = ids(Example('0', ('1' * 9, '2' * 9, '3' * 3)), 'classify', n_ctx=21)
-    assert sequence == [10, 1, 1, 1, 1, 1, 11, 2, 2, 2, 2, 2, 11, 3, 3, 3, 12]
 
 
 def test_race_cuts_the_document_alone_and_alike_for_all_answers():
@@ -94,17 +77,11 @@ def test_targets_of_labels_choices_and_squared_scores():
     assert inputs.target(Example('0', ('1',)), squared) is None
 
 
-TASK = task_of('classify')
-
-
-def test_a_label_out_of_range_names_the_row():
-    with pytest.raises(UserError, match=r't: row x7: label 2 is out of range 0\.\.1'):
-        inputs.encode_all([Example('x7', ('1',), label=2)], TASK, DIGITS, 16)
-
-
-def test_no_examples_is_an_error():
-    with pytest.raises(UserError, match='t: no examples'):
-        inputs.encode_all([], TASK, DIGITS, 16)
+@pytest.mark.parametrize('examples, message', [
+    ([Example('x7', ('1',), label=2)], r't: row x7: label 2 is out of range 0\.\.1'), ([], 't: no examples')])
+def test_a_label_out_of_range_and_no_examples_are_errors(examples, message):
+    with pytest.raises(UserError, match=message):
+        inputs.encode_all(examples, task_of('classify'), DIGITS, 16)
 
 
 def test_a_text_that_many_rows_share_is_tokenised_once():

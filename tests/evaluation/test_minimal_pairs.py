@@ -19,7 +19,7 @@ SEQUENCES = [[([0, 1, 2], 2), ([0, 1, 3], 2)]] * 6
 
 def nothing(sequences):
     """First tokens that say nothing."""
-    return np.zeros(len(sequences)), np.ones(len(sequences))
+    return np.zeros(len(sequences))
 
 
 def measured(scores, ids=IDS, sequences=SEQUENCES, score=nothing, chosen=()):
@@ -54,13 +54,11 @@ def test_the_filtered_pairs_are_reported_beside_all():
 
 def test_without_its_first_token_a_sentence_has_the_rest_of_its_log_probability():
     sequences = [[([0, 5, 2], 2), ([0, 6, 2], 2)], [([0, 5, 2, 3], 3), ([0, 5, 3], 2)]]
-    asked = []
 
     def score(beginnings):
-        asked.extend(beginnings)
-        return np.array([{5: -4.0, 6: -1.0}[ids[-1]] for ids, _ in beginnings]), np.ones(len(beginnings))
+        assert beginnings == [([0, 5], 1), ([0, 6], 1), ([0, 5], 1), ([0, 5], 1)]
+        return np.array([{5: -4.0, 6: -1.0}[ids[-1]] for ids, _ in beginnings])
     found = values([[-6, -5], [-7, -6]], ['binding/a/0', 'binding/a/1'], sequences, score)
-    assert asked == [([0, 5], 1), ([0, 6], 1)]  # each first token once
     assert found[None, 'accuracy'] == 0 and found[None, 'accuracy_first_unscored'] == 0.5  # -2 and -4; -3 and -2
 
 

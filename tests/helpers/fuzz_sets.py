@@ -3,12 +3,14 @@ import contextlib
 import json
 import math
 import pathlib
+import tempfile
 import warnings
 
 import numpy as np
 
 import official
-from fuzz_files import Target, is_one_line, written
+import sets
+from fuzz_files import Target, is_one_line
 from gpt1_jax import metrics
 from gpt1_jax.data import inputs, inspection, tasks
 from gpt1_jax.data.tasks import custom
@@ -82,74 +84,52 @@ def check_label(task, split, example):
         assert type(label) is int and 0 <= label < n
 
 
-def set_target(task, split, n_texts, write, vocabulary):
-    name = task if isinstance(task, str) else task.name
-    task = tasks.get(task) if isinstance(task, str) else task
-    files = written(write)
-    return Target(f'{name} {split}', files, lambda directory: checked_examples(
-        task, directory, split, n_texts, vocabulary))
+def of_set(name, vocabulary, write=None):
+    """Targets of a published set's splits as its publisher writes them; write: directory -> those of other files."""
+    task, found = tasks.get(name), []
+    with tempfile.TemporaryDirectory() as root:
+        root = pathlib.Path(root)
+        folder = root / 'set'
+        write(folder) if write else sets.write(name, 'official', folder)
+        for split in (*task.splits, *task.unlabelled):
+            with contextlib.suppress(UserError, FileNotFoundError):  # not written
+                files = {str(pathlib.Path(file).relative_to(root)): pathlib.Path(file).read_bytes()
+                         for file in task.files(folder, split) if split != 'ax'}  # ax lies beside the folder
+                if files:
+                    found.append(target(task, split, files, vocabulary, 'set'))
+    assert found
+    return found
 
 
-MNLI_HEADER = ('index promptID pairID genre sentence1_binary_parse sentence2_binary_parse sentence1_parse '
-               'sentence2_parse sentence1 sentence2 label1 label2 label3 label4 label5 gold_label').split()
-SNLI_HEADER = ('gold_label sentence1_binary_parse sentence2_binary_parse sentence1_parse sentence2_parse sentence1 '
-               'sentence2 captionID pairID label1').split()
-PAIRS, TWO = official.PAIRS[:8], {'entailment': 'entailment', 'neutral': 'not_entailment',
-                                  'contradiction': 'not_entailment'}
+def target(task, split, files, vocabulary, folder='.'):
+    return Target(f'{task.name} {split}', files, lambda directory: checked_examples(
+        task, directory / folder, split, task.n_texts, vocabulary))
 
 
 def tables(vocabulary):
     """GLUE's files, SNLI's and SciTail's."""
-    def tsv(task, split, n_texts, file, rows, header=None, mark=False):
-        return set_target(task, split, n_texts, lambda root: official.tsv(root / file, rows, header, mark), vocabulary)
-
-    def numbered(*columns):
-        return [(i, *(p[c] for c in columns)) for i, p in enumerate(PAIRS)]
-
-    filler = ('31193', '31193n', 'slate', '( A )', '( B )', '(ROOT)', '(ROOT)')
-    two = ('index', 'sentence1', 'sentence2')
-    snli = [('-' if i == 2 else p[2], '( A )', '( B )', '(ROOT)', '(ROOT)', p[0], p[1], f'{i}#0', f'{i}n', p[2])
-            for i, p in enumerate(PAIRS)]
-    snli_lines = '\n'.join(json.dumps(dict(zip(SNLI_HEADER, row))) for row in snli) + '\n'
-    return [
-        tsv('cola', 'train', 1, 'train.tsv', [('gj04', p[4], '', p[0]) for p in PAIRS]),
-        tsv('cola', 'glue_test', 1, 'test.tsv', numbered(0), ('index', 'sentence')),
-        tsv('sst2', 'dev', 1, 'dev.tsv', [(p[0], p[4]) for p in PAIRS], ('sentence', 'label')),
-        tsv('rte', 'dev', 2, 'dev.tsv', [(*row[:3], TWO[row[3]]) for row in numbered(0, 1, 2)], (*two, 'label')),
-        tsv('mnli', 'dev', 2, 'dev_matched.tsv', [(i, *filler, p[0], p[1], *[p[2]] * 6) for i, p in enumerate(PAIRS)],
-            MNLI_HEADER),
-        tsv('snli', 'dev', 2, 'snli_1.0_dev.txt', snli, SNLI_HEADER),
-        set_target('snli', 'test', 2, lambda root: (root / 'snli_1.0_test.jsonl').write_text(snli_lines), vocabulary),
-        tsv('scitail', 'test', 2, 'tsv_format/scitail_1.0_test.tsv',
-            [(p[0], p[1], 'entails' if p[2] == 'entailment' else 'neutral') for p in PAIRS]),
-        tsv('mrpc', 'dev', 2, 'dev.tsv', [(p[4], 1, 2, p[0], p[1]) for p in PAIRS],
-            ('Quality', '#1 ID', '#2 ID', '#1 String', '#2 String'), mark=True),
-        tsv('qqp', 'dev', 2, 'dev.tsv', numbered(0, 1, 4), ('id', 'question1', 'question2', 'is_duplicate')),
-        tsv('stsb', 'dev', 2, 'dev.tsv', numbered(0, 1, 3), (*two, 'score'))]
+    return [found for name in sets.TABLES for found in of_set(name, vocabulary)]
 
 
 def other_sets(vocabulary):
-    """Story Cloze, RACE, the pronouns, and the quickstart's JSON lines."""
-    def make(task, split, n_texts, write):
-        return set_target(task, split, n_texts, write, vocabulary)
+    """Story Cloze, RACE, the pronouns, SNLI's and the quickstart's JSON lines."""
+    def json_lines(name, file, rows):
+        def write(folder):
+            folder.mkdir()
+            (folder / file).write_text(''.join(json.dumps(row) + '\n' for row in rows))
+        return of_set(name, vocabulary, write)
 
-    blocks = [('The pitcher hit the wall because it was near.', 'it', 'The pitcher,the wall', 'the wall'),
-              ('A hen saw a bug and it ate it.', 'it', 'A hen,a bug', 'A hen'),
-              ("Ann left as Eve's aunt had hurt her.", 'her', 'Ann,Eve', 'Ann')]
-    def json_lines(task):
-        rows = [{'id': f'{task}/{i}', 'text': 'A text.', 'before': 'A.', 'beginning': 'text.', 'ending1': 'One.',
-                 'ending2': 'Two.', 'label': 'he' if task == 'pronoun' else i % 2 + 1} for i in range(4)]
-        return lambda root: (root / f'{task}_dev.jsonl').write_text(''.join(json.dumps(row) + '\n' for row in rows))
+    def validation_stories(folder):
+        official.story_cloze(folder / 'cloze_test_val__spring2016.csv', official.STORIES * 19)
 
-    return [
-        make('story_cloze', 'test', 1, lambda root: official.story_cloze(root / 'cloze_test_test__spring2016 x.csv')),
-        make('story_cloze', 'dev', 1, lambda root: official.story_cloze(
-            root / 'cloze_test_val__spring2016.csv', official.STORIES * 19)),
-        *[make('race', 'dev', 2, lambda root: official.race(root / 'RACE', 'dev'))] * 3,
-        *[make('dpr', 'test', 2, lambda root: official.definite_pronouns(root / 'test.c.txt', blocks))] * 2,
-        *[make('wsc273', 'test', 2, lambda root: official.wsc(root / 'WSCollection.xml', official.SCHEMAS[:4]))] * 3,
-        *[make(task, 'dev', n, json_lines(task))
-          for task, n in (('continuation', 2), ('word_order', 2), ('pronoun', 1))]]
+    rows = [{'id': str(i), 'text': 'A text.', 'before': 'A.', 'beginning': 'text.', 'ending1': 'One.',
+             'ending2': 'Two.', 'label': i % 2 + 1} for i in range(4)]
+    return [*(found for name in sets.OTHERS for found in of_set(name, vocabulary)),
+            *of_set('story_cloze', vocabulary, validation_stories),
+            *json_lines('continuation', 'continuation_dev.jsonl', rows),
+            *json_lines('pronoun', 'pronoun_dev.jsonl', [row | {'label': 'he'} for row in rows]),
+            *json_lines('snli', 'snli_1.0_test.jsonl', [
+                dict(zip(('sentence1', 'sentence2', 'gold_label'), pair)) for pair in sets.PAIRS])]
 
 
 FIVE = {'name': 'five', 'files': {'train': 'train.csv', 'dev': 'dev.csv'}, 'segments': [['passage', 'question']],
@@ -169,17 +149,17 @@ LISTED_ROWS = ''.join(json.dumps({'n': i, 'q': f'Q{i}', 'c': ['one', 'two', 3], 
 BOTH = {'name': 'both', 'files': {'train': 'train.jsonl', 'dev': 'dev.jsonl'}, 'format': 'jsonl', 'orders': 2,
         'segments': [['a'], ['b']], 'label': 'y', 'score': [-0.5, 1.5], 'squared': True}
 BOTH_ROWS = ''.join(json.dumps({'a': f'A{i}', 'b': 'B', 'y': i / 4}) + '\n' for i in range(4))
-SPECS = {'five': (FIVE, FIVE_ROWS, 'train', 2), 'rating': (RATING, RATING_ROWS, 'train', 1),
-         'rating dev': (RATING, RATING_ROWS, 'dev', 1), 'premises': (PREMISES, PREMISES_ROWS, 'train', 3),
-         'listed': (LISTED, LISTED_ROWS, 'dev', 1), 'both': (BOTH, BOTH_ROWS, 'dev', 2),
+SPECS = {'five': (FIVE, FIVE_ROWS, 'train'), 'rating': (RATING, RATING_ROWS, 'train'),
+         'rating dev': (RATING, RATING_ROWS, 'dev'), 'premises': (PREMISES, PREMISES_ROWS, 'train'),
+         'listed': (LISTED, LISTED_ROWS, 'dev'), 'both': (BOTH, BOTH_ROWS, 'dev'),
          'unlabelled': (PREMISES, PREMISES_ROWS.replace('\tno', '').replace('\tyes', '').replace('\tmaybe', ''),
-                        'unlabelled', 3)}
+                        'unlabelled')}
 
 
 def custom_sets(vocabulary):
     """Tables and JSON lines that a description fits."""
-    def target(fields, rows, split, n_texts):
+    found = []
+    for fields, rows, split in SPECS.values():
         file = fields['files'].get(split) or fields['files']['train']
-        return set_target(custom.task(fields), split, n_texts,
-                          lambda root: (root / file).write_text(rows), vocabulary)
-    return [target(*found) for found in SPECS.values()]
+        found.append(target(custom.task(fields), split, {file: rows.encode()}, vocabulary))
+    return found

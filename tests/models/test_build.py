@@ -103,5 +103,5 @@ def test_a_run_stores_the_fields_of_its_kind_and_opens_as_the_same_model(straigh
     model = backbone(run.config['model'])
     assert isinstance(model, LSTM)
     params = checkpoint.restore_params(run.checkpoints, 6, sharding.abstract(shapes(model), sharding.make_mesh()))
-    sums, _ = log_probs.score(model, params, sharding.make_mesh(), [([1, 2, 3], 2)])
+    sums, _ = log_probs.last_tokens(model, params, sharding.make_mesh(), [([1, 2, 3], 2)])
     assert np.isfinite(sums).all()

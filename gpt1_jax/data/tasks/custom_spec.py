@@ -148,7 +148,6 @@ def _about_files(spec):
     yield spec.questions and not is_json, (
         f'questions is {spec.questions!r}, but a table has one question a row: write several as JSON records, format '
         "'json', with a list of questions")
-    yield from _duplicates('columns', spec.columns)
 
 
 def _about_texts(spec):
@@ -184,7 +183,6 @@ def _about_target(spec):
     yield len(given) > 1, f'{" and ".join(given)} are all given, must be one of them'
     yield not spec.label, 'label is missing: the column of the label, the score or the right choice'
     yield len(spec.labels) == 1, f'labels is {spec.labels}, must be two names or more'
-    yield not all(spec.labels), 'labels has an empty name'
     yield from _duplicates('labels', spec.labels)
     yield spec.squared and not spec.score, 'squared is True, but score is missing'
     if spec.score:
@@ -213,7 +211,6 @@ def _about_scoring(spec):
         yield metric == 'matthews' and several, f"metrics: 'matthews' takes two labels, there are {len(spec.labels)}"
         yield metric == 'f1' and several and not spec.positive, (
             f"metrics: 'f1' of {len(spec.labels)} labels counts one of them, but positive is missing")
-    yield from _duplicates('metrics', spec.metrics)
     yield spec.positive and spec.positive not in spec.labels, (
         f'positive is {spec.positive!r}, must be one of labels ({", ".join(spec.labels) or "none"})'
         + did_you_mean(spec.positive, spec.labels))

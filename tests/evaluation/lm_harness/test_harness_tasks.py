@@ -1,5 +1,4 @@
 """lm-evaluation-harness on tasks of local files, against our own zero-shot scorer; what it writes, and mistakes."""
-import functools
 import json
 import pathlib
 import socket
@@ -78,10 +77,9 @@ def evaluated(pretrained, tasks):
 def test_our_zero_shot_scorer_and_the_harness_agree_item_by_item(evaluated, model, task):
     found, samples, _ = evaluated
     rows = zero_shot_heuristics.encode_all(zero_shot_heuristics.get(task), EXAMPLES[task], TOKENIZER, N_CTX, task)
-    score = functools.partial(log_probs.score, *model, MESH, tokens_per_batch=BATCH * N_CTX)
     right = []
     for row, sample in zip(rows, samples[task], strict=True):
-        sums, _ = score(row.sequences)
+        sums, _ = log_probs.last_tokens(*model, MESH, row.sequences, BATCH * N_CTX)
         answers = [answer[0][0] for answer in sample['resps']]
         np.testing.assert_allclose(answers, sums, rtol=1e-5)
         right.append(int(sums.argmax() == row.label))
