@@ -120,7 +120,7 @@ def build(setting: fine_tuning.Setting) -> Job:
         raise UserError(f'{config.data.dir}: {len(train)} training rows are less than '
                         f'config.batch.size = {config.batch.size}')
     shapes = batches.sizes_of(train + dev, setting.n_ctx, config.batch.lengths, config.batch.fixed_lengths)
-    per_epoch = batches.steps_per_epoch(train, config.batch.size)
+    per_epoch = len(train) // config.batch.size
     epochs = _epochs(setting, per_epoch)
     total, every = epochs * per_epoch, config.train.evaluate_every * per_epoch  # evaluate and save after so many epochs
     model = heads.task_model(setting.task, setting.sizes, config.classifier_dropout)

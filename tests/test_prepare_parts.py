@@ -61,25 +61,17 @@ def all_parts(out, count, given):
         prepare(out, **given, part=Part(i, count))
 
 
-@pytest.mark.parametrize('count', [1, 2, 5, 40])
-def test_the_merged_streams_are_those_of_one_run(made, tmp_path, count):
-    whole = tokens.read_manifest(made / 'whole')
-    all_parts(tmp_path / 'out', count, arguments(made))
-    manifest = merge(tmp_path / 'out')
-    assert manifest == tokens.read_manifest(tmp_path / 'out', whole['tokenizer'])
-    assert totals(manifest) == totals(whole) and totals(whole)['valid']['documents'] > 5
-    for split in ('train', 'valid'):
-        assert stream(tmp_path / 'out', split) == stream(made / 'whole', split)
-    assert manifest['inputs'] == whole['inputs'] | {'parts': count}
-
-
-@pytest.mark.parametrize('change', [dict(valid='valid.txt'), dict(join=Join(characters=900)),
-                                    dict(valid='valid.txt', join=Join(characters=900))])
-def test_so_are_they_with_named_validation_text_and_joined_rows(made, tmp_path, monkeypatch, change):
+@pytest.mark.parametrize('count, change', [
+    (1, {}), (2, {}), (5, {}), (40, {}), (3, dict(valid='valid.txt')), (3, dict(join=Join(characters=900))),
+    (3, dict(valid='valid.txt', join=Join(characters=900)))])
+def test_the_merged_streams_are_those_of_one_run(made, tmp_path, monkeypatch, count, change):
     monkeypatch.chdir(made)
     whole = prepare(tmp_path / 'whole', **arguments(made, **change))
-    all_parts(tmp_path / 'out', 3, arguments(made, **change))
-    assert totals(merge(tmp_path / 'out')) == totals(whole)
+    all_parts(tmp_path / 'out', count, arguments(made, **change))
+    manifest = merge(tmp_path / 'out')
+    assert manifest == tokens.read_manifest(tmp_path / 'out', whole['tokenizer'])
+    assert totals(manifest) == totals(whole) and totals(whole)['valid']['documents'] > 0
+    assert manifest['inputs'] == whole['inputs'] | {'parts': count}
     for split in ('train', 'valid'):
         assert stream(tmp_path / 'out', split) == stream(tmp_path / 'whole', split)
 

@@ -161,7 +161,7 @@ def speed_lines(rows: dict[str, dict], clock: str) -> list[str]:
 
 def count(encoded: Sequence[Encoded], n_ctx: int, size: int, n_lengths: int, seed: int = 0) -> dict:
     """{'rows', 'lengths', 'real', 'ours', 'sorted', 'batch', 'context': tokens of one epoch} of a training set."""
-    sizes, steps = batches.sizes_of(encoded, n_ctx, n_lengths), batches.steps_per_epoch(encoded, size)
+    sizes, steps = batches.sizes_of(encoded, n_ctx, n_lengths), len(encoded) // size
     if not steps:
         raise UserError(f'{len(encoded)} rows are less than a batch of {size}')
     orders = {way: batches.epoch_order(encoded, seed, size, sizes, window)

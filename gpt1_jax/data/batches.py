@@ -77,19 +77,16 @@ def cheapest_cuts(costs: np.ndarray, n: int) -> tuple[int, ...]:
     return best[-1][1]
 
 
-def steps_per_epoch(rows: Sequence[Encoded], size: int) -> int:
-    """The steps of an epoch: the last partial batch is dropped, as in the released code."""
-    return len(rows) // size
-
-
 def train_batches(rows: Sequence[Encoded], seed: int, size: int, sizes: Sizes,
                   window: int | None = None) -> Callable[[int], Batch]:
-    """A pure function step -> batch (see `pad`). window: config.batch.sort_window."""
+    """A pure function step -> batch (see `pad`). window: config.batch.sort_window.
+
+    The last partial batch of an epoch is dropped, as in the released code.
+    """
     order = epoch_order(rows, seed, size, sizes, window)
-    per_epoch = steps_per_epoch(rows, size)
 
     def batch(step):
-        epoch, index = divmod(step, per_epoch)
+        epoch, index = divmod(step, len(rows) // size)
         return pad([rows[i] for i in order(epoch)[index]], sizes)
     return batch
 
@@ -98,7 +95,7 @@ def epoch_order(rows: Sequence[Encoded], seed: int, size: int, sizes: Sizes,
                 window: int | None = None) -> Callable[[int], np.ndarray]:
     """A function epoch -> int[steps, size], the indices of each step's rows (see above); the rest is dropped."""
     longest = _longest(rows)
-    steps = steps_per_epoch(rows, size)
+    steps = len(rows) // size
     padded = np.searchsorted(sizes.lengths, longest)  # index of the length that each row is padded to
     labels = _labels(rows)
 

@@ -27,7 +27,6 @@ CONNECTIONS = ('httpx', 'httpx2', 'httpcore', 'httpcore2', 'requests', 'urllib3'
 
 
 def is_name(path: Any) -> bool:
-    """Whether a path is a name on the Hub: 'hf:USER/NAME'."""
     return isinstance(path, str) and path.startswith(PREFIX)
 
 

@@ -27,7 +27,6 @@ SHARD = r'.*-\d{5,}-of-(\d{5,})(-[0-9a-f]+)?\.parquet'
 
 
 def is_named(directory: str | pathlib.Path) -> bool:
-    """Whether the name of a task's directory asks for Parquet files."""
     return str(directory).startswith((PREFIX, hub.PREFIX))
 
 

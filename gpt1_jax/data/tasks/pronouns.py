@@ -158,9 +158,10 @@ DPR = reading.published_set(
     'dpr', 'choice', ('0', '1'), ('accuracy',),
     {name: Split((f'{name}.c.txt',), rows, (f'definite_pronoun_resolution:{name}',))
      for name, rows in (('train', 1322), ('test', 564))},
-    _make_dpr, _blocks, functools.partial(_typed_dpr, tfds_source), functools.partial(_typed_dpr, parquet_source))
+    _make_dpr, _blocks, functools.partial(_typed_dpr, tfds_source), functools.partial(_typed_dpr, parquet_source),
+    n_texts=2)
 
 WSC273 = reading.published_set(
     'wsc273', 'choice', ('0', '1'), ('accuracy',),
     {'test': Split(('WSCollection.xml',), WSC_SCHEMAS, ('wsc273:test',))},
-    _make_wsc, _schemas, _tfds_wsc, _parquet_wsc)
+    _make_wsc, _schemas, _tfds_wsc, _parquet_wsc, n_texts=2)

@@ -134,12 +134,9 @@ def collect(rows: Iterable[Row], make: Callable[[str, dict], Example], what: str
             published: tuple[int, ...] = (), on_bad: Callable[[str], None] = fail) -> list[Example]:
     """The Examples of rows, in order.
 
-    make:      (id, fields) -> Example. It raises RowFault for a bad row, LeftOut for one that is skipped and counted in
-               a printed line.
-    what:      the source, for messages.
-    published: expected numbers of rows; any other gives a warning only, because part of a set is usable.
-    on_bad:    called with the message of a bad row, or one with a duplicate id; the row is skipped if it returns.
-    UserError if no row is left.
+    make: as in published_set. what: the source, for messages. published: expected numbers of rows; any other gives a
+    warning only, because part of a set is usable. on_bad: called with the message of a bad row, or one with a duplicate
+    id; the row is skipped if it returns. UserError if no row is left.
     """
     found = {}
     bad = []

@@ -10,7 +10,6 @@ from gpt1_jax.errors import UserError
 
 
 def is_json(path: str | pathlib.Path) -> bool:
-    """Whether a file name ends like a JSON file's."""
     return str(path).endswith(('.jsonl', '.json'))
 
 

@@ -19,7 +19,6 @@ BATCH = 1024  # records fetched at a time
 
 
 def is_named(directory: str | pathlib.Path) -> bool:
-    """Whether the name of a task's directory asks for TFDS data."""
     return str(directory).startswith(PREFIX)
 
 
