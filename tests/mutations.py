@@ -206,7 +206,7 @@ MUTATIONS = [Mutation(*fields) for fields in (
      'data/test_published_defects.py::test_a_story_left_out_moves_no_other_between_train_and_dev'),
     ("RACE's passages are sorted as texts", 'data/tasks/race.py',
      'int(digits or 0), text', '0, text + digits',
-     'data/test_race.py::test_every_question_is_a_row_middle_school_first_and_passages_by_number'),
+     'data/test_sets.py::test_every_set_is_the_same_from_every_source'),
     # evaluation
     ('the first scored token is one too early', 'evaluation/log_probs.py',
      'first[g, k] = len(rest) - n', 'first[g, k] = len(rest) - n - 1',

@@ -6,11 +6,7 @@ import pytest
 from gpt1_jax import metrics, zero_shot
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import results
-from tiny import (
-    cola,
-    load_config,
-    override,
-)
+from tiny import cola, load_config, override
 
 pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
 

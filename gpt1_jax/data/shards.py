@@ -22,7 +22,6 @@ COUNTS = ('documents', 'tokens', 'unknown', 'units')
 
 
 def name(number: int) -> str:
-    """The file name of a shard."""
     return f'{number:05d}.bin'
 
 

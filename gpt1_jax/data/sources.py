@@ -228,5 +228,4 @@ def _survey(documents, note):
 
 
 def say(line: str) -> None:
-    """Print a notice at once."""
     print(line, file=sys.stderr, flush=True)

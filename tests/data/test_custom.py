@@ -60,6 +60,7 @@ def test_choices_are_columns_of_which_the_last_may_be_empty_or_a_json_list(tmp_p
 def test_a_description_becomes_a_task(fields, expected):
     task = custom.task(fields)
     assert {name: getattr(task, name) for name in expected} == expected
+    assert custom.task(fields | {'metrics': fields.get('metrics', ('',))}) == task  # --config.custom.metrics=
 
 
 def test_the_columns_of_a_segment_are_laid_end_to_end_and_a_delimiter_stands_between_segments(tmp_path):
@@ -87,17 +88,6 @@ LONG = ' '.join(['word'] * 40_000)
 def test_cells_are_read_as_written(tmp_path, fields, content, expected):
     found = read(fields, tmp_path, content)
     assert [(e.texts, e.label) for e in found] == expected and [e.id for e in found] == list('012')[:len(found)]
-
-
-def test_an_unlabelled_file_may_have_the_label_and_the_ids_or_not(tmp_path):
-    fields = RATING | {'files': RATING['files'] | {'unlabelled': 'new.csv'}}
-    for content in ('text\nGood.\n', 'text,score\nGood.,\n'):
-        for of_id in ({}, {'id': 'id'}):
-            assert read(fields | of_id, tmp_path, content, 'unlabelled') == [Example('0', ('Good.',))]
-    assert read(fields | {'id': 'id'}, tmp_path, 'id,text\n7,Good.\n', 'unlabelled') == [Example('7', ('Good.',))]
-    assert custom.task(fields | {'choices': ('',)}) == custom.task(fields)  # --config.custom.choices=
-    headless = PREMISES | {'columns': ['label', 'p1', 'p2', 'h'], 'files': PREMISES['files'] | {'unlabelled': 'n.tsv'}}
-    assert read(headless, tmp_path, 'A\tB\tC\n', 'unlabelled') == [Example('0', ('A', 'B', 'C'))]
 
 
 @pytest.mark.parametrize('answer, cell, label', [
@@ -160,10 +150,3 @@ def test_a_share_of_the_training_rows_becomes_dev_whatever_their_order(tmp_path)
     assert len(train) + len(dev) == 40 and not set(train) & set(dev)
     with pytest.raises(UserError, match='1 rows leave none for train beside config.custom.dev_fraction = 0.25'):
         parts(tmp_path, ['A'])
-
-
-def test_a_split_that_is_not_there_and_tfds_are_errors(tmp_path):
-    with pytest.raises(UserError, match=r"rating has no split 'test' \(there are train, dev\)"):
-        custom.task(RATING).read(tmp_path, 'test')
-    with pytest.raises(UserError, match='tfds:x: rating is not read from TFDS'):
-        custom.task(RATING).read('tfds:x', 'train')

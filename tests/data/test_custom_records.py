@@ -159,9 +159,3 @@ def test_a_template_may_join_columns_of_a_table_and_a_column_may_stand_twice(tmp
     (tmp_path / 't.csv').write_text('a.b,kind,kind2\nA,x,no\n')
     with pytest.raises(UserError, match="t.csv: no column 'c d'"):
         task.read(tmp_path, 'train')
-
-
-def test_an_array_of_texts_is_answered_by_any_task(tmp_path):
-    path = tmp_path / 'new.json'
-    path.write_text(json.dumps([{'id': 'a', 'texts': ['A.', 'B.']}, {'texts': ['C.', 'D.']}], indent=1))
-    assert unlabelled.read(custom.task(PAIR), path) == [Example('a', ('A.', 'B.')), Example('1', ('C.', 'D.'))]

@@ -103,3 +103,5 @@ def test_an_unknown_task_or_split_names_the_near_miss(tmp_path):
         tasks.get('mnli').read(tmp_path, 'dev_mismatch')
     with pytest.raises(UserError, match="^continuation has no split 'dve', did you mean 'dev'"):
         tasks.get('continuation').read(tmp_path, 'dve')
+    with pytest.raises(UserError, match='tfds:x: continuation is not read from TFDS'):
+        tasks.get('continuation').read('tfds:x', 'train')

@@ -51,7 +51,7 @@ def test_stories_need_no_right_ending(tmp_path):
 def test_a_passage_or_a_folder_of_them_needs_no_answers(tmp_path):
     official.race(tmp_path / 'RACE', 'test')
     whole = read('race', tmp_path / 'RACE' / 'test')
-    labelled = tasks.get('race').read(tmp_path / 'RACE', 'test', [])
+    labelled = tasks.get('race').read(tmp_path, 'test')  # the folder RACE is found in its parent
     assert sorted(e.id for e in whole) == sorted(e.id for e in labelled) and {e.label for e in whole} == {None}
     assert {e.id: (e.texts, e.choices) for e in whole} == {e.id: (e.texts, e.choices) for e in labelled}
     passage = official.PASSAGES['middle'][0]

@@ -1,14 +1,10 @@
 """BLiMP's metrics, from scores that can be worked out on paper, and of controls that know no grammar."""
-import functools
-
 import numpy as np
 import pytest
 
 from gpt1_jax.data import tasks
-from gpt1_jax.data.tasks import blimp
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import minimal_pairs
-from shared import DATA
 
 BLIMP = tasks.get('blimp')
 # Two sets of one phenomenon and one of another: won, tied, lost.
@@ -72,8 +68,3 @@ def test_the_interval_is_that_of_resampled_pairs():
     error = np.sqrt(sum(values.var() / 300 for values in sets.values())) / 4
     assert found.draws.std() == pytest.approx(error, rel=0.06) and one_by_one.std() == pytest.approx(error, rel=0.06)
     assert np.percentile(found.draws, [2.5, 97.5]) == pytest.approx(np.percentile(one_by_one, [2.5, 97.5]), abs=0.002)
-
-
-@functools.cache
-def chosen():
-    return blimp.read_filter(DATA / 'blimp_babylm_filtered_indices.json')

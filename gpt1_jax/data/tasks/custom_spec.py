@@ -84,12 +84,10 @@ class Spec:
     dev_seed: int = 0
 
     def file(self, split: str) -> str | None:
-        """The file name of a split, or None."""
         return dict(self.files).get(split) or None
 
     @property
     def texts(self) -> tuple[Part, ...]:
-        """The texts of all segments, in order."""
         return tuple(part for segment in self.segments for part in segment)
 
     @property
@@ -99,7 +97,6 @@ class Spec:
 
     @property
     def delimiter(self) -> str:
-        """The character between the cells of a table."""
         return FORMATS.get(self.format, self.format)
 
 

@@ -92,7 +92,6 @@ def records(directory: str | pathlib.Path, source: str, features: tuple[str, ...
 
 
 def _place(source: str) -> tuple[str, str]:
-    """(configuration, split) on the Hub."""
     name, split = source.split(':')
     return CONFIGS.get(name, name.rpartition('/')[2]), SPLITS.get(split, split)
 
