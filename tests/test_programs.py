@@ -135,7 +135,8 @@ def test_generate_goes_on_from_a_prompt(pretrained):
     ('pretrain', '--config=configs/pretrain.py', 'give --workdir=DIR'),
     ('pretrain', '--config=configs/pretrain.py --workdir=HERE/out', 'config.data.corpus'),
     ('pretrain', '--config=configs/pretrain.py --config.batch.sise=8', 'size'),
-    ('pretrain', '--config=configs/pretrain.py --config.batch.size=many', 'batch.size'),
+    ('pretrain', '--config=configs/pretrain.py --config.batch.size=many',
+     '--config.batch.size=many: must be a whole number'),
     ('pretrain', '--config=configs/pretrain.py --batch_size=8', '--config.batch.size'),
     ('pretrain', '--config=configs/nothing.py --workdir=HERE/out', 'configs/nothing.py'),
     ('pretrain', '--config=configs/pretrain.py --workdir=HERE/text --config.data.corpus=HERE/text '

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from absl import app, flags, logging
 
 import gpt1_jax
-from gpt1_jax.cli import config_file, config_help, unknown_flags
+from gpt1_jax.cli import config_file, config_help, flag_errors
 from gpt1_jax.data.document import Join
 from gpt1_jax.errors import Interrupted, UserError, one_line, os_line
 from gpt1_jax.runs import terminal
@@ -83,7 +83,7 @@ def _parse(argv):
             print(line)
         sys.exit(0)
     except flags.UnrecognizedFlagError as error:
-        meant = unknown_flags.suggestion(error.flagname, [*flags.FLAGS, *config_help.flags_of(argv)])
+        meant = flag_errors.suggestion(error.flagname, [*flags.FLAGS, *config_help.flags_of(argv)])
         if not meant:
             raise
         raise flags.Error(f'Unknown command line flag {error.flagname!r}{meant}') from None
@@ -96,7 +96,9 @@ def _exit_if_bad(function, *arguments):
     """Call a function that defines or parses flags; a bad flag, or a bad field of a config, ends the program."""
     try:
         return function(*arguments)
-    except (flags.Error, OSError, UserError) as error:
+    except flags.Error as error:
+        _fail(flag_errors.plain(_folded(error), flags.FLAGS), 2)
+    except (OSError, UserError) as error:
         _fail(_folded(error), 2)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         if 'ml_collections' not in traceback.extract_tb(error.__traceback__)[-1].filename:

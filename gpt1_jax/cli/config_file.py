@@ -12,6 +12,7 @@ from gpt1_jax import configs, rules
 from gpt1_jax.errors import UserError, did_you_mean, in_code
 
 flags.disclaim_key_flags()  # --help counts what is defined here among the caller's
+CONFIG = '--config=', '-config='
 _unset: list[str] = []  # fields given as --config.FIELD=None
 
 
@@ -23,8 +24,10 @@ def define(default: str, help_string: str) -> None:
     config.
     """
     defaults = rules.flatten(load(named(sys.argv) or default))
-    # ml_collections reads the arguments itself, before they are parsed.
-    sys.argv[:] = [found for argument in _joined(sys.argv) if (found := _override(argument, defaults)) is not None]
+    # ml_collections reads the arguments itself, before they are parsed, and wants --config before its overrides.
+    program, *arguments = _joined(sys.argv)
+    arguments.sort(key=lambda argument: not argument.startswith(CONFIG))
+    sys.argv[:] = [program, *(found for argument in arguments if (found := _override(argument, defaults)) is not None)]
     config_flags.DEFINE_config_file('config', path_of(default), help_string)
     flags.FLAGS['config'].default_as_str = f"'{default}'"  # the name, in place of the file's path
     flags.declare_key_flag('config', flags.FLAGS)
@@ -90,8 +93,7 @@ def load(given: str) -> ConfigDict:
 
 def named(arguments: list[str]) -> str | None:
     """What --config is on a command line."""
-    values = [argument.partition('=')[2] for argument in _joined(arguments)
-              if argument.startswith(('--config=', '-config='))]
+    values = [argument.partition('=')[2] for argument in _joined(arguments) if argument.startswith(CONFIG)]
     return values[-1] if values else None
 
 

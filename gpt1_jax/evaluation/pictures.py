@@ -35,7 +35,7 @@ def attention(path: Any, pieces: Sequence[str], maps: np.ndarray, layers: Sequen
             axes.tick_params(length=0)
             axes.spines[:].set_visible(False)
     figure.supylabel('query token', fontsize=10)
-    figure.supxlabel('key token: the query token and those before it', fontsize=10)
+    figure.supxlabel('key token', fontsize=10)
     bar = figure.colorbar(image, ax=grid, shrink=min(0.8, 2.5 / side / len(layers)), aspect=16, pad=0.02)
     bar.set_label('attention probability', fontsize=9)
     bar.ax.tick_params(labelsize=8)

@@ -41,10 +41,12 @@ def config_of(monkeypatch, *words):
     return values.config
 
 
-@pytest.mark.parametrize('words', [['--config=finetune:rte'], ['--config', 'finetune:rte'], ['-config=finetune:rte']])
-def test_the_flag_takes_both_ways_of_writing_and_overrides(tmp_path, monkeypatch, words):
+@pytest.mark.parametrize('words', [
+    ['--config=finetune:rte', '--config.batch.size=7'], ['--config', 'finetune:rte', '--config.batch.size=7'],
+    ['-config=finetune:rte', '--config.batch.size=7'], ['--config.batch.size=7', '--config=finetune:rte']])
+def test_the_flag_takes_both_ways_of_writing_and_overrides_before_and_after_it(tmp_path, monkeypatch, words):
     monkeypatch.chdir(tmp_path)
-    config = config_of(monkeypatch, *words, '--config.batch.size=7')
+    config = config_of(monkeypatch, *words)
     assert (config.task, config.batch.size) == ('rte', 7)
 
 

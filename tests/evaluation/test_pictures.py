@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from gpt1_jax.evaluation import pictures
 
@@ -44,6 +45,17 @@ def test_each_chosen_head_has_its_panel_without_later_tokens(drawn):
             assert image.get_clim() == (0, 1)
     for labels in (axes.get_yticklabels(), axes.get_xticklabels()):  # of a single panel
         assert [label.get_text() for label in labels] == ['the', 'ca-', 't', '<b>', '↵']
+
+
+def test_no_text_of_a_small_picture_is_cut_off(drawn):
+    figure = drawn(['it ', 'is '], np.full((12, 12, 2, 2), 0.5), [11], [11])
+    width, height = figure.canvas.get_width_height()
+    texts = [text for text in figure.findobj(Text) if text.get_text()]
+    assert {'layer 11, head 11', 'query token', 'key token', 'attention probability'} <= {
+        text.get_text() for text in texts}
+    for text in texts:
+        box = text.get_window_extent()
+        assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height, text
 
 
 @pytest.mark.quick
