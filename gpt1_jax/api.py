@@ -151,8 +151,9 @@ class Trained:
         >>> tuned.classify(['The cat sat on a mat.'])
         [{'id': '0', 'label': '0', 'probabilities': {'0': 0.78..., '1': 0.21...}}]
         """
-        tuned = self._finetuned()
-        return fine_tuned.predict(tuned, unlabelled.given(tuned.task, rows))
+        if self.fitted is None:
+            raise UserError(f'{self.path}: is a pretrained run; labels need a fine-tuned one')
+        return fine_tuned.predict(self.fitted, unlabelled.given(self.fitted.task, rows))
 
     def attention(self, row: Any) -> Attention:
         """The attention probabilities of each head of each layer over a text or a row.
@@ -199,12 +200,8 @@ class Trained:
             raise UserError(f'{self.path}: is a fine-tuned run; scoring and generating text need a pretrained one')
         return self
 
-    def _finetuned(self) -> run_loading.FineTuned:
-        if self.fitted is None:
-            raise UserError(f'{self.path}: is a pretrained run; labels need a fine-tuned one')
-        return self.fitted
 
-
+@os_errors_in_one_line()
 def load(path: str | os.PathLike, step: int | None = None) -> Trained:
     """A run at a saved step.
 
@@ -220,11 +217,6 @@ def load(path: str | os.PathLike, step: int | None = None) -> Trained:
     Traceback (most recent call last):
     gpt1_jax.errors.UserError: runs/gpt2: not a run directory (no config.json in it)
     """
-    with os_errors_in_one_line():
-        return _load(path, step)
-
-
-def _load(path, step):
     run = workdir.load(from_hub.local_run(path))
     kind = run.config['kind']
     step = run.step(step)

@@ -34,6 +34,7 @@ from gpt1_jax.weights import from_hub
 
 NOTE = ("note: the paper's 18.4 is per token of the published vocabulary on BooksCorpus: it compares only with a "
         'perplexity of that vocabulary on that text')
+NOTHING = np.zeros(0, np.int32)
 
 
 class Text(NamedTuple):
@@ -65,8 +66,7 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
     UserError for a mistake in any of these.
     """
     path, per_token = (None if file is None else storage.path(file) for file in (path, per_token))
-    given = [bool(text), bool(tokens), sentence is not None]
-    if sum(given) != 1:
+    if bool(text) + bool(tokens) + (sentence is not None) != 1:
         raise UserError('give either --text=FILES or --tokens=DIR or --sentence=TEXT')
     run = load.open_pretrained(from_hub.local_run(init_from))
     results.check(path)
@@ -79,19 +79,28 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
     if not 1 <= stride <= n_ctx:
         raise UserError(f'stride = {stride}, must be from 1 to the context, {n_ctx}')
     if sentence is not None:
-        found = _sentence(tokenizer, sentence)
+        found = Text(np.array(tokenizer.encode(sentence), np.int32), _counts(sentence), {})
     elif tokens:
         found = _prepared(tokenizer, storage.path(tokens), split)
     else:
         found = _files(tokenizer, text, text_field, join)
+    if len(found.ids) < 2:
+        raise UserError(f'the text has {len(found.ids)} token(s): at least two are needed, one to predict and one '
+                        'before it')
     mesh = sharding.make_mesh()
     model, params = load.pretrained(run, step, mesh)
     logs = log_probs.by_token(model, params, mesh, found.ids, stride, tokens_per_batch)
     if sentence is not None:
-        _print_tokens(token_rows(tokenizer, found.ids, logs))
+        for row in token_rows(tokenizer, found.ids, logs):
+            log = row['log_probability']
+            print(f'{row["token"]!r:20} {"" if log is None else f"{log:9.4f}"}'.rstrip())
+    nats = -float(logs.sum())
     row = {
-        'kind': 'perplexity', 'task': 'perplexity', 'split': split if tokens else None, **_measures(logs, found.counts),
-        'n_ctx': n_ctx, 'stride': stride, **found.counts, 'tokens': len(found.ids),
+        'kind': 'perplexity', 'task': 'perplexity', 'split': split if tokens else None, 'n': len(logs),
+        'metric': 'perplexity', 'value': language_modelling.perplexity(nats / len(logs)),
+        'per_word': language_modelling.perplexity(nats / found.counts['words']),
+        'bits_per_byte': language_modelling.bits_per_byte(nats, found.counts['bytes']), 'n_ctx': n_ctx,
+        'stride': stride, **found.counts, 'tokens': len(found.ids),
         'unknown': int(np.count_nonzero(found.ids == tokenizer.unk_id)), 'files': found.files,
         'text': sentence or text or str(tokens), 'seconds': round(time.perf_counter() - started, 1),
         **run.origin(step)}
@@ -105,15 +114,6 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
     return row
 
 
-def _measures(logs: np.ndarray, counts: dict) -> dict:
-    """{'n', 'metric', 'value', 'per_word', 'bits_per_byte'} of the log-probabilities, in nats, of a text's tokens."""
-    nats = -float(logs.sum())
-    n = len(logs)
-    return {'n': n, 'metric': 'perplexity', 'value': language_modelling.perplexity(nats / n),
-            'per_word': language_modelling.perplexity(nats / counts['words']),
-            'bits_per_byte': language_modelling.bits_per_byte(nats, counts['bytes'])}
-
-
 def token_rows(tokenizer: Tokenizer, ids: np.ndarray, logs: np.ndarray) -> Iterator[dict]:
     """Yield {"place", "id", "token", "log_probability"} of each token. A token that ends a word ends in ' '.
 
@@ -121,12 +121,6 @@ def token_rows(tokenizer: Tokenizer, ids: np.ndarray, logs: np.ndarray) -> Itera
     """
     for place, (token, log) in enumerate(zip(ids.tolist(), [None, *logs.tolist()], strict=True)):
         yield {'place': place, 'id': token, 'token': tokenizer.piece(token), 'log_probability': log}
-
-
-def _sentence(tokenizer, sentence) -> Text:
-    ids = np.array(tokenizer.encode(sentence), np.int32)
-    _check_length(len(ids))
-    return Text(ids, _counts(sentence), {})
 
 
 def _files(tokenizer, spec, text_field, join) -> Text:
@@ -140,30 +134,21 @@ def _files(tokenizer, spec, text_field, join) -> Text:
         counts.update(_counts(document.text))
         if ids:  # no line break follows a blank document
             found.append(np.array([*ids, tokenizer.newline_id], np.int32))
-    _check_length(sum(map(len, found)) - len(found))
     files = [source for source in corpus.sources(spec) if corpus.is_file(source)]
-    return Text(np.concatenate(found), dict(counts), provenance.file_hashes(files))
+    return Text(np.concatenate([NOTHING, *found]), dict(counts), provenance.file_hashes(files))
 
 
 def _prepared(tokenizer, directory, split) -> Text:
     manifest = tokens_lib.read_manifest(directory)
     if manifest['tokenizer'] != tokenizer.fingerprint:
         raise UserError(f"{directory}: tokens of another vocabulary than the pretrained run's")
-    found = tokens_lib.open_split(directory, split)
-    if found.n_tokens < 2:
-        raise UserError(f'{directory} ({split}): {found.n_tokens} token(s), at least two are needed')
-    entry = manifest['splits'][split]
-    counts = {name: entry[name] for name in ('documents', 'words', 'bytes')}
-    return Text(np.concatenate(found.shards), counts, {'tokens': manifest['fingerprint']})
+    shards = tokens_lib.open_split(directory, split).shards
+    counts = {name: manifest['splits'][split][name] for name in ('documents', 'words', 'bytes')}
+    return Text(np.concatenate([NOTHING, *shards]), counts, {'tokens': manifest['fingerprint']})
 
 
 def _counts(text):
     return {'documents': 1, 'words': len(text.split()), 'bytes': len(text.encode('utf-8', 'surrogatepass'))}
-
-
-def _check_length(n):
-    if n < 2:
-        raise UserError(f'the text has {n} token(s): at least two are needed, one to predict and one before it')
 
 
 def _define_flags():
@@ -185,13 +170,6 @@ def main() -> None:
         raise UserError('--split goes with --tokens=DIR: a text is scored whole')
     evaluate(f.init_from, f.text, f.tokens, f.split or 'valid', f.step, f.stride, f.tokens_per_batch, f.text_field,
              sentence=f.sentence, per_token=f.per_token, join=cli.join())
-
-
-def _print_tokens(rows):
-    for row in rows:
-        log = row['log_probability']
-        value = '' if log is None else f'{log:9.4f}'
-        print(f'{row["token"]!r:20} {value}'.rstrip())
 
 
 def _print(row):

@@ -24,7 +24,6 @@ SCHEME = 'gs://'
 CACHE = 'GPT1_JAX_CACHE'  # environment variable: the directory for local copies, default ~/.cache/gpt1_jax
 ABSENT = '0'  # the generation number of an object that does not exist
 BLOCK = 1 << 22  # bytes copied at a time
-_reached: set[str] = set()  # buckets that this process has listed successfully
 
 Path = Any  # pathlib.Path or etils.epath.Path, which have the same methods
 
@@ -37,7 +36,7 @@ def path(name: str | os.PathLike) -> Path:
     bucket = text.removeprefix(SCHEME).partition('/')[0]
     if not text.startswith(SCHEME) or not bucket:
         raise UserError(f'{text}: neither a local path nor {SCHEME}BUCKET/...')
-    _reach(bucket, text)
+    _reach(bucket)
     return _client()(name)
 
 
@@ -66,13 +65,12 @@ def _client() -> type:
     return epath.Path
 
 
-def _reach(bucket, text):
-    """OSError if the bucket cannot be listed: no credentials, no permission or no network. Asked once a bucket."""
-    if bucket in _reached:
-        return
-    with _as_os_errors(text), contextlib.suppress(FileNotFoundError):
-        next(_client()(text).iterdir(), None)
-    _reached.add(bucket)
+@functools.cache
+def _reach(bucket):
+    """OSError if the bucket cannot be listed: no credentials, no permission or no network."""
+    root = f'{SCHEME}{bucket}/'
+    with _as_os_errors(root), contextlib.suppress(FileNotFoundError):
+        next(_client()(root).iterdir(), None)
 
 
 @contextlib.contextmanager
@@ -233,24 +231,17 @@ def _object(file):
 
 
 def sha256(file: str | os.PathLike) -> str:
-    """SHA-256 of a file, in hexadecimal digits."""
-    return size_and_sha256(file)[1]
-
-
-def size_and_sha256(file: str | os.PathLike) -> tuple[int, str]:
-    """The size of a file in bytes and its SHA-256 in hexadecimal digits. OSError if it cannot be read."""
+    """SHA-256 of a file, in hexadecimal digits. OSError if it cannot be read."""
     with _as_os_errors(file), path(file).open('rb') as stream:
-        digest = hashlib.file_digest(stream, 'sha256')
-        return stream.tell(), digest.hexdigest()
+        return hashlib.file_digest(stream, 'sha256').hexdigest()
 
 
 def files(directory: Path) -> dict[str, Path]:
     """Every file under a directory, by its name relative to it: {'params/d/0ab3': path}."""
-    result = {}
+    result: dict[str, Path] = {}
     for entry in directory.iterdir():
         if entry.is_dir():
-            for name, file in files(entry).items():
-                result[f'{entry.name}/{name}'] = file
+            result |= {f'{entry.name}/{name}': file for name, file in files(entry).items()}
         else:
             result[entry.name] = entry
     return result

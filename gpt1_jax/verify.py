@@ -7,6 +7,7 @@ Also checked: config.json against the config in both checkpoints, the tokens aga
 rounding. By default the last two checkpoints are taken; --from_step=0 begins with the initial weights. Exit status 1
 where anything differs, with what and by how much.
 """
+import functools
 from typing import Any
 
 import jax
@@ -32,7 +33,11 @@ def run(directory: str | storage.Path, from_step: int | None = None, to_step: in
     _check_config(this, [step for step in (first, last) if step])
     setting = pretrain.resolve(_config_of(this), this.path)
     job = pretrain.build(setting)
-    _check_fingerprint(this, job)
+    for name in ('tokens', 'tokenizer'):
+        recorded, here = (config['fingerprint'][name] for config in (this.config, job.config))
+        if recorded != here:
+            raise UserError(f'{this.path}: was trained with other {name}: fingerprint {recorded[:16]}, here '
+                            f'{here[:16]}')
     expected = checkpoint.restore(this.checkpoints, last, job.program.state)  # DamagedError names a damaged array
     if first:
         state = checkpoint.restore(this.checkpoints, first, job.program.state)
@@ -40,7 +45,9 @@ def run(directory: str | storage.Path, from_step: int | None = None, to_step: in
         state = job.program.init(np.uint32(setting.config.seed))
     meta = checkpoint.read_meta(this.checkpoints, last)
     notes = _notes(this, first, last, meta, state.params)
-    state = _replayed(job, state, first, last)
+    for step in range(first, last):
+        batch = job.program.place(functools.partial(job.batches.read, step), job.batches.size)
+        state, _ = job.program.step(state, batch, job.hyper, *job.batches.resident)
     differing = _differences(state, expected, meta)
     steps = f'steps {first:,} to {last:,} replayed'
     arrays = sum(map(len, meta['arrays'].values()))
@@ -88,15 +95,6 @@ def _config_of(run):
     return config
 
 
-def _check_fingerprint(run, job):
-    """UserError where the tokens or the tokenizer are others than those that the run was trained on."""
-    recorded = run.config['fingerprint']
-    for name in ('tokens', 'tokenizer'):
-        if recorded[name] != job.config['fingerprint'][name]:
-            raise UserError(f'{run.path}: was trained with other {name}: fingerprint {recorded[name][:16]}, here '
-                            f'{job.config["fingerprint"][name][:16]}')
-
-
 def _notes(run, first, last, meta, params):
     """What differs between the training of these steps and this process, a line each."""
     starts = [row for row in results.read(run.path / 'environment.jsonl') if row['step'] < last]
@@ -105,13 +103,6 @@ def _notes(run, first, last, meta, params):
     notes = [f'trained with code {code}, replayed with {provenance.code_digest()}' for code in sorted(codes)]
     setup = provenance.departures(meta['environment'], provenance.environment(params))
     return notes + [f'another setup, whose results may differ by rounding: {", ".join(setup)}'] * bool(setup)
-
-
-def _replayed(job, state, first, last):
-    for step in range(first, last):
-        batch = job.program.place(lambda rows, step=step: job.batches.read(step, rows), job.batches.size)
-        state, _ = job.program.step(state, batch, job.hyper, *job.batches.resident)
-    return state
 
 
 def _differences(state: TrainState, expected: TrainState, meta: dict[str, Any]) -> list[str]:
