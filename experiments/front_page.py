@@ -38,7 +38,7 @@ def draw(points: dict, out: str) -> None:
     axes.text(left, 50, ' chance', va='top', fontsize=10, color='#555555')
     axes.set(xscale='log', xlim=(left, 1.3e8), ylim=(48, 73), xlabel='tokens read (log scale)',
              ylabel='BLiMP, zero-shot (%)')
-    axes.legend(loc='upper left', bbox_to_anchor=(0, 0.82), frameon=False, fontsize=11)
+    axes.legend(loc='lower right', bbox_to_anchor=(1, 0.05), frameon=False, fontsize=11)
     axes.spines[['top', 'right']].set_visible(False)
     axes.tick_params(labelsize=11)
     for label in (axes.xaxis.label, axes.yaxis.label):

@@ -159,5 +159,5 @@ def _scores(task, train, matrix, examples, wanted, strength):
     scores[:, labels] = 0.0
     if len(labels) > 1:
         model = LogisticRegression(C=strength, max_iter=1000).fit(matrix, [row.label for row in train])
-        scores[:, labels] = model.predict_log_proba(wanted)
+        scores[:, labels] = np.log(np.maximum(model.predict_proba(wanted), np.finfo(float).tiny))
     return scores

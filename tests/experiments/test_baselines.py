@@ -114,3 +114,12 @@ def test_a_result_below_its_best_baseline_says_so():
 def test_rows_of_one_label_have_one_answer():
     train = [Example(str(i), (f'word{i}',), (), 1) for i in range(30)]
     assert baselines.words(SST2, train, train[:3]).argmax(-1).tolist() == [1, 1, 1]
+
+
+def test_a_row_far_outside_the_training_rows_has_finite_scores():
+    def features(rows):
+        return np.array([[float(row.texts[0])] for row in rows])
+    train, far = ([Example(str(i), (str(x), ''), (), int(x > 0)) for i, x in enumerate(texts)]
+                  for texts in (np.linspace(-1, 1, 40), [-1e6, 1e6]))
+    scores, _ = baselines.fitted(RTE, train, far, features)
+    assert np.isfinite(scores).all() and scores.argmax(-1).tolist() == [0, 1]
