@@ -2,11 +2,9 @@
 
 The type of a default is a rule already (`of_defaults`); what is narrower is written down: 'batch.size': whole(1).
 """
-import functools
 import importlib
 import importlib.util
 import numbers
-import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,16 +23,22 @@ def validate(config: Any, rules: Mapping[str, Rule]) -> None:
     missing: list[str] = []
     found: list[str] = []
     for name, rule in rules.items():
-        try:
-            value = functools.reduce(operator.getitem, name.split('.'), config)
-        except (KeyError, TypeError):
-            missing.append(f'config.{name}')
+        value = config
+        parts = name.split('.')
+        for i, part in enumerate(parts):
+            if not _is_group(value):
+                found += problem(f'config.{".".join(parts[:i])}', value, GROUP)
+                break
+            if part not in value:
+                missing.append(f'config.{name}')
+                break
+            value = value[part]
         else:
             found += problem(f'config.{name}', value, rule)
+    found = list(dict.fromkeys(found))
     if missing:
-        names = {*flatten(config), *config}
         for program in PROGRAMS:
-            if importlib.import_module(f'gpt1_jax.configs.{program}').RULES.keys() <= names:
+            if _has_all(config, importlib.import_module(f'gpt1_jax.configs.{program}').RULES):
                 raise UserError(f'this config is for gpt1 {program}')
         listed = ', '.join(missing) if len(missing) <= LISTED else f'{missing[0]} and {len(missing) - 1} more fields'
         found.insert(0, f'{listed} {"is" if len(missing) == 1 else "are"} missing')
@@ -64,6 +68,10 @@ def _is_group(value):
     return isinstance(value, Mapping) or hasattr(value, 'to_dict')
 
 
+def _has_all(config, names):
+    return set(names) <= {*flatten(config), *config}
+
+
 def all_of(*checks: Callable[[], Any]) -> None:
     """Call each check; UserError with the messages of all that raise one."""
     problems = []
@@ -89,7 +97,9 @@ def of_defaults(defaults: Any, narrower: Mapping[str, Rule]) -> dict[str, Rule]:
 
 def _of_type(defaults, name):
     *parents, last = name.split('.')
-    group = functools.reduce(operator.getitem, parents, defaults)
+    group = defaults
+    for parent in parents:
+        group = group[parent]
     return {bool: flag(), str: text(), int: whole(-LARGEST), float: number(), tuple: several(ANY)}.get(
         group.get_type(last), ANY)
 
