@@ -24,7 +24,6 @@ def repeat(block: nn.Module, config: Any, x: jax.Array, key: Key | None, positio
     # The KV cache of all layers is carried, so that it is updated in place; scanned over, it would be copied for each
     # token.
     layers = nn.scan(layer, variable_axes={'params': 0, 'intermediates': 0}, variable_carry='cache',
-                     split_rngs={'params': True}, length=config.n_layer, unroll=unroll,
-                     check_constancy_invariants=False)  # the check traces the block once more
+                     split_rngs={'params': True}, length=config.n_layer, unroll=unroll)
     (x, *_), _ = layers(block, (x,) * copies, jnp.arange(config.n_layer, dtype=jnp.uint32))
     return x

@@ -29,22 +29,19 @@ def describe(tree: Any) -> dict[str, dict]:
 
 @jax.jit
 def _digests(tree):
-    return [_digest(leaf) for leaf in jax.tree.leaves(tree)]
-
-
-@jax.jit  # traced once for all leaves of a shape
-def _digest(x):
-    """uint32[2]: two sums, modulo 2^32, of a hash of each element and its index, so that the order of summation does
-    not matter."""
-    bits = jax.lax.bitcast_convert_type(x, {2: jnp.uint16, 4: jnp.uint32}[x.dtype.itemsize]).astype(jnp.uint32)
-    index = jnp.zeros([1] * x.ndim, jnp.uint32)
-    stride = 1
-    for axis in reversed(range(x.ndim)):
-        shape = [n if d == axis else 1 for d, n in enumerate(x.shape)]
-        index = index + jax.lax.broadcasted_iota(jnp.uint32, shape, axis) * jnp.uint32(stride)
-        stride *= x.shape[axis]
-    element = mix(bits ^ mix(index))
-    return jnp.stack([jnp.sum(element, dtype=jnp.uint32), jnp.sum(mix(element ^ index), dtype=jnp.uint32)])
+    """uint32[2] a leaf: two sums, modulo 2^32, of a hash of each element and its index, so that the order of summation
+    does not matter."""
+    def digest(x):
+        bits = jax.lax.bitcast_convert_type(x, {2: jnp.uint16, 4: jnp.uint32}[x.dtype.itemsize]).astype(jnp.uint32)
+        index = jnp.zeros([1] * x.ndim, jnp.uint32)
+        stride = 1
+        for axis in reversed(range(x.ndim)):
+            shape = [n if d == axis else 1 for d, n in enumerate(x.shape)]
+            index = index + jax.lax.broadcasted_iota(jnp.uint32, shape, axis) * jnp.uint32(stride)
+            stride *= x.shape[axis]
+        element = mix(bits ^ mix(index))
+        return jnp.stack([jnp.sum(element, dtype=jnp.uint32), jnp.sum(mix(element ^ index), dtype=jnp.uint32)])
+    return [digest(leaf) for leaf in jax.tree.leaves(tree)]
 
 
 def environment(tree: Any) -> dict:
