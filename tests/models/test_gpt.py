@@ -35,6 +35,17 @@ def hidden(config, params, tokens=TOKENS, key=None):
     return np.asarray(apply(config, params, tokens, key))
 
 
+def test_a_seed_gives_the_initial_weights_that_it_has_always_given():
+    config = GPTConfig(vocab_size=31, n_ctx=8, n_embd=8, n_layer=2, n_head=2, n_inner=16)
+    params = GPT(config).init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']
+    first = {jax.tree_util.keystr(path, simple=True, separator='/'): float(leaf.ravel()[0])
+             for path, leaf in jax.tree_util.tree_leaves_with_path(params) if leaf.any() and leaf.ravel()[0] != 1}
+    assert first == pytest.approx({
+        'blocks/attn/out/kernel': 0.02086024172604084, 'blocks/attn/qkv/kernel': -0.01664740778505802,
+        'blocks/mlp/fc/kernel': -0.0032972795888781548, 'blocks/mlp/proj/kernel': 0.017729293555021286,
+        'embed/positions': 0.00830653216689825, 'embed/tokens': -0.012522655539214611}, rel=1e-6)
+
+
 # The configuration
 
 def test_every_default_is_the_paper_s():
