@@ -30,7 +30,7 @@ def get_config(task='cola'):
     config.init_from = config_dict.placeholder(str)   # a pretrained run, or hf:USER/NAME; none: from scratch
     config.init_step = config_dict.placeholder(int)   # which of its checkpoints; default the latest
     config.n_transfer = config_dict.placeholder(int)  # 5, Figure 2: -1 nothing, 0 embeddings, n blocks; default all
-    config.tokenizer = config_dict.placeholder(str)   # from scratch: directory of a run or a tokenizer
+    config.tokenizer = config_dict.placeholder(str)   # from scratch: a run (as init_from) or directory that has one
 
     config.model = ConfigDict()            # kind and sizes default to the checkpoint's, or the paper's from scratch
     config.model.kind = config_dict.placeholder(str)     # 'gpt', 'lstm' (Table 5), or FILE:CLASS

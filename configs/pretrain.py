@@ -53,7 +53,7 @@ def get_config():
     config.data.processes = 0              # that tokenise; 0 = one a core
 
     config.tokenizer = ConfigDict()
-    config.tokenizer.source = 'train'      # 'train', 'published', or a directory that holds one
+    config.tokenizer.source = 'train'      # 'train', 'published', or a run (as init_from) or directory that has one
     config.tokenizer.merges = 40000        # 4.1, learned by 'train'
     config.tokenizer.vocab_size = config_dict.placeholder(int)  # instead of merges: rows in all
     config.tokenizer.characters = config_dict.placeholder(int)  # to learn from at most, chosen by hash; default all

@@ -104,8 +104,9 @@ def prepare_config(data: ConfigDict, vocabulary: ConfigDict) -> prepare.PrepareC
     """How the text of config.data is prepared with config.tokenizer."""
     join = Join(data.join_by, data.join_characters, ' ' if data.join_with is None else data.join_with)
     merges = vocabulary.merges if vocabulary.source == 'train' and vocabulary.vocab_size is None else None
+    source = from_hub.local_tokenizer(vocabulary.source)
     return prepare.PrepareConfig(
-        _several(data.corpus), _several(data.valid), vocabulary.source, vocabulary.encoder, vocabulary.bpe, merges,
+        _several(data.corpus), _several(data.valid), source, vocabulary.encoder, vocabulary.bpe, merges,
         vocabulary.vocab_size, data.processes or None, data.text_field, verify=data.verify, join=join,
         characters=vocabulary.characters)
 

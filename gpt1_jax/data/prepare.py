@@ -29,7 +29,7 @@ class PrepareConfig:
     corpus:     training text: specs (data/corpus.py), or Documents.
     valid:      validation text in the same form, or a fraction of the corpus' documents to hold out (`is_validation`).
     tokenizer:  'train' (on the training documents alone), 'published' (with `encoder` and `bpe`, the released files),
-                the directory of a saved tokenizer, or a Tokenizer.
+                the directory of a run or a saved tokenizer, or a Tokenizer.
     merges, vocab_size: for 'train', see `bpe_training.train`. characters: for 'train', learn from documents chosen by
                 hash that have at most so many characters together, so that counting words takes bounded memory.
     processes:  at most this many (default: one a core); a small corpus takes fewer. The result does not depend on it.
@@ -166,7 +166,7 @@ def _tokenizer(config) -> tuple[Tokenizer | None, str]:
         from gpt1_jax.data import published  # imports SentencePiece
         given = published.from_published(config.encoder, config.bpe)
     else:
-        given = Tokenizer.load(storage.path(config.tokenizer))
+        given = Tokenizer.of(config.tokenizer)
     return given, f'{given.vocab_size} rows, fingerprint {given.fingerprint}'
 
 

@@ -43,6 +43,11 @@ def local_run(name: str | storage.Path | None) -> storage.Path | None:
     return _imported(name, directory, storage.cache('imported') / f'{directory.name}-{digest}', origin)
 
 
+def local_tokenizer(name: str | None) -> str | None:
+    """The directory that config.tokenizer.source means: that of `local_run`, unless no run or tokenizer is named."""
+    return name if name in (None, 'train', 'published') else str(local_run(name))
+
+
 def source(name: str | storage.Path) -> tuple[storage.Path, str]:
     """(directory of a name's files, their origin: repository and commit, for the record). UserError if the Hub refuses,
     or the repository has no model.safetensors."""

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import gpt1_jax
+from gpt1_jax import pretrain
+from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import workdir
 from gpt1_jax.weights import from_hub, import_hugging_face
-from tiny import ROOT
+from tiny import ROOT, load_config
 
 NOVELS = ROOT / 'gpt1_jax' / 'weights' / 'novels'
 
@@ -31,6 +33,13 @@ def novels(tmp_path_factory):
         del os.environ['GPT1_JAX_CACHE']
     else:
         os.environ['GPT1_JAX_CACHE'] = before
+
+
+def test_its_tokenizer_is_named_as_the_model_is(novels):
+    config = load_config('pretrain')
+    config.tokenizer.source = 'novels'
+    prepared = pretrain.prepare_config(config.data, config.tokenizer)
+    assert Tokenizer.of(prepared.tokenizer).fingerprint == novels.tokenizer.fingerprint
 
 
 def test_its_name_is_imported_as_a_hub_s_is(novels, tmp_path):
