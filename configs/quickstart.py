@@ -1,4 +1,4 @@
-"""GPT-1 in small: what `python -m experiments.quickstart` runs, in some ten minutes on two CPU cores."""
+"""GPT-1 in small: what `python -m experiments.quickstart` runs, in some eight minutes on two CPU cores."""
 from gpt1_jax.configs import finetune, pretrain, zero_shot
 from ml_collections import ConfigDict
 

@@ -142,9 +142,11 @@ def _prepared(tokenizer, directory, split) -> Text:
     manifest = tokens_lib.read_manifest(directory)
     if manifest['tokenizer'] != tokenizer.fingerprint:
         raise UserError(f"{directory}: tokens of another vocabulary than the pretrained run's")
-    shards = tokens_lib.open_split(directory, split).shards
+    found = tokens_lib.open_split(directory, split)
+    if found.n_tokens < 2:
+        raise UserError(f'{directory} ({split}): {found.n_tokens} token(s), at least two are needed')
     counts = {name: manifest['splits'][split][name] for name in ('documents', 'words', 'bytes')}
-    return Text(np.concatenate([NOTHING, *shards]), counts, {'tokens': manifest['fingerprint']})
+    return Text(np.concatenate(found.shards), counts, {'tokens': manifest['fingerprint']})
 
 
 def _counts(text):

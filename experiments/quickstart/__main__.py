@@ -2,7 +2,7 @@
 
 python -m experiments.quickstart [--workdir=runs/quickstart]
 
-Downloads nothing: the text is the novels of the package. Takes some ten minutes on two CPU cores. Rerun an
+Downloads nothing: the text is the novels of the package. Takes some eight minutes on two CPU cores. Rerun an
 interrupted command to resume it.
 """
 import pathlib
