@@ -90,7 +90,8 @@ def resolve(config: ConfigDict) -> fine_tuning.Setting:
     source = from_hub.local_run(config.init_from)
     if source is not None:
         config.init_from = str(source)
-    config.tokenizer = from_hub.local_tokenizer(config.tokenizer)
+    if config.tokenizer is not None:
+        config.tokenizer = from_hub.local_tokenizer(config.tokenizer)
     return fine_tuning.resolve(config, source)
 
 

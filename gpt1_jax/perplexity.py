@@ -34,7 +34,6 @@ from gpt1_jax.weights import from_hub
 
 NOTE = ("note: the paper's 18.4 is per token of the published vocabulary on BooksCorpus: it compares only with a "
         'perplexity of that vocabulary on that text')
-NOTHING = np.zeros(0, np.int32)
 
 
 class Text(NamedTuple):
@@ -80,13 +79,11 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
         raise UserError(f'stride = {stride}, must be from 1 to the context, {n_ctx}')
     if sentence is not None:
         found = Text(np.array(tokenizer.encode(sentence), np.int32), _counts(sentence), {})
+        _check_length(len(found.ids))
     elif tokens:
         found = _prepared(tokenizer, storage.path(tokens), split)
     else:
         found = _files(tokenizer, text, text_field, join)
-    if len(found.ids) < 2:
-        raise UserError(f'the text has {len(found.ids)} token(s): at least two are needed, one to predict and one '
-                        'before it')
     mesh = sharding.make_mesh()
     model, params = load.pretrained(run, step, mesh)
     logs = log_probs.by_token(model, params, mesh, found.ids, stride, tokens_per_batch)
@@ -134,8 +131,9 @@ def _files(tokenizer, spec, text_field, join) -> Text:
         counts.update(_counts(document.text))
         if ids:  # no line break follows a blank document
             found.append(np.array([*ids, tokenizer.newline_id], np.int32))
+    _check_length(sum(map(len, found)) - len(found))
     files = [source for source in corpus.sources(spec) if corpus.is_file(source)]
-    return Text(np.concatenate([NOTHING, *found]), dict(counts), provenance.file_hashes(files))
+    return Text(np.concatenate(found), dict(counts), provenance.file_hashes(files))
 
 
 def _prepared(tokenizer, directory, split) -> Text:
@@ -151,6 +149,11 @@ def _prepared(tokenizer, directory, split) -> Text:
 
 def _counts(text):
     return {'documents': 1, 'words': len(text.split()), 'bytes': len(text.encode('utf-8', 'surrogatepass'))}
+
+
+def _check_length(n):
+    if n < 2:
+        raise UserError(f'the text has {n} token(s): at least two are needed, one to predict and one before it')
 
 
 def _define_flags():

@@ -24,6 +24,7 @@ SCHEME = 'gs://'
 CACHE = 'GPT1_JAX_CACHE'  # environment variable: the directory for local copies, default ~/.cache/gpt1_jax
 ABSENT = '0'  # the generation number of an object that does not exist
 BLOCK = 1 << 22  # bytes copied at a time
+_reached: set[str] = set()  # buckets that this process has listed successfully
 
 Path = Any  # pathlib.Path or etils.epath.Path, which have the same methods
 
@@ -36,7 +37,7 @@ def path(name: str | os.PathLike) -> Path:
     bucket = text.removeprefix(SCHEME).partition('/')[0]
     if not text.startswith(SCHEME) or not bucket:
         raise UserError(f'{text}: neither a local path nor {SCHEME}BUCKET/...')
-    _reach(bucket)
+    _reach(bucket, text)
     return _client()(name)
 
 
@@ -65,12 +66,13 @@ def _client() -> type:
     return epath.Path
 
 
-@functools.cache
-def _reach(bucket):
-    """OSError if the bucket cannot be listed: no credentials, no permission or no network."""
-    root = f'{SCHEME}{bucket}/'
-    with _as_os_errors(root), contextlib.suppress(FileNotFoundError):
-        next(_client()(root).iterdir(), None)
+def _reach(bucket, text):
+    """OSError if the path cannot be listed: no credentials, no permission or no network. Asked once a bucket."""
+    if bucket in _reached:
+        return
+    with _as_os_errors(text), contextlib.suppress(FileNotFoundError):
+        next(_client()(text).iterdir(), None)  # of the path: the permission may be for a prefix of the bucket alone
+    _reached.add(bucket)
 
 
 @contextlib.contextmanager

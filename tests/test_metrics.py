@@ -57,6 +57,7 @@ def test_compute_takes_the_first_of_equal_scores_and_values_as_a_column():
 @pytest.mark.parametrize('call, message', [
     (lambda: metrics.value('accuracy', [0, 1], [0, 1, 1]), 'shape'),
     (lambda: metrics.value('f1', [0, 1, 2], [0, 1, 1]), 'labels 0 and 1'),
+    (lambda: metrics.compute(['bleu'], [0], [[1.0, 0.0]]), 'unknown metric'),
     (lambda: metrics.compute(['accuracy'], [0], [[math.nan, 0.0]]), 'finite'),
     (lambda: metrics.compute(['accuracy'], [0, 1], [[1.0], [0.0]]), 'two labels or more'),
     (lambda: metrics.compute(['pearson'], [0.5, 1], [[1.0, 0.0], [0.0, 1.0]]), r'scores\[n\] or scores\[n, 1\]')])

@@ -49,6 +49,15 @@ def test_states_of_an_idea_with_a_cache_are_those_without(name):
     np.testing.assert_allclose(np.concatenate(found, 1), expected, atol=2e-5)
 
 
+def test_mean_states_are_the_means_of_gpt_s_up_to_each_position():
+    model = build.backbone(SIZES | {'kind': f'{IDEAS}/read_out.py:MeanStates'})
+    params = model_of('pre-norm')[1]
+    params = {name: params[name] for name in ('embed', 'blocks')}
+    states = np.asarray(reference.gpt(params, TOKENS)[0])
+    means = np.stack([states[:, :i + 1].mean(1) for i in range(states.shape[1])], 1)
+    np.testing.assert_allclose(model.apply({'params': params}, TOKENS)[0], means, atol=1e-4)
+
+
 def test_pre_norm_is_the_formula_with_and_without_dropout():
     model, params = model_of('pre-norm')
     keys = None, Key(jnp.uint32(5), jnp.uint32(700), jnp.uint32(0))

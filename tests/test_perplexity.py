@@ -82,8 +82,8 @@ def test_the_row_holds_the_figures_and_what_made_them(pretrained, tmp_path):
 
 
 @pytest.mark.parametrize('text, more, message', [
-    (' \n\n', {}, 'the text has 0 token'),
-    ('a b', {'stride': 17}, 'stride = 17, must be from 1 to the context, 16'),
+    (' \n\n', {}, 'the text has 0 token'), ('.', {}, 'has 1 token'), ('', {}, 'the text has 0 token'),
+    ('a b', {'stride': 17}, 'stride = 17, must be from 1 to the context, 16'), ('a b', {'stride': 0}, 'stride = 0'),
     ('a b', {'step': 3}, 'no checkpoint of step 3; there are 2, 4'), ('a b', {'tokens': 'x'}, 'give either --text'),
     (None, {}, 'give either --text'), (None, {'sentence': ''}, 'the text has 0 token'),
     ('a b', {'sentence': 'a b'}, 'give either --text'),

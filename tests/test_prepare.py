@@ -53,6 +53,12 @@ def test_a_fraction_holds_out_whole_documents(books, tmp_path):
     assert rest == [] and len(found) == number
 
 
+def test_the_vocabulary_is_learnt_from_training_documents_alone(tmp_path):
+    prepare(tmp_path / 'a', [Document('', 'aa ab')], [Document('', 'zq zq zq zq')], merges=3)
+    made = Tokenizer.load(tmp_path / 'a' / 'tokenizer')
+    assert made.fingerprint == bpe_training.train(['aa ab'], merges=3).fingerprint
+
+
 def test_a_vocabulary_is_learnt_from_a_sample_of_documents(tmp_path):
     """Chosen by hash, whatever their order; never more characters than allowed."""
     texts = [f'{"abcdefghij"[i % 10]}{i:03d} ' * 5 for i in range(400)]
@@ -97,10 +103,13 @@ def test_rows_that_are_sentences_are_said_and_joining_them_cures_it(tmp_path, ca
 
 @pytest.mark.parametrize('arguments, message', [
     (dict(valid=None), 'valid: name validation text, or a fraction'),
+    (dict(valid='1.5'), 'valid is 1.5: as a fraction of the documents it must lie between 0 and 1'),
     (dict(valid=1 - 1e-9), "valid=0.999999999 holds out all of .* characters"),
     (dict(merges=1, vocab_size=300), 'merges=1 and vocab_size=300: give one of the two'),
     (dict(tokenizer='published'), '--tokenizer=published needs the released files: --encoder='),
     (dict(tokenizer='absent', merges=3), 'merges and vocab_size are for --tokenizer=train'),
+    (dict(tokenizer='absent', characters=5), 'tokenizer.characters is 5: must be at least 1, and is for'),
+    (dict(processes=0), 'processes is 0, must be at least 1'),
     (dict(corpus='books', merges=70000), 'merges is 70000, must be from 1 to 65275'),
     (dict(corpus=['books', Document('', 'x')]), 'must be names of files or other sources, or Documents, not a mixture'),
 ])

@@ -172,7 +172,7 @@ def mesh_of(config: ConfigDict, topology: str) -> jax.sharding.Mesh:
 def _define_flags():
     config_flags.DEFINE_config_file('config', 'configs/pretrain.py',
                                     'What to compile; --config.FIELD=VALUE overrides a field.')
-    flags.DEFINE_string('topology', None, 'The slice: v5e:16x16, two of them as 2*v5e:16x16, h200:8, ...',
+    flags.DEFINE_string('topology', None, 'The slice: v5e:16x16, v5e-256, two of them as 2*v5e:16x16, h200:8',
                         required=True)
     flags.DEFINE_integer('vocab_size', 40478, "Ids of the tokenizer; the published one's by default.", lower_bound=1)
     flags.DEFINE_string('json', None, 'A JSON-lines file to append the row to, for experiments.compile.table.')

@@ -1,4 +1,4 @@
-"""Accelerators that a step can be compiled for without having one: `v5e:16x16` or `h200:8`.
+"""Accelerators that a step can be compiled for without having one: `v5e:16x16`, `v5e-256` or `h200:8`.
 
 Figures are the makers': Google's pages cloud.google.com/tpu/docs/v4, v5e, v5p and v6e, NVIDIA's datasheets. Peaks are
 those of gpt1_jax/parallel/device_peaks.py.
@@ -61,18 +61,33 @@ CHIPS = {chip.name: chip for chip in (
     Chip('rtx4090', gpus.GPUS['rtx4090'].name, 24e9, 1.008e12, 0, 1, 32e9, 8),
     Chip('rtx5090', gpus.GPUS['rtx5090'].name, 32e9, 1.792e12, 0, 1, 64e9, 8),
 )}
+# Usual slices by their number of chips. The names v4-16 and v5p-1024 count TensorCores, of which a chip has two.
+_FLAT = {1: '1x1', 4: '2x2', 8: '2x4', 16: '4x4', 32: '4x8', 64: '8x8', 128: '8x16', 256: '16x16'}
+_CUBES = {4: '2x2x1', 8: '2x2x2', 16: '2x2x4', 32: '2x4x4', 64: '4x4x4', 128: '4x4x8', 256: '4x8x8', 512: '8x8x8',
+          1024: '8x8x16', 2048: '8x16x16', 4096: '16x16x16'}
+_SLICES = {'v4': _CUBES, 'v5e': _FLAT, 'v5p': _CUBES, 'v6e': _FLAT}
+_CORES = {'v4': 2, 'v5p': 2}
 
 
 def parse(name: str) -> tuple[Chip, tuple[int, ...]]:
-    """'v5e:16x16' -> (its Chip, (16, 16)); 'h200:8' -> (Chip, (8,)). UserError for an unknown chip or slice.
+    """'v5e:16x16' or 'v5e-256' -> (its Chip, (16, 16)); 'h200:8' -> (Chip, (8,)). UserError for what is no slice.
 
     '2*v5e:16x16', two slices of TPUs on a slower network (multislice), gives the same as one.
     """
-    written = re.fullmatch(r'(?:[1-9]\d*\*)?(\w+):(\d+(?:x\d+)*)', name)
+    written = re.fullmatch(r'(?:[1-9]\d*\*)?(\w+)([:-])(\d+(?:x\d+)*)', name)
     chip = CHIPS.get(written[1]) if written else None
     if chip is None or chip.gpu and '*' in name:
-        raise UserError(f'topology {name!r}: written like v5e:16x16 or h200:8, with one of {", ".join(CHIPS)}')
-    shape = tuple(map(int, written[2].split('x')))
+        raise UserError(f'topology {name!r}: written like v5e:16x16, v5e-256 or h200:8, with one of '
+                        f'{", ".join(CHIPS)}')
+    size = written[3]
+    if written[2] == '-' and chip.name in _SLICES:
+        cores = _CORES.get(chip.name, 1)
+        known = {cores * chips: shape for chips, shape in _SLICES[chip.name].items()}
+        if not size.isdigit() or int(size) not in known:
+            raise UserError(f'topology {name!r}: {chip.name} slices are {chip.name}-'
+                            + f', {chip.name}-'.join(map(str, known)) + f', or a shape, {chip.name}:{known[8]}')
+        size = known[int(size)]
+    shape = tuple(map(int, size.split('x')))
     if len(shape) != chip.axes or min(shape) < 1:
         raise UserError(f'topology {name!r}: a slice of {chip.name} has {chip.axes} dimension(s) of at least 1')
     if math.prod(shape) > chip.pod:

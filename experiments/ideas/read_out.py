@@ -9,10 +9,11 @@ from gpt1_jax.models.gpt import GPT
 
 
 class MeanStates(GPT):
-    """States are the running mean of GPT's, for fine-tuning without the auxiliary objective."""
+    """States are the running mean of GPT's, for fine-tuning without the auxiliary objective. Not for generation: with a
+    KV cache the mean would begin anew at each token."""
 
     @nn.compact
     def __call__(self, tokens, key=None, real=None):
         x, embeddings = super().__call__(tokens, key, real)
-        n = jnp.arange(1, x.shape[1] + 1)[:, None]
+        n = jnp.arange(1, x.shape[1] + 1)[None, :, None]
         return (jnp.cumsum(x.astype(jnp.float32), axis=1) / n).astype(x.dtype), embeddings

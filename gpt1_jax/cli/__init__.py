@@ -97,7 +97,7 @@ def _exit_if_bad(function, *arguments):
     try:
         return function(*arguments)
     except flags.Error as error:
-        _fail(flag_errors.plain(_folded(error), flags.FLAGS), 2)
+        _fail(flag_errors.message(_folded(error), flags.FLAGS), 2)
     except (OSError, UserError) as error:
         _fail(_folded(error), 2)
     except (AttributeError, KeyError, TypeError, ValueError) as error:

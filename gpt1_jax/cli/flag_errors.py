@@ -9,7 +9,7 @@ WANTED = {'invalid literal for int': 'a whole number', 'could not convert string
           "('Non-boolean argument": 'True or False'}  # absl's cause: what the value must be
 
 
-def plain(error: str, known: Mapping[str, Any]) -> str:
+def message(error: str, known: Mapping[str, Any]) -> str:
     """The text of an absl error: flags that must be given with their help, a value of the wrong type with what it must
     be; any other as it is. known: {name: absl's flag}."""
     missing = re.findall(r'Flag --(\w+) must have a value other than None', error)

@@ -78,6 +78,7 @@ def sources(spec: Spec) -> list[str]:
 
 
 def is_file(source: str) -> bool:
+    """Whether a source is a file, rather than a TFDS data set."""
     return not source.startswith(TFDS)
 
 
@@ -100,6 +101,7 @@ def left_out(spec: Spec) -> list[str]:
 
 
 def _expand(spec):
+    """The sources of one spec."""
     if not spec:
         raise UserError('corpus: an empty name')
     if not is_file(spec):
@@ -122,6 +124,7 @@ def _expand(spec):
 
 
 def _expand_remote(spec):
+    """The objects of one spec in an object store."""
     if not storage.remote(spec):
         raise UserError(f'{spec}: text is read from local files and from {storage.SCHEME}BUCKET/...: copy it to one of '
                         'these first')
@@ -180,5 +183,6 @@ def _not_followed(links):
 
 
 def _as_list(spec):
+    """A spec or several as a list of strings."""
     specs = [spec] if isinstance(spec, (str, os.PathLike)) else spec
     return [os.fspath(one) for one in specs]

@@ -143,6 +143,7 @@ def _key(tokenizer, shard_tokens):
 
 
 def _entry(records):
+    """The entry in the manifest for shards with these records."""
     totals = {name: sum(record[name] for record in records) for name in ('documents', 'tokens', 'unknown')}
     return {**totals, 'shards': [{name: record[name] for name in shards.FIELDS} for record in records]}
 

@@ -30,6 +30,7 @@ def lines(task: Task, examples: list[Example], encoded: list[Encoded], tokenizer
 
 
 def _row(task, example, row, tokenizer):
+    """The lines of one row: its texts, its target and each sequence."""
     if row.label is None:
         label = 'none'
     elif task.score:
@@ -86,6 +87,7 @@ def piece(token: int, tokenizer: Any) -> str:
 
 
 def _statistics(task, encoded, n_ctx):
+    """Statistics of the whole split: labels or scores, choices, lengths and truncated rows."""
     n = len(encoded)
     longest = [max(map(len, row.sequences)) for row in encoded]
     cut = sum(row.cut for row in encoded)

@@ -61,6 +61,7 @@ def _parts(out):
 
 
 def _common_inputs(parts):
+    """What all parts were made from. UserError naming the first that differs."""
     first = next(iter(parts.values()))
     for part, manifest in parts.items():
         if manifest['tokenizer'] != first['tokenizer']:

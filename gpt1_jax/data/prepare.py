@@ -135,6 +135,7 @@ def resolve(config: PrepareConfig) -> tuple[sources.Splits, dict[str, Any], sour
 
 
 def _remove_other(directory, inputs, lock):
+    """Removes a directory that was prepared from other inputs."""
     if not (directory / INPUTS).exists():
         return
     differing = differences(storage.read_json(directory / INPUTS), inputs)
@@ -148,6 +149,7 @@ def _remove_other(directory, inputs, lock):
 
 
 def _processes(wanted, characters):
+    """The number of processes for a text of so many characters."""
     if wanted is None:  # one a core that this process may use; macOS does not say which those are
         wanted = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
     return min(wanted, 1 + characters // _WORTH_A_PROCESS)

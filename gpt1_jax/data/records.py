@@ -128,6 +128,7 @@ def decoded(data: Any, path: str, start: int) -> str:
 
 
 def _texts(record, field, key, where):
+    """(text, key) of a record."""
     _check_field(field, record, where)
     text = record[field]
     if isinstance(text, bytes):
@@ -177,6 +178,7 @@ def _rows_a_batch(file, group):
 
 
 def _parquet_text(value, where, field):
+    """The text of a scalar of pyarrow."""
     if value.is_valid and hasattr(value, 'dictionary'):  # a column of few different texts
         value = value.value
     if not value.is_valid:

@@ -22,6 +22,7 @@ COUNTS = ('documents', 'tokens', 'unknown', 'units')
 
 
 def name(number: int) -> str:
+    """The file name of a shard."""
     return f'{number:05d}.bin'
 
 

@@ -101,7 +101,7 @@ def _end_of_training(documents, fraction):
         raise UserError(f'valid={fraction} holds out all of {total} characters: name validation text, or choose a '
                         'smaller fraction')
     say(f"notice: valid={fraction} holds out {'all' if found == {True} else 'none'} of the corpus' {number} "
-         'documents: the end of the text is held out instead')
+        'documents: the end of the text is held out instead')
     return end
 
 
@@ -207,11 +207,11 @@ def survey(splits: Splits, named: Stream | None) -> dict[str, Survey]:
         raise UserError(f'all {len(shared)} texts of valid are also in corpus: validation text must not be trained on')
     if shared:
         say(f'warning: {len(shared):,} of {len(held_out):,} different validation texts, all short, are also training '
-             'documents')
+            'documents')
     if train.documents >= MANY and train.characters < SENTENCE * train.documents:
         say(f'notice: the {train.documents:,} training documents have {train.characters / train.documents:.0f} '
-             'characters on average. If a row is only a sentence, a newline token follows each, and held-out sentences '
-             'come from texts that are trained on: join rows with join_by=COLUMN or join_characters=N')
+            'characters on average. If a row is only a sentence, a newline token follows each, and held-out sentences '
+            'come from texts that are trained on: join rows with join_by=COLUMN or join_characters=N')
     return {'train': train, 'valid': valid if named in (None, splits['valid']) else Survey(0, 0, 0, 0)}
 
 
@@ -228,4 +228,5 @@ def _survey(documents, note):
 
 
 def say(line: str) -> None:
+    """Print a notice at once."""
     print(line, file=sys.stderr, flush=True)

@@ -238,6 +238,7 @@ def load_tasks(names: Sequence[str], include_path: storage.Path | None = None, n
 
 
 def table(found: dict) -> str:
+    """The results as the harness prints them."""
     return '\n'.join(utils.make_table(found, column) for column in ('results', 'groups') if found.get(column))
 
 

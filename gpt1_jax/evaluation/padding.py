@@ -26,6 +26,7 @@ class Shape(NamedTuple):
 
     @property
     def tokens(self) -> int:
+        """How many tokens the model reads."""
         return self.P + self.K * self.S
 
 
@@ -141,4 +142,5 @@ def buckets(groups: Sequence[Group], n: int) -> list[tuple[Shape, list[Group]]]:
 
 
 def _power_of_two(n: int) -> int:
+    """The smallest power of two that is at least n."""
     return 1 << (n - 1).bit_length()

@@ -112,8 +112,10 @@ def _terms(name, gold, predicted, positive=None):
 
 def decisions(name: str, scores: ArrayLike) -> np.ndarray:
     """The predictions of a metric: int[n], the argmax of scores[n, labels], for label metrics; else float[n].
-    ValueError for scores of another shape."""
+    ValueError for an unknown metric or scores of another shape."""
     scores = np.asarray(scores, np.float64)
+    if name not in METRICS:
+        raise ValueError(f'unknown metric {name!r} (there are {", ".join(METRICS)})')
     if METRICS[name].takes != VALUES:
         if scores.ndim != 2 or scores.shape[1] < 2:
             raise ValueError(f'{name} takes scores[n, labels] of two labels or more, got shape {scores.shape}')
@@ -129,7 +131,7 @@ def compute(names: Sequence[str], gold: ArrayLike, scores: ArrayLike, positive: 
     """{metric name: fraction}.
 
     gold, scores: for label metrics int[n] and float[n, labels]; for value metrics float[n] and float[n] or [n, 1].
-    positive: as in `value`. ValueError for shapes that do not fit, or scores that are not finite.
+    positive: as in `value`. ValueError for an unknown name, shapes that do not fit, or scores that are not finite.
     """
     if not np.all(np.isfinite(np.asarray(scores, np.float64))):
         raise ValueError('scores are not finite')

@@ -43,9 +43,10 @@ def local_run(name: str | storage.Path | None) -> storage.Path | None:
     return _imported(name, directory, storage.cache('imported') / f'{directory.name}-{digest}', origin)
 
 
-def local_tokenizer(name: str | None) -> str | None:
-    """The directory that config.tokenizer.source means: that of `local_run`, unless no run or tokenizer is named."""
-    return name if name in (None, 'train', 'published') else str(local_run(name))
+def local_tokenizer(name: str) -> str:
+    """The directory of a run or a tokenizer, as of `local_run`; 'train' and 'published', which name none, as they are.
+    """
+    return name if name in ('train', 'published') else str(local_run(name))
 
 
 def source(name: str | storage.Path) -> tuple[storage.Path, str]:

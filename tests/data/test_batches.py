@@ -25,6 +25,16 @@ def test_an_epoch_has_every_row_at_most_once_and_drops_the_partial_batch():
     assert len(seen) == len(set(seen)) == 100
 
 
+def test_epochs_and_seeds_differ_in_order_and_in_what_they_drop():
+    data = rows()
+
+    def epoch(seed, first):
+        batch = batches.train_batches(data, seed, 4, batches.Sizes((96,), 1, 2))
+        return [tuple(batch(first + s)['tokens'][:, 0, 0]) for s in range(25)]
+    assert epoch(0, 0) != epoch(0, 25) and epoch(0, 0) != epoch(1, 0)
+    assert set(sum(epoch(0, 0), ())) != set(sum(epoch(0, 25), ()))
+
+
 def test_a_batch_is_a_function_of_the_step_alone():
     data = rows()
     one, other = (batches.train_batches(data, 5, 4, batches.Sizes((96,), 1, 2)) for _ in range(2))
@@ -156,6 +166,10 @@ def test_evaluation_covers_every_row_once_and_fills_up_the_last_batch():
         assert (batch['tokens'][:len(indices), 0, 0] == indices + 1).all()
 
 
+def test_no_length_is_above_the_context_that_rows_were_cut_to():
+    assert batches.sizes_of([Encoded('a', [[1] * 98], 0, [1.0], False)], 98) == ((98,), 1, 1)
+
+
 def test_fixed_lengths_are_those_that_the_rows_need():
     def of(*lengths):
         return [Encoded('a', [[1] * n], 0, [1.0], False) for n in lengths]
@@ -163,4 +177,3 @@ def test_fixed_lengths_are_those_that_the_rows_need():
     assert batches.sizes_of(data, 512, fixed=(128, 32, 64, 256)).lengths == (32, 64, 128)
     assert batches.sizes_of(data, 80, fixed=(32, 64, 256)).lengths == (32, 64, 80)
     assert batches.sizes_of(of(20), 512, fixed=(32,)).lengths == (32,)
-    assert batches.sizes_of(of(98), 98) == ((98,), 1, 1)  # no length is above the context

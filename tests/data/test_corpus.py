@@ -41,6 +41,7 @@ def read(spec, **kwargs):
 
 @pytest.mark.parametrize('spec, expected', [
     ('books', ALL),
+    ('books/', ALL),
     ('books/a.txt', ALL[:1]),
     ('books/*.txt', ALL[:1]),
     ('books/**/*.gz', ALL[3:]),
@@ -70,8 +71,11 @@ def test_only_one_document_is_read_at_a_time(here):
     ('x.jsonl', b'["text"]\n', "x.jsonl: line 1 is list, must be an object with field 'text'"),
     ('x.jsonl', b'{"texts": "a", "id": 1}\n',
      "x.jsonl: line 1 has no field 'text', only 'texts', 'id', did you mean 'texts'?"),
+    ('x.jsonl', b'{}\n', "x.jsonl: line 1 has no field 'text', only none"),
     ('x.jsonl', b'{"text": null}\n', "x.jsonl: line 1: field 'text' is NoneType, must be text"),
     ('x.jsonl', b'\n \n', 'corpus x.jsonl holds no document'),
+    ('x.txt.gz', b'no gzip', 'x.txt.gz: cannot be read'),
+    ('x.txt.gz', gzip.compress(b'cut short' * 99, mtime=0)[:-9], 'x.txt.gz: cannot be read'),
     ('x.pdf', b'', 'x.pdf: unknown extension, must be one of these: .txt, .train, .dev, .test, .jsonl, .json,'),
 ])
 def test_what_cannot_be_read_is_named(here, name, data, message):
@@ -88,8 +92,10 @@ def test_what_cannot_be_read_is_named(here, name, data, message):
     ('linked', r'linked: no text file in this directory, directories behind links are not read \(1, such as far\)'),
     ('other', 'other: no text file in this directory, only .md; these are read: .txt, '),
     ([], 'corpus: no file, directory or other source given'),
+    ('', 'corpus: an empty name'),
     ('x' * 300, 'File name too long'),
     ('s3://bucket/a', 's3://bucket/a: text is read from local files and from gs://BUCKET/...: copy it to one of these'),
+    ('hf://a', 'hf://a: text is read from local files'),
     ('tfds:imdb', 'tfds:imdb: must be tfds:NAME:SPLIT or tfds:NAME:SPLIT:FIELD'),
 ])
 def test_a_spec_that_leads_nowhere_is_named(here, spec, message):
@@ -146,3 +152,10 @@ def test_tfds_records_are_documents(monkeypatch):
         read('tfds:books:train:label')
     with pytest.raises(UserError, match='^tfds:damaged:train: record 0: TFDS cannot read it .ValueError..trunc'):
         read('tfds:damaged:train')
+
+
+def test_a_tfds_set_that_cannot_be_opened_is_named():
+    pytest.importorskip('tensorflow_datasets')
+    with pytest.raises(UserError, match='tfds:no_such_set_at_all:train: TFDS cannot open it ') as caught:
+        read('tfds:no_such_set_at_all:train')
+    assert '\n' not in str(caught.value)

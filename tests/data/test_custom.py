@@ -7,7 +7,7 @@ import pytest
 from gpt1_jax.data import inputs
 from gpt1_jax.data.tasks import custom
 from gpt1_jax.data.tasks.example import Example
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, fail
 
 FIVE = {'name': 'five', 'files': {'train': 'train.csv', 'dev': 'dev.csv'}, 'segments': [['passage', 'question']],
         'cut': 'passage', 'choices': ['a', 'b', 'c', 'd', 'e'], 'label': 'answer', 'answer': 'letter', 'id': 'id'}
@@ -24,7 +24,7 @@ PREMISES = {'name': 'two', 'files': {'train': 'train.tsv', 'dev': 'dev.tsv'}, 'f
 DIGITS = types.SimpleNamespace(encode=lambda text: [int(c) for c in text], start_id=10, delimiter_id=11, extract_id=12)
 
 
-def read(fields, directory, content, split='train'):
+def read(fields, directory, content, split='train', on_bad=fail):
     """The examples of a split whose file is written first: text, or JSON of each record of a list."""
     if isinstance(content, list):
         content = ''.join(json.dumps(record) + '\n' for record in content)
@@ -32,7 +32,7 @@ def read(fields, directory, content, split='train'):
     task = custom.task(fields)
     with open(task.files(directory, split)[0], 'wb') as file:
         file.write(content)
-    return task.read(directory, split)
+    return task.read(directory, split, on_bad)
 
 
 def test_choices_are_columns_of_which_the_last_may_be_empty_or_a_json_list(tmp_path):
@@ -60,7 +60,6 @@ def test_choices_are_columns_of_which_the_last_may_be_empty_or_a_json_list(tmp_p
 def test_a_description_becomes_a_task(fields, expected):
     task = custom.task(fields)
     assert {name: getattr(task, name) for name in expected} == expected
-    assert custom.task(fields | {'metrics': fields.get('metrics', ('',))}) == task  # --config.custom.metrics=
 
 
 def test_the_columns_of_a_segment_are_laid_end_to_end_and_a_delimiter_stands_between_segments(tmp_path):
@@ -90,6 +89,17 @@ def test_cells_are_read_as_written(tmp_path, fields, content, expected):
     assert [(e.texts, e.label) for e in found] == expected and [e.id for e in found] == list('012')[:len(found)]
 
 
+def test_an_unlabelled_file_may_have_the_label_and_the_ids_or_not(tmp_path):
+    fields = RATING | {'files': RATING['files'] | {'unlabelled': 'new.csv'}}
+    for content in ('text\nGood.\n', 'text,score\nGood.,\n'):
+        for of_id in ({}, {'id': 'id'}):
+            assert read(fields | of_id, tmp_path, content, 'unlabelled') == [Example('0', ('Good.',))]
+    assert read(fields | {'id': 'id'}, tmp_path, 'id,text\n7,Good.\n', 'unlabelled') == [Example('7', ('Good.',))]
+    assert custom.task(fields | {'choices': ('',)}) == custom.task(fields)  # --config.custom.choices=
+    headless = PREMISES | {'columns': ['label', 'p1', 'p2', 'h'], 'files': PREMISES['files'] | {'unlabelled': 'n.tsv'}}
+    assert read(headless, tmp_path, 'A\tB\tC\n', 'unlabelled') == [Example('0', ('A', 'B', 'C'))]
+
+
 @pytest.mark.parametrize('answer, cell, label', [
     ('index0', '0', 0), ('index0', '3', 3), ('index1', '1', 0), ('index1', '4', 3), ('letter', 'A', 0),
     ('letter', 'd', 3), ('text', ' birds ', 2), ('index0', '4', None), ('index1', '0', None), ('letter', 'E', None),
@@ -110,23 +120,40 @@ RECORD = {'id': 'q', 'passage': 'P', 'question': 'Q', 'a': ['x', 'y'], 'answer':
 
 
 @pytest.mark.parametrize('fields, content, cause', [
-    (RATING, 'text,score\nA,\n', 'row 2: score is empty'), (RATING, 'text,score\n', 'no rows'),
+    (RATING, 'text,score\nA,1\n ,2\n', 'row 3: text is empty'), (RATING, 'text,score\nA,\n', 'row 2: score is empty'),
+    (RATING, 'text,score\nA,good\n', "row 2: score 'good' is not a number"),
+    (RATING, 'text,score\nA,nan\n', 'row 2: score nan is out of range 1 to 7'),
+    (PREMISES, 'p1\tp2\th\tlabel\nA\tB\tC\tNo\n', "row 2: label 'No' is not one of no, maybe, yes"),
     (FIVE, HEADER + 'q,P,Q,x,,y,,,A\n', 'row 2: b is empty'), (FIVE, HEADER + 'q,P,Q,x,,,,,A\n', 'row 2: b is empty'),
+    (FIVE, HEADER + 'q,P,Q,x,y,,,,A\nq,P,Q,x,y,,,,A\n', "row 3: duplicate id 'q'"),
     (FIVE, HEADER + ',P,Q,x,y,,,,A\n', 'row 2: id is empty'),
     (JSON_FIVE, [RECORD | {'a': ['x']}], 'row 1: a: 1 choices, must be 2 to 3 (config.custom.max_choices)'),
     (JSON_FIVE, [RECORD | {'a': ['x', ' ', 'z']}], 'row 1: a: choice 2 is empty'),
     (JSON_FIVE, [RECORD | {'a': {'x': 'y'}}], 'row 1: a: not a JSON list of texts'),
     (JSON_FIVE, [RECORD | {'a': '[x'}], 'row 1: a: not JSON ('),
     (JSON_FIVE, [RECORD | {'passage': [['P']]}], 'row 1: passage: [["P"]] is not a text'),
+    (JSON_FIVE, [RECORD | {'passage': None}], 'row 1: passage is empty'),
     (JSON_FIVE, [RECORD, {'id': 'r', 'passage': 'P'}], 'row 2: no question'),
     (JSON_FIVE, [7], 'row 1: int, expected an object'),
-    (RATING, b'text,score\nA caf\xe9.,1\n', 'not UTF-8 at byte 16'),
+    (JSON_FIVE, json.dumps(RECORD) + '\n{"id"\n', 'row 2: not JSON ('),
+    (RATING, b'text,score\nA caf\xe9.,1\n', 'not UTF-8 at byte 16'), (RATING, b'', 'empty'),
+    (JSON_FIVE, b'{"a": "\xe9"}', 'not UTF-8 at byte 7'), (JSON_FIVE, b'', 'empty'),
+    (RATING, 'text,score\n', 'no rows'),
     (RATING, 'text,scores\nA,1\n', "no column 'score' (columns: text, scores)"),
     (RATING, 'text,score,text\nA,1,B\n', "two columns are called 'text'")])
 def test_a_bad_row_or_file_is_named_with_its_cause(tmp_path, fields, content, cause):
     with pytest.raises(UserError) as caught:
         read(fields, tmp_path, content)
     assert str(caught.value).startswith(f'{tmp_path}/{fields["files"]["train"]}: {cause}')
+
+
+def test_bad_rows_are_left_out_and_told_where_a_list_is_given(tmp_path):
+    skipped = []
+    found = read(RATING, tmp_path, 'text,score\nA,1\n,2\nB,9\nC,3,4\nD,5\n', on_bad=skipped.append)
+    assert found == [Example('0', ('A',), (), 1.0), Example('4', ('D',), (), 5.0)]
+    assert [line.split(': ')[1] for line in skipped] == ['row 3', 'row 4', 'row 5']
+    with pytest.raises(UserError, match='the first: .*row 2: score is empty'):
+        read(RATING, tmp_path, 'text,score\nA,\n', on_bad=[].append)
 
 
 PARTED = RATING | {'files': {'train': 'train.csv'}, 'dev_fraction': 0.25, 'dev_seed': 3}
@@ -150,3 +177,10 @@ def test_a_share_of_the_training_rows_becomes_dev_whatever_their_order(tmp_path)
     assert len(train) + len(dev) == 40 and not set(train) & set(dev)
     with pytest.raises(UserError, match='1 rows leave none for train beside config.custom.dev_fraction = 0.25'):
         parts(tmp_path, ['A'])
+
+
+def test_a_split_that_is_not_there_and_tfds_are_errors(tmp_path):
+    with pytest.raises(UserError, match=r"rating has no split 'test' \(there are train, dev\)"):
+        custom.task(RATING).read(tmp_path, 'test')
+    with pytest.raises(UserError, match='tfds:x: rating is not read from TFDS'):
+        custom.task(RATING).read('tfds:x', 'train')

@@ -133,14 +133,20 @@ QUESTION = STORY['questions'][0]
 @pytest.mark.parametrize('fields, text, cause', [
     (PAIR, '[{"a": "A."},\n{"a": \n', 'neither a JSON array of records nor a record a line: not JSON (Expecting value'),
     (PAIR, '{\n "data": []\n}', 'one JSON object, expected an array of records or a record a line'),
-    (PAIR, '[]', 'no rows'), (PAIR, json.dumps([ROWS[0], {'a': 'A.', 'b': 'B.'}], indent=1), 'record 2: no y'),
-    (PAIR, lines([ROWS[0] | {'a': float('nan')}]), 'row 1: a is empty'),
+    (PAIR, '[]', 'no rows'), (PAIR, ' \n\n', 'no rows'),
+    (PAIR, json.dumps([ROWS[0], {'a': 'A.', 'b': 'B.'}], indent=1), 'record 2: no y'),
+    (PAIR, '[\n{"a": "A.", "b": "B.", "y": "no"},\n7]', 'record 2: int, expected an object'),
+    (PAIR, '[' * 10_000, 'neither a JSON array of records nor a record a line: not JSON (maximum recursion depth'),
+    *[(PAIR, lines([ROWS[0] | {'a': value}]), 'row 1: a is empty') for value in (None, float('nan'))],
     (PAIR, lines([ROWS[0] | {'y': ['no']}]), 'row 1: y: ["no"] is not a text'),
+    (PAIR | {'id': 'i'}, lines([ROWS[0] | {'i': ['no']}]), 'row 1: i: ["no"] is not a text'),
     (PAIR | {'columns': ['y', 'a', 'b']}, lines([['no', 'A.']]), 'row 1: 2 items, expected 3 (y, a, b)'),
     (PAIR | {'columns': ['y', 'a', 'b']}, lines(ROWS), 'row 1: dict, expected a list (y, a, b)'),
-    (MCTEST, lines([STORY | {'questions': []}]), 'row 1: questions: not a list of objects'),
-    (MCTEST, lines([STORY | {'questions': [QUESTION, {'question': 'Why?', 'answer': 'A'}]}]),
-     'row 1: question 2: choices: not a JSON list of texts')])
+    (MCTEST | {'id': 'i'}, lines([STORY | {'i': [1]}]), 'row 1: question 1: i: [1] is not a text'),
+    *[(MCTEST, lines([STORY | {'questions': questions}]), f'row 1: {cause}') for questions, cause in (
+        ([], 'questions: not a list of objects'),
+        ([QUESTION, {'question': 'Why?', 'answer': 'A'}], 'question 2: choices: not a JSON list of texts'),
+        ([QUESTION | {'answer': 'E'}], "question 1: answer: 'E' is not one of the row's 4 choices"))]])
 def test_a_bad_record_is_named(tmp_path, fields, text, cause):
     assert complaint(fields, tmp_path, text).startswith(cause)
 
@@ -159,3 +165,9 @@ def test_a_template_may_join_columns_of_a_table_and_a_column_may_stand_twice(tmp
     (tmp_path / 't.csv').write_text('a.b,kind,kind2\nA,x,no\n')
     with pytest.raises(UserError, match="t.csv: no column 'c d'"):
         task.read(tmp_path, 'train')
+
+
+def test_an_array_of_texts_is_answered_by_any_task(tmp_path):
+    path = tmp_path / 'new.json'
+    path.write_text(json.dumps([{'id': 'a', 'texts': ['A.', 'B.']}, {'texts': ['C.', 'D.']}], indent=1))
+    assert unlabelled.read(custom.task(PAIR), path) == [Example('a', ('A.', 'B.')), Example('1', ('C.', 'D.'))]

@@ -6,10 +6,11 @@ from dataclasses import fields as fields_of
 
 import pytest
 
-from tiny import ROOT, load_config  # noqa: E402
+from tiny import ROOT, load_config, override  # noqa: E402
 
 sys.path.insert(0, str(ROOT))
 
+from gpt1_jax import metrics  # noqa: E402
 from gpt1_jax.data.tasks import custom, custom_spec  # noqa: E402
 from gpt1_jax.errors import UserError  # noqa: E402
 
@@ -26,30 +27,45 @@ SCORE = {'name': 'score', 'files': {'train': 't.csv', 'dev': 'd.csv'}, 'segments
         ({'segmets': []}, "unknown field segmets, did you mean 'segments'?"), ({'name': ''}, 'name is missing'),
         ({'files': {'dev': 'd.csv'}}, 'files.train is missing'), ({'files': 'train.csv'}, "files is 'train.csv'"),
         ({'files': {'train': 't', 'dve': 'd'}, 'dev_fraction': 0.1}, "files.dve: unknown split"),
+        ({'files': {'train': 't', 'dev': None}}, 'files.dev or dev_fraction'),
         ({'files': {'train': 't.jsonl', 'dev': 'd.csv'}}, "files.train is 't.jsonl'"),
-        ({'dev_fraction': 0.1}, 'files.dev or dev_fraction'), ({'format': 'xlsx'}, "format is 'xlsx'"),
-        ({'quoting': 1}, 'quoting is 1, must be True or False'), ({'questions': 'q'}, "questions is 'q', but a table"),
+        ({'dev_fraction': 0.1}, 'files.dev or dev_fraction'), ({'dev_fraction': 1}, 'dev_fraction is 1'),
+        ({'format': 'xlsx'}, "format is 'xlsx'"), ({'questions': 'q'}, "questions is 'q', but a table"),
+        ({'quoting': 1}, 'quoting is 1, must be True or False'),
         ({'segments': [['{a because']]}, "segments: '{a because' is no template (expected '}' before end of string)"),
         ({'segments': [['{} because']]}, "segments: '{} because' is no template: between { and }"),
         ({'segments': [[{'x': 'a'}]]}, "segments: a dictionary without 'column'"),
+        ({'segments': [[{'column': 'b'}]]}, "segments: a dictionary without a text for any value of 'b'"),
         ({'segments': [[{'column': 'b', 'x': 1}]]}, "segments is [[{'column': 'b', 'x': 1}]], must be a list of"),
-        ({'segments': []}, 'segments is missing'), ({'segments': [['a'], ['a']]}, "segments: duplicate 'a'"),
-        ({'segments': [['a'], ['y']]}, "label is 'y'"),
+        ({'segments': []}, 'segments is missing'), ({'segments': [['a'], []]}, 'segments has an empty segment'),
+        ({'segments': [['a'], ['a']]}, "segments: duplicate 'a'"), ({'segments': [['a'], ['y']]}, "label is 'y'"),
+        ({'segments': [['{a} {b}']], 'cut': 'c'}, "cut is 'c', must be a column of segments (a, b)"),
         ({'cut': 'bb'}, "cut is 'bb', must be a column of segments (a, b), did you mean 'b'?"),
         ({'columns': ['a', 'bb', 'y']}, "segments: 'b' is not among columns (a, bb, y), did you mean 'bb'?"),
+        ({'columns': ['a', 'b', 'b', 'y']}, "columns: duplicate 'b'"), ({'orders': 3}, 'orders is 3'),
         ({'orders': 2, 'segments': [['a'], ['b'], ['c']]}, 'orders is 2'),
         ({'score': [1, 2]}, 'labels and score are all given'), ({'labels': []}, 'labels, score and choices are all mi'),
-        ({'label': None}, 'label is missing'), ({'labels': 'no'}, "labels is ('no',), must be two"),
+        ({'label': None}, 'label is missing'), ({'labels': ['no']}, "labels is ('no',), must be two names or more"),
+        ({'labels': ['no', 'no']}, "labels: duplicate 'no'"), ({'labels': 'no'}, "labels is ('no',), must be two"),
         ({'squared': True}, 'squared is True, but score'), ({'answer': 'text'}, "answer is 'text', but choices"),
+        ({'metrics': ['pearson']}, "metrics: 'pearson' does not fit labels"),
         ({'metrics': ['acuracy']}, "metrics: 'acuracy' does not fit labels"),
         ({'metrics': ['matthews'], 'labels': ['x', 'y', 'z']}, "metrics: 'matthews' takes two labels, there are 3"),
         ({'metrics': ['f1'], 'labels': ['x', 'y', 'z']}, "metrics: 'f1' of 3 labels"),
         ({'positive': 'yess'}, "positive is 'yess', must be one of labels (no, yes), did you mean 'yes'?"))],
     (SCORE, {'score': [5, 0]}, 'score is (5, 0), must be (low, high)'),
+    (SCORE, {'score': [0, 1, 2]}, 'score is (0, 1, 2), must be (low, high)'),
     (SCORE, {'score': [0, 2.5]}, 'score is (0, 2.5), must be whole numbers unless squared is True'),
     (SCORE, {'score': ['0', 5]}, "score is ['0', 5], must be two numbers"),
+    (SCORE, {'positive': 'yes'}, "positive is 'yes', must be one of labels (none)"),
+    (SCORE, {'metrics': ['accuracy']}, "metrics: 'accuracy' does not fit score"),
+    (CHOICE, {'orders': 2, 'segments': [['a'], ['b']]}, 'orders is 2'),
     (CHOICE, {'choices': ['list']}, 'max_choices is missing'),
-    (CHOICE, {'answer': 'indx1'}, "answer is 'indx1', must be one of index0, index1, letter, text, did you mean")])
+    (CHOICE, {'max_choices': 4}, 'max_choices is 4, but there are 3'),
+    (CHOICE, {'choices': ['c1', 'q']}, "segments and choices: duplicate 'q'"),
+    (CHOICE, {'answer': None}, "answer is '', must be one of index0, index1, letter, text"),
+    (CHOICE, {'answer': 'indx1'}, "answer is 'indx1', must be one of index0, index1, letter, text, did you mean"),
+    (CHOICE, {'metrics': ['f1']}, "metrics: 'f1' does not fit choices (there are accuracy)")])
 def test_a_mistake_is_named_with_its_field(base, changes, cause):
     with pytest.raises(UserError) as caught:
         custom.task(base | changes)
@@ -71,6 +87,10 @@ def test_all_mistakes_are_told_at_once():
         custom.task(None)
 
 
+def test_the_metrics_are_those_that_there_are():
+    assert set().union(*custom_spec.METRICS.values()) == metrics.METRICS.keys()
+
+
 @pytest.mark.parametrize('example, head, n_labels, splits', [
     ('sentiment', 'classify', 2, ('train', 'dev')),
     ('five_choice', 'choice', 5, ('train', 'dev')), ('rating', 'classify', 7, ('train', 'dev')),
@@ -82,6 +102,14 @@ def test_the_examples_to_copy_are_complete_and_right(example, head, n_labels, sp
     task = custom.task(config.to_dict()['custom'])
     assert (task.name, task.head, len(task.labels), task.splits) == (example, head, n_labels, splits)
     assert custom.task(json.loads(json.dumps(config.to_dict()))['custom']) == task
+
+
+def test_a_field_left_alone_means_what_the_description_means_without_it():
+    config = load_config('custom', 'rating').custom
+    blank = load_config('custom', 'rating').custom
+    override(blank, {'name': 'x', 'cut': '', 'positive': '', 'id': '', 'answer': '', 'max_choices': 0})
+    override(config, {'name': 'x'})
+    assert custom.task(blank.to_dict()) == custom.task(config.to_dict())
 
 
 def test_an_unknown_example_names_the_near_miss():

@@ -1,5 +1,8 @@
 """Section 4.1: documents to shards."""
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ from gpt1_jax import storage
 from gpt1_jax.data import bpe_training, encode, published
 from gpt1_jax.data.document import Document
 from gpt1_jax.errors import UserError
+from tiny import ROOT
 
 
 @pytest.fixture(scope='session')
@@ -82,6 +86,31 @@ def test_a_long_line_is_cut_without_a_trace(own, tmp_path, small_units):
         encode.units.__defaults__ = (size,)
         encode.encode([Document('long', whole), Document('next', 'cat')], tmp_path / place, own)
     assert stream_of(tmp_path / 'cut') == stream_of(tmp_path / 'whole') == ids_of(own, whole, 'cat')
+
+
+# Not getrusage's ru_maxrss: a program inherits that of the process that started it.
+MEMORY = '''
+import re
+from gpt1_jax.data import corpus, encode
+def words_and_peak(file):
+    words = sum(encode.count_words(corpus.documents(file)).values())
+    return words, int(re.search(r'VmHWM:\\s+(\\d+) kB', open('/proc/self/status').read())[1]) // 1024
+print(*words_and_peak({tenth!r}), *words_and_peak({whole!r}))
+'''
+
+
+@pytest.mark.full
+@pytest.mark.skipif(sys.platform != 'linux', reason='reads /proc')
+def test_memory_does_not_grow_with_a_line(tmp_path):
+    for name, times in (('tenth', 15_000), ('whole', 150_000)):  # the whole: 7 MB
+        (tmp_path / name).with_suffix('.txt').write_text('the cat sat on the mat and, well — it sat. ' * times)
+    program = MEMORY.format(tenth=str(tmp_path / 'tenth.txt'), whole=str(tmp_path / 'whole.txt'))
+    done = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True, timeout=300,
+                          env={**os.environ, 'PYTHONPATH': str(ROOT)})
+    assert done.returncode == 0, done.stderr
+    few, before, words, after = map(int, done.stdout.split())
+    assert (few, words) == (13 * 15_000, 13 * 150_000)
+    assert after - before < 50  # megabytes; tokenized as a whole: 200
 
 
 def test_several_processes_write_the_same_bytes(own, tmp_path, small_units):

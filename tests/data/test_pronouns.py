@@ -23,10 +23,12 @@ def test_a_pronoun_is_the_first_whole_word_of_its_letters(tmp_path):
         Example('2', ("Ann left as Eve's aunt had hurt ", '.'), ('Ann', 'Eve'), 0)]
 
 
-def test_case_spaces_and_articles_make_no_difference():
+def test_a_capital_is_no_hindrance():
     assert pronouns.split_at_pronoun('She ran, but Sheila did not.', 'she') == ('', ' ran, but Sheila did not.')
     assert pronouns.split_at_pronoun('IT fell, then it rose.', 'it') == ('IT fell, then ', ' rose.')
 
+
+def test_case_spaces_and_articles_make_no_other_candidate():
     assert pronouns.right_one(('The bee', 'the  flower'), 'Flower') == 1
     assert pronouns.right_one(('the bee', 'The Bee'), 'The Bee') == 1
 
@@ -42,6 +44,14 @@ def test_the_published_sentences_hold_their_pronouns_as_often_as_documented():
                 counts[min(len(found), 2)] += 1
                 counts['inside'] += 0 <= sentence.lower().find(pronoun) < found[0]
     assert counts == {1: 1829, 2: 51, 'inside': 403}
+
+
+@needs_data
+def test_a_published_sentence_is_whole_again_with_a_candidate_in_place():
+    found = DPR.read(DATA / 'DPR', 'test')
+    chicken = next(e for e in found if e.texts[0].startswith('A chicken'))
+    assert chicken.texts == ('A chicken pecked at a bug and ', ' ate it.') and chicken.label == 0
+    assert all(after.strip() for e in found for after in e.texts[1:])
 
 
 def test_a_full_stop_alone_follows_the_pronoun_without_a_space(tmp_path):

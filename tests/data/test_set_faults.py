@@ -27,32 +27,40 @@ def passage(**changes):
     return json.dumps(HIGH | changes)
 
 
+def race_options(last):
+    return passage(options=[*HIGH['options'][:3], last])
+
+
 # (set, split, file, contents with one bad row among good ones, what names row and cause, how many rows are left)
 STORY = 'cloze_test_test__spring2016.csv'
 ROWS = [
+    ('cola', 'dev', 'dev.tsv', b'gj04\t1\t\tA cat.\ngj04\t1\tA dog.\n', 'row 2: 3 columns, expected 4', 1),
     ('sst2', 'dev', 'dev.tsv', b'sentence\tlabel\nA cat.\t1\nA\tdog.\t0\n', 'row 3: 3 columns, expected 2', 1),
     ('cola', 'dev', 'dev.tsv', b'gj04\t1\t\tA cat.\ngj04\t2\t\tA dog.\n', "row 2: label '2' is not one of 0, 1", 1),
     ('cola', 'dev', 'dev.tsv', b'gj04\t1\t\tA cat.\ngj04\t1\t\t \n', 'row 2: sentence is empty', 1),
     ('cola', 'glue_test', 'test.tsv', b'index\tsentence\n0\tA.\n0\tB.\n', "row 3: duplicate id '0'", 1),
     ('qqp', 'glue_test', 'test.tsv', b'id\tquestion1\tquestion2\n0\tHow?\tWhy?\n1\tHow?\n', 'row 3: 2 columns', 1),
-    ('stsb', 'dev', 'dev.tsv', STSB + b'A.\tB.\tnan\n', 'row 3: score nan is out of range', 1),
-    ('stsb', 'dev', 'dev.tsv', STSB + b'A.\tB.\thigh\n', "row 3: score 'high' is no", 1),
+    *[('stsb', 'dev', 'dev.tsv', STSB + f'A.\tB.\t{score}\n'.encode(), f'row 3: score {shown}', 1)
+      for score, shown in (('5.1', '5.1 is out of range'), ('nan', 'nan is out of range'), ('high', "'high' is no"))],
     ('snli', 'dev', 'snli_1.0_dev.jsonl', f'{SNLI}\n{SNLI[:-1]}\n', 'row 2: not JSON (', 1),
     ('snli', 'dev', 'snli_1.0_dev.jsonl', f'{SNLI}\n["A."]\n', 'row 2: list, expected an object', 1),
     ('snli', 'dev', 'snli_1.0_dev.jsonl', f'{SNLI}\n{{"gold_label": "neutral", "sentence1": "A."}}\n',
      'row 2: no sentence2', 1),
     ('story_cloze', 'test', STORY, STORY_HEADER + 'a,A,B,C,D,E,F,1\nb,A,B,C,D,E,F,3\n', "row 3: label '3'", 1),
     *[('race', 'dev', 'dev/high/5.txt', content, cause, left) for content, cause, left in (
-        ('[1]', 'list, expected an object', 9), (passage(article=' '), 'article', 9),
+        (passage()[:-1], 'not JSON (', 9), ('[1]', 'list, expected an object', 9), (passage(article=' '), 'article', 9),
         (passage(answers=['A']), 'questions, options and answers', 9),
         (passage(answers=['D', 'E', 'C', 'D']), "question 2: label 'E'", 12),
-        (passage(options=[*HIGH['options'][:3], ['a', 'b', 'c']]), 'question 4: 3 options, expected 4', 12))],
+        (race_options(['a', 'b', 'c']), 'question 4: 3 options, expected 4', 12),
+        (race_options(['a', ' ', 'c', 'd']), 'question 4: option B is empty', 12),
+        (passage(questions=[1, *HIGH['questions'][1:]]), 'question 1: question is int, must be text', 12))],
     *[('dpr', 'test', 'test.c.txt', BLOCK + block, f'row 6: {cause}', 1) for block, cause in (
-        ('The kit fit.\nit\nA,B\nA\n', "the pronoun 'it'"), ('A saw it\nit\nA,B\nA\n', 'nothing follows the pronoun'),
-        ('A saw it.\nit\nA,B,C\nA\n', '3 candidates'), ('A saw it.\nit\nA,B\nC\n', "the right candidate 'C'"),
-        ('A saw it.\nit\nA,B\n', 'a block of 3 lines'))],
+        ('It rained.\nthey\nA,B\nA\n', "the pronoun 'they'"), ('The kit fit.\nit\nA,B\nA\n', "the pronoun 'it'"),
+        ('A saw it\nit\nA,B\nA\n', 'nothing follows the pronoun'), ('A saw it.\nit\nA,B,C\nA\n', '3 candidates'),
+        ('A saw it.\nit\nA,B\nC\n', "the right candidate 'C'"), ('A saw it.\nit\nA,B\n', 'a block of 3 lines'))],
     *[('wsc273', 'test', 'WSCollection.xml', WSC.format(SCHEMA.format(*parts)), f'schema 2: {cause}', 1)
-      for parts, cause in ((('', 'B', 'b', 'A'), 'no text/pron'), (('it', 'B', '', 'A'), '1 answers'),
+      for parts, cause in ((('', 'B', 'b', 'A'), 'no text/pron'), (('it', '', 'b', 'A'), 'nothing follows the pronoun'),
+                           (('it', 'B', '', 'A'), '1 answers'), (('it', 'B', 'b', ''), 'correctAnswer'),
                            (('it', 'B', 'b', 'C'), "label 'C'"))]]
 
 
@@ -85,17 +93,23 @@ def test_a_bad_row_is_named_or_left_out(tmp_path, name, split, file, content, ca
     ('rte', 'dev', 'dev.tsv', b'index\tsentence1\tlabel\n0\tA.\tentailment\n',
      "no column 'sentence2' (columns: index, sentence1, label)"),
     ('rte', 'dev', 'dev.tsv', RTE, 'no rows'),
-    ('sst2', 'dev', 'dev.tsv', b'sentence\tlabel\nA.\t2\nB.\t2\n', "row 2: label '2'"),
     ('story_cloze', 'test', 'cloze_test_test__spring2016.csv', STORY_HEADER + 'a,A,B,C,D,"E,F,1\n',
      'row 2: unexpected end of data'),
     ('story_cloze', 'dev', 'cloze_test_val__spring2016.csv', STORY_HEADER + 'a,A,B,C,D,E,F,1\n',
      '1 stories, the split takes 374 of them for validation'),
+    ('race', 'dev', 'dev/high/5.txt', b'{"article": "caf\xe9"}', 'not UTF-8 at byte 16'),
     ('wsc273', 'test', 'WSCollection.xml', '<collection><schema></collection>', 'not XML (mismatched tag: line 1')])
 def test_a_bad_file_is_an_error_even_where_bad_rows_are_left_out(tmp_path, name, split, file, content, cause):
     path = write(tmp_path, name, file, content)
     for on_bad in (fail, [].append):
         message = complaint(name, tmp_path, split, on_bad)
         assert str(path) in message and cause in message
+
+
+def test_only_bad_rows_are_an_error(tmp_path):
+    path = write(tmp_path, 'sst2', 'dev.tsv', b'sentence\tlabel\nA.\t2\nB.\t2\n')
+    assert complaint('sst2', tmp_path, 'dev', [].append).startswith(
+        f'{path} (sst2 dev): all 2 rows are bad, the first: {path}: row 2: label')
 
 
 def test_missing_ambiguous_and_unreadable_files_are_named(tmp_path):
@@ -150,8 +164,7 @@ def test_parquet_files_that_are_missing_or_of_two_versions_are_named(tmp_path):
     rows = [(pair[0], int(pair[4])) for pair in official.PAIRS]
     first, second = hub.glue(tmp_path, 'cola', 'train', rows, n=2)
     second.rename(tmp_path / 'away')
-    incomplete = f'{first.parent}: {{}} file(s) such as train-00000-of-0000{{}}.parquet, expected all shards of'
-    assert complaint('cola', tmp_path, 'train') == incomplete.format(1, 2) + ' one version'
+    assert complaint('cola', tmp_path, 'train') == f'{first}: shard 1 of 2 is missing'
     (tmp_path / 'away').rename(second)
     second.write_bytes(second.read_bytes()[:-20])
     assert complaint('cola', tmp_path, 'train').startswith(f'{second}: cannot be read (')
@@ -160,7 +173,7 @@ def test_parquet_files_that_are_missing_or_of_two_versions_are_named(tmp_path):
     assert complaint('cola', 'parquet:/no/such/place', 'dev') == '/no/such/place: no such directory'
     shutil.copy(first, first.with_name('train-00000-of-00001.parquet'))
     hub.glue(tmp_path, 'cola', 'train', rows, n=2)
-    assert complaint('cola', tmp_path, 'train') == incomplete.format(3, 1) + ' one version'
+    assert 'delete those of another version' in complaint('cola', tmp_path, 'train')
     for name, split in (('story_cloze', 'test'), ('blimp', 'test'), ('continuation', 'dev')):
         assert f'{name} is not read from Parquet files' in complaint(name, f'parquet:{tmp_path}', split)
 

@@ -44,9 +44,12 @@ def test_rows_are_read_once_until_their_files_change():
     assert splits.load(task, 'd', 'train', DIGITS, 16, {'a': '2'}) is not first and READ == ['train'] * 2
 
 
-def test_a_missing_label_names_the_row_of_a_split_that_has_labels():
+def test_a_missing_label_names_the_row():
     with pytest.raises(UserError, match='t: row x7 has no label'):
         splits.load(task_of([Example('x7', ('1',))]), 'd', 'dev', DIGITS, 16, {})
+
+
+def test_a_split_without_labels_needs_none():
     task = task_of([Example('x7', ('1',))], unlabelled=('test',))
     assert splits.load(task, 'd', 'test', DIGITS, 16, {})[0].target is None
 

@@ -44,18 +44,37 @@ def one(name, folder, split, row_id):
 
 @needs_data
 @pytest.mark.parametrize('name, folder, split, row_id, texts, label', [
+    ('cola', 'CoLA', 'dev', '0', ('The sailors rode the breeze clear of the rocks.',), 1),
     ('sst2', 'SST-2', 'dev', '1', ('unflinchingly bleak and desperate',), 0),
+    ('rte', 'RTE', 'train', '0', ('No Weapons of Mass Destruction Found in Iraq Yet.',
+                                  'Weapons of Mass Destruction Found in Iraq.'), 'not_entailment'),
     ('mrpc', 'MRPC', 'dev', '0', (
         "He said the foodservice pie business doesn't fit the company's long-term growth strategy.",
         '"The foodservice pie business does not fit our long-term growth strategy.'), 1),
     ('stsb', 'STS-B', 'train', '1', ('A man is playing a large flute.', 'A man is playing a flute.'), 3.8),
+    ('qqp', 'QQP', 'dev', '1', (
+        'What is the operating system for Xiaomi Redmi Note 3 Pro?',
+        'What is the difference between Xiaomi Redmi Note 3 and Xiaomi Redmi Note 3 Pro?'), 0),
+    ('qnli', 'QNLI', 'dev', '0', (
+        'What came into force after the new constitution was herald?',
+        'As of that day, the new constitution heralding the Second Republic came into force.'), 'entailment'),
+    ('mnli', 'MNLI', 'dev', '0', ('The new rights are nice enough', 'Everyone really likes the newest benefits'),
+     'neutral'),
     ('mnli', 'MNLI', 'train', '1', ('Jon could smell baked bread on the air and his stomach rumbled .',
                                     'Jon smelt food in the air and was hungry .'), 'neutral'),
+    ('snli', 'SNLI', 'dev', '1', ('Two women are embracing while holding to go packages .',
+                                  'Two woman are holding packages .'), 'entailment'),
     ('dpr', 'DPR', 'train', '0', ('The bee landed on the flower because ', ' had pollen.'), 1)])
 def test_official_rows_are_read_as_they_stand(name, folder, split, row_id, texts, label):
     found = one(name, folder, split, row_id)
     assert found.texts == texts
     assert found.label == (tasks.get(name).labels.index(label) if isinstance(label, str) else label)
+
+
+@needs_data
+def test_the_scores_of_the_similarity_benchmark_are_values_within_its_limits():
+    scores = [e.label for e in tasks.get('stsb').read(DATA / 'STS-B', 'dev')]
+    assert scores[:3] == [5.0, 4.75, 5.0] and min(scores) == 0 and max(scores) == 5
 
 
 @needs_data
@@ -87,21 +106,38 @@ def test_published_passages_are_read_with_their_questions(tmp_path):
     assert found[0].choices[2] == 'he likes to compare the prices between the same items.'
 
 
-def test_every_set_has_the_heads_and_metrics_of_the_paper():
+def test_every_set_of_the_paper_is_there_with_its_splits():
+    labelled = {name: task.splits for name, task in tasks.TASKS.items()}
+    both, three = ('train', 'dev'), ('train', 'dev', 'test')
+    others = ('pronoun', 'continuation', 'word_order', 'blimp')
+    assert {name: labelled[name] for name in labelled if name not in others} == {
+        'snli': three, 'mnli': (*both, 'dev_mismatched'), 'qnli': both, 'rte': both, 'scitail': three, 'wnli': both,
+        'race': three, 'story_cloze': three, 'mrpc': three, 'qqp': both, 'stsb': both, 'cola': both, 'sst2': both,
+        'dpr': ('train', 'test'), 'wsc273': ('test',)}
+    assert {name: task.unlabelled for name, task in tasks.TASKS.items() if task.unlabelled} == {
+        'mnli': ('glue_test', 'glue_test_mismatched', 'ax')} | dict.fromkeys(
+        ('qnli', 'rte', 'wnli', 'mrpc', 'qqp', 'stsb', 'cola', 'sst2'), ('glue_test',))
+
+
+def test_every_set_has_the_heads_labels_and_metrics_of_the_paper():
     assert {name: (task.head, task.metrics) for name, task in tasks.TASKS.items() if task.metrics != ('accuracy',)} == {
         'mrpc': ('similarity', ('f1', 'accuracy')), 'qqp': ('similarity', ('f1', 'accuracy')),
         'stsb': ('similarity', ('pearson', 'spearman')), 'cola': ('classify', ('matthews', 'accuracy'))}
     assert tasks.get('stsb').labels == tuple('012345') and tasks.get('stsb').score == (0, 5)
+    assert tasks.get('snli').labels == tasks.get('mnli').labels == ('entailment', 'neutral', 'contradiction')
+    assert tasks.get('qnli').labels == tasks.get('rte').labels == ('entailment', 'not_entailment')
+    assert tasks.get('scitail').labels == ('entails', 'neutral') and tasks.get('race').labels == tuple('ABCD')
     race = tasks.get('race')
     assert (race.head, race.segments, race.cut, race.groups) == ('choice', (2,), 0, ('middle', 'high'))
 
 
-def test_an_unknown_task_or_split_names_the_near_miss(tmp_path):
+def test_an_unknown_task_names_the_near_miss():
     with pytest.raises(UserError, match="no task 'storycloze', did you mean 'story_cloze'"):
         tasks.get('storycloze')
+
+
+def test_an_unknown_split_lists_the_splits_there_are(tmp_path):
     with pytest.raises(UserError, match="^mnli has no split 'dev_mismatch', did you mean 'dev_mismatched'.*train, dev"):
         tasks.get('mnli').read(tmp_path, 'dev_mismatch')
     with pytest.raises(UserError, match="^continuation has no split 'dve', did you mean 'dev'"):
         tasks.get('continuation').read(tmp_path, 'dve')
-    with pytest.raises(UserError, match='tfds:x: continuation is not read from TFDS'):
-        tasks.get('continuation').read('tfds:x', 'train')

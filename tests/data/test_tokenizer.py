@@ -68,11 +68,16 @@ class ReleasedBPE:
 
 
 @needs_vocabulary
+def test_published_vocabulary_has_the_released_rows(published):
+    assert (published.vocab_size, published.newline_id, published.unk_id) == (40478, 40477, 0)
+    assert (published.start_id, published.delimiter_id, published.extract_id) == (40478, 40479, 40480)
+
+
+@needs_vocabulary
 def test_every_golden_row_is_exact(published):
     rows = [json.loads(line) for line in open(VOCABULARY / 'golden_encodings.jsonl', encoding='utf-8')]
     wrong = [row['text'] for row in rows if published.encode(row['text']) != row['ids']]
     assert len(rows) == 1140 and wrong == []
-    assert (published.vocab_size, published.newline_id, published.extract_id) == (40478, 40477, 40480)
 
 
 ODD = list('\u2581\u2585\ufffd\uffff\u200b\xa0\xad\u2028\t\r\0\x07\x1c日本😀\u0301ẞİß\ue000\ud800Ωж_~\\')
@@ -198,9 +203,11 @@ def set_format(directory):
     (lambda d: (d / 'tokenizer.model').unlink(), 'no tokenizer .*No such file.*tokenizer.model'),
     (lambda d: (d / 'tokenizer.json').unlink(), 'no tokenizer .*No such file.*tokenizer.json'),
     (lambda d: (d / 'tokenizer.json').write_text('{"format": 1'), 'tokenizer.json: not JSON'),
+    (lambda d: (d / 'tokenizer.json').write_text('[1]'), "tokenizer.json: not a tokenizer's settings"),
     (lambda d: (d / 'tokenizer.json').write_text('{"format": 1}'), 'tokenizer.model: damaged, or not the model'),
     (flip_model, 'tokenizer.model: damaged, or not the model'),
     (set_format, "tokenizer.json: not a tokenizer's settings of format 1"),
+    (forge(b''), 'tokenizer.model: not a SentencePiece model of'),
     (forge(b'no model'), 'tokenizer.model: not a SentencePiece model of'),
 ])
 def test_a_damaged_directory_is_named(own, tmp_path, damage, message):
@@ -213,11 +220,14 @@ def test_a_damaged_directory_is_named(own, tmp_path, damage, message):
 
 @pytest.mark.parametrize('files, message', [
     (dict(pieces='{"a": 1,\n'), 'encoder.json: not JSON .Expecting property name .*line 2'),
+    (dict(pieces='[1, 2]'), 'encoder.json: must map each piece to its id'),
     (dict(pieces='{"<unk>": 0, "a": 2}'), 'encoder.json: must map each piece to its id, 0 to'),
     (dict(pieces=SMALL_ENCODER[:-2] + SMALL_ENCODER[-1:]), 'has 10 pieces and .* 3 merges: they do not belong'),
     (dict(pieces=['a', '<unk>'] + SMALL_ENCODER[2:]), 'encoder.json: not in the released order'),
     (dict(merges=SMALL_MERGES[1:]), 'line 1 is not "#version'),
     (dict(merges=['#version: 0.2', 'a b', 'b c', 'ab c</w>']), "line 3 'b c' does not make piece 8 'abc</w>'"),
+    (dict(merges=['#version: 0.2', 'a b', 'abc </w>', 'b c']), "line 3 'abc </w>' does not make piece 8"),
+    (dict(merges=['#version: 0.2', '', 'a b', 'b c', 'ab c</w>']), "line 4 'b c' does not make piece 8"),
 ])
 def test_published_files_that_are_wrong_are_named(tmp_path, files, message):
     with pytest.raises(UserError, match=message) as caught:

@@ -46,8 +46,7 @@ def test_windows_overlap_by_one_token_and_cross_shards(stream):
     assert [stream.window(i, 4).tolist() for i in range(5)] == [
         [0, 1, 2, 3, 4], [4, 5, 6, 7, 8], [8, 9, 10, 11, 12], [12, 13, 14, 15, 16], [16, 17, 18, 19, 20]]
     assert stream.window(0, 22).tolist() == list(range(23))
-    large = tokens.TokenStream((np.array([65534, 40478, 0], np.uint16),), 'x', 'f')
-    assert large.window(0, 2).tolist() == [65534, 40478, 0]
+    assert stream.window(0, 4).dtype == np.int32
 
 
 @pytest.mark.parametrize('n_tokens, n_windows', [(0, 0), (1, 0), (4, 0), (5, 1), (8, 1), (9, 2)])
@@ -62,6 +61,11 @@ def test_there_is_no_window_outside_the_stream_nor_a_batch_of_less_than_one(stre
             stream.window(i, 4)
     with pytest.raises(UserError, match=r'\(train\): 23 tokens, one window of 23 needs 24'):
         tokens.batch(stream, 0, 0, 1, 23)
+
+
+def test_ids_above_32767_stay_positive(tmp_path):
+    stream = tokens.open_split(write(tmp_path, [65534, 40478, 0]), 'train')
+    assert stream.window(0, 2).tolist() == [65534, 40478, 0]
 
 
 def test_every_epoch_visits_every_window_once_in_an_order_of_its_own(stream):
@@ -88,14 +92,24 @@ def test_splitmix_gives_its_published_numbers():
 def test_any_slicing_gives_rows_of_the_same_global_batch(stream):
     whole = tokens.batch(stream, 3, 1, 8, 4)
     assert whole.shape == (8, 5) and whole.dtype == np.int32
-    assert whole.tolist() == [stream.window(i, 4).tolist() for i in tokens.numbers(stream, 3, 1, 8, 4)]
     for rows in (slice(0, 4), slice(4, 8), slice(2, 3), slice(1, 8, 2), slice(8, 8)):
         assert tokens.batch(stream, 3, 1, 8, 4, rows).tolist() == whole[rows].tolist()
+
+
+def test_a_batch_is_its_windows_read(stream):
+    numbers = tokens.numbers(stream, 3, 1, 8, 4)
+    assert numbers.shape == (8,) and numbers.dtype == np.int32
+    assert tokens.batch(stream, 3, 1, 8, 4).tolist() == [stream.window(i, 4).tolist() for i in numbers]
 
 
 def test_rows_are_all_tokens_with_zeros_after_the_end(stream):
     assert stream.rows(4).tolist() == [*np.arange(20).reshape(5, 4).tolist(), [20, 21, 22, 0]]
     assert stream.rows(23).tolist() == [list(range(23))] and stream.rows(4).dtype == np.uint16
+
+
+def test_a_batch_larger_than_an_epoch_repeats_windows(stream):
+    found = tokens.batch(stream, 0, 0, 10, 4)[:, 0] // 4
+    assert sorted(found[:5]) == sorted(found[5:]) == [0, 1, 2, 3, 4]
 
 
 EMPTY = {'documents': 0, 'tokens': 0, 'unknown': 0, 'shards': []}
@@ -106,6 +120,7 @@ EMPTY = {'documents': 0, 'tokens': 0, 'unknown': 0, 'shards': []}
     (lambda d: (d / 'train' / '00001.bin').write_bytes(b'123'), '00001.bin: 3 bytes, the manifest says 2 tokens of 2'),
     (lambda d: (d / 'train' / '00001.bin').write_bytes(b'1234'), '00001.bin: damaged, its SHA-256 is not the one'),
     (lambda d: (d / 'manifest.json').unlink(), 'not a prepared corpus .no manifest.json in it.: run python -m'),
+    (lambda d: (d / 'manifest.json').write_text('{'), 'manifest.json: not JSON'),
     (lambda d: (d / 'manifest.json').write_text('[]'), 'manifest.json: damaged'),
     (lambda d: edit(d, read(d), format=3), 'manifest.json: format 3, this version reads 2'),
     (lambda d: edit(d, read(d), seal=False, vocab_size=7), 'manifest.json: edited or damaged, it does not match its '),

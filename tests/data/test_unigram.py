@@ -24,6 +24,10 @@ def test_of_a_large_text_evenly_spaced_pieces_are_counted(monkeypatch):
     assert unigram.unigram_loss(stream) == pytest.approx(math.log(3), abs=1e-12)
 
 
+def test_a_text_of_one_token_has_no_loss():
+    assert unigram.unigram_loss(_stream([3, 3, 3])) == 0
+
+
 @pytest.mark.parametrize('step, loss, warns', [
     (600, 6.55, True),     # the plateau
     (600, 6.60, True),     # not even there

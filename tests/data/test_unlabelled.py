@@ -51,7 +51,7 @@ def test_stories_need_no_right_ending(tmp_path):
 def test_a_passage_or_a_folder_of_them_needs_no_answers(tmp_path):
     official.race(tmp_path / 'RACE', 'test')
     whole = read('race', tmp_path / 'RACE' / 'test')
-    labelled = tasks.get('race').read(tmp_path, 'test')  # the folder RACE is found in its parent
+    labelled = tasks.get('race').read(tmp_path / 'RACE', 'test', [])
     assert sorted(e.id for e in whole) == sorted(e.id for e in labelled) and {e.label for e in whole} == {None}
     assert {e.id: (e.texts, e.choices) for e in whole} == {e.id: (e.texts, e.choices) for e in labelled}
     passage = official.PASSAGES['middle'][0]
@@ -105,16 +105,21 @@ def test_json_lines_of_a_published_set(tmp_path):
 @pytest.mark.parametrize('name, ending, text, message', [
     ('rte', 'tsv', 'index\tsentence1\tsentence2\n0\tA.\tB.\n1\tA.\t \n', 'row 3: sentence2 is empty'),
     ('rte', 'tsv', 'index\tsentence1\tsentence2\n0\tA.\n', 'row 2: 2 columns, expected 3'),
-    ('cola', 'tsv', 'A sentence alone.\n', "no column 'sentence'"),
+    ('rte', 'tsv', 'index\tsentence1\tsentence2\n0\tA.\tB.\n0\tC.\tD.\n', "row 3: duplicate id '0'"),
+    ('rte', 'tsv', 'index\tpremise\thypothesis\n0\tA.\tB.\n', "no column 'sentence1'"),
+    ('cola', 'tsv', 'A sentence alone.\n', "no column 'sentence'"), ('rte', 'tsv', '', 'empty'),
     ('rte', 'jsonl', '{"texts": ["A."]}\n', 'row 1: 1 texts, expected 2'),
     ('rte', 'jsonl', '{"texts": ["A.", "B."]}\n{"texts": ["A.", 1]}\n', 'row 2: texts is not a list of non-empty'),
     ('rte', 'jsonl', '{"texts": ["A.", "B."], "choices": ["C.", "D."]}\n', 'row 1: 2 choices, expected 0'),
     ('race', 'jsonl', '{"texts": ["A.", "B."], "choices": ["C."]}\n', 'row 1: 1 choices, expected 2 to 4'),
+    ('continuation', 'jsonl', '{"texts": ["A.", "B."]}\n', 'row 1: 0 choices, expected 2'),
     ('rte', 'jsonl', '{"texts": ["A.", "B."], "id": null}\n', 'row 1: no id'),
+    ('rte', 'jsonl', '{"texts": \n', 'row 1: not JSON'), ('rte', 'jsonl', '[1]\n', 'row 1: list, expected an object'),
     ('race', 'txt', '{"article": "A.", "questions": ["B?"], "options": [["C.", "D."]]}', 'question 1: 2 options, exp'),
     ('continuation', 'tsv', 'A.\tB.\n', 'the files of continuation are JSON'),
     ('blimp', 'tsv', 'A.\tB.\n', 'rows of blimp are JSON lines'),
-    ('rte', 'tsv', None, 'no such file'), ('race', 'txt', None, 'no such file')])
+    *[(name, ending, None, 'no such file') for name, ending in (
+        ('rte', 'tsv'), ('race', 'txt'), ('story_cloze', 'csv'), ('rte', 'jsonl'))]])
 def test_a_bad_row_or_a_missing_file_is_named(tmp_path, name, ending, text, message):
     path = tmp_path / f'new.{ending}'
     if text is not None:

@@ -75,6 +75,13 @@ def test_sharing_a_forward_pass_over_a_common_prefix_changes_no_value(kind):
     np.testing.assert_allclose(sums, [by_hand(ids, n, kind) for ids, n in sequences], rtol=1e-5)
 
 
+def test_equal_sequences_are_scored_once(monkeypatch):
+    asked, grouped = [], padding.grouped
+    monkeypatch.setattr(padding, 'grouped', lambda found, n_ctx: asked.extend(found) or grouped(found, n_ctx))
+    sums, _ = log_probs.last_tokens(MODELS['gpt'], params('gpt'), MESH, [([1, 2], 1), ([1, 3], 1), ([1, 2], 1)])
+    assert asked == [([1, 2], 1), ([1, 3], 1)] and sums[0] == sums[2] != sums[1]
+
+
 @pytest.mark.parametrize('ids, n, message', [
     ([1], 1, '1 of 1 tokens to score'), ([1, 2], 0, '0 of 2'), ([1] * 30, 24, '24 tokens to score do not fit')])
 def test_what_cannot_be_scored_is_an_error(ids, n, message):

@@ -111,13 +111,19 @@ def compile_check_row(**values):
 
 # Slices
 
+@pytest.mark.parametrize('name, chip, shape', [
+    ('v5e:16x16', 'v5e', (16, 16)), ('v5e-256', 'v5e', (16, 16)), ('v4-16', 'v4', (2, 2, 2)),
+    ('v5p-1024', 'v5p', (8, 8, 8)), ('v6e-8', 'v6e', (2, 4)), ('h200:8', 'h200', (8,))])
+def test_a_slice_is_named_by_shape_or_as_the_cloud_names_it(name, chip, shape):
+    assert chips.parse(name) == (chips.CHIPS[chip], shape)
+
+
 @pytest.mark.parametrize('name, message', [
-    ('2*a100:1', 'written like v5e:16x16'), ('v9:2x2', 'one of v4, v5e, v5p, v6e, h200'),
-    ('v5e', 'written like v5e:16x16'), ('v4:4x4', 'a slice of v4 has 3 dimension'), ('v5e:0x4', 'of at least 1'),
-    ('v5e:32x32', '1,024 chips, the largest slice of v5e has 256')])
-def test_a_slice_is_named_by_chip_and_shape(name, message):
-    for slices in ('v5e:16x16', '2*v5e:16x16'):
-        assert chips.parse(slices) == (chips.CHIPS['v5e'], (16, 16))
+    ('2*a100:1', 'written like v5e:16x16'),
+    ('v9:2x2', 'one of v4, v5e, v5p, v6e, h200'), ('v5e', 'written like v5e:16x16'),
+    ('v5e-5', 'v5e slices are v5e-1, v5e-4, v5e-8'), ('v4:4x4', 'a slice of v4 has 3 dimension'),
+    ('v5e:0x4', 'of at least 1'), ('v5e:32x32', '1,024 chips, the largest slice of v5e has 256')])
+def test_what_is_no_slice_is_refused_by_name(name, message):
     with pytest.raises(UserError, match=f'^topology {re.escape(repr(name))}: .*{message}'):
         chips.parse(name)
 
@@ -214,7 +220,8 @@ def test_a_compiler_that_is_missing_is_the_reason_of_its_lines(tmp_path, monkeyp
 
 def test_every_line_of_the_table_that_can_be_is_a_config_that_can_be():
     for entry in table.ENTRIES:
-        _, shape = chips.parse(entry.topology)
+        chip, shape = chips.parse(entry.topology)
+        assert chips.parse(entry.slice)[1] == shape if '-' in entry.slice else chip.name == 'h200'
         devices = int(np.prod(shape))
         data = devices // (entry.fsdp * entry.tensor)
         fits = data * entry.fsdp * entry.tensor == devices and 12 % entry.tensor == 0 == 768 % entry.fsdp

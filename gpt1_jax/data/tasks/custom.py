@@ -125,6 +125,7 @@ def divide(examples: list[Example], fraction: float, seed: int,
 
 
 def _positions(spec):
+    """The names of the choices' positions, as the label column writes them."""
     n = spec.max_choices or len(spec.choices)
     if spec.answer == 'letter':
         return tuple(custom_spec.LETTERS[:n])

@@ -84,10 +84,12 @@ class Spec:
     dev_seed: int = 0
 
     def file(self, split: str) -> str | None:
+        """The file name of a split, or None."""
         return dict(self.files).get(split) or None
 
     @property
     def texts(self) -> tuple[Part, ...]:
+        """The texts of all segments, in order."""
         return tuple(part for segment in self.segments for part in segment)
 
     @property
@@ -97,6 +99,7 @@ class Spec:
 
     @property
     def delimiter(self) -> str:
+        """The character between the cells of a table."""
         return FORMATS.get(self.format, self.format)
 
 
@@ -145,6 +148,7 @@ def _about_files(spec):
     yield spec.questions and not is_json, (
         f'questions is {spec.questions!r}, but a table has one question a row: write several as JSON records, format '
         "'json', with a list of questions")
+    yield from _duplicates('columns', spec.columns)
 
 
 def _about_texts(spec):
@@ -180,6 +184,7 @@ def _about_target(spec):
     yield len(given) > 1, f'{" and ".join(given)} are all given, must be one of them'
     yield not spec.label, 'label is missing: the column of the label, the score or the right choice'
     yield len(spec.labels) == 1, f'labels is {spec.labels}, must be two names or more'
+    yield not all(spec.labels), 'labels has an empty name'
     yield from _duplicates('labels', spec.labels)
     yield spec.squared and not spec.score, 'squared is True, but score is missing'
     if spec.score:
@@ -208,6 +213,7 @@ def _about_scoring(spec):
         yield metric == 'matthews' and several, f"metrics: 'matthews' takes two labels, there are {len(spec.labels)}"
         yield metric == 'f1' and several and not spec.positive, (
             f"metrics: 'f1' of {len(spec.labels)} labels counts one of them, but positive is missing")
+    yield from _duplicates('metrics', spec.metrics)
     yield spec.positive and spec.positive not in spec.labels, (
         f'positive is {spec.positive!r}, must be one of labels ({", ".join(spec.labels) or "none"})'
         + did_you_mean(spec.positive, spec.labels))

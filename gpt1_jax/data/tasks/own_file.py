@@ -51,6 +51,7 @@ def kind_of_answer(path: pathlib.Path, format: str, column: str) -> str:
 
 
 def most_choices(path: pathlib.Path, column: str) -> int:
+    """The length of the longest list in a column of JSON records."""
     return max((len(value) for value in _values(path, 'json', column) if isinstance(value, list)), default=0)
 
 

@@ -23,10 +23,11 @@ KIND = 'Parquet files'
 # SciTail's tsv_format lost 499 rows to quotes.
 CONFIGS = {'snli': 'plain_text', 'sci_tail': 'snli_format', 'definite_pronoun_resolution': 'plain_text'}
 SPLITS = {'dev': 'validation'}
-SHARD = r'.*-\d{5,}-of-(\d{5,})(-[0-9a-f]+)?\.parquet'
+SHARD = r'.*-(\d{5,})-of-(\d{5,})(-[0-9a-f]+)?\.parquet'
 
 
 def is_named(directory: str | pathlib.Path) -> bool:
+    """Whether the name of a task's directory asks for Parquet files."""
     return str(directory).startswith((PREFIX, hub.PREFIX))
 
 
@@ -53,10 +54,17 @@ def files(directory: str | pathlib.Path, source: str) -> list[str]:
         raise UserError(f'{directory}: no Parquet file of {config} {split}, such as '
                         f'{config}/{split}-00000-of-00001.parquet')
     for folder, paths in itertools.groupby(found, lambda path: path.parent):
-        shards = [path.name for path in paths]
-        totals = {int(match[1]) for name in shards if (match := re.fullmatch(SHARD, name))}
-        if totals and totals != {len(shards)}:  # else they are named in another way
-            raise UserError(f'{folder}: {len(shards)} file(s) such as {shards[0]}, expected all shards of one version')
+        shards = [(path, re.fullmatch(SHARD, path.name)) for path in paths]
+        numbers = [(int(shard[1]), int(shard[2])) for _, shard in shards if shard]
+        if len(numbers) < len(shards):  # named in another way
+            continue
+        total = numbers[0][1]
+        missing = sorted({*range(total)} - {number for number, _ in numbers})
+        if missing:
+            raise UserError(f'{shards[0][0]}: shard {missing[0]} of {total} is missing')
+        if len(shards) > total:
+            raise UserError(f'{folder}: {len(shards)} files of a split in {total} shard(s): delete those of another '
+                            'version')
     return [str(path) for path in found]
 
 
@@ -92,6 +100,7 @@ def records(directory: str | pathlib.Path, source: str, features: tuple[str, ...
 
 
 def _place(source: str) -> tuple[str, str]:
+    """(configuration, split) on the Hub."""
     name, split = source.split(':')
     return CONFIGS.get(name, name.rpartition('/')[2]), SPLITS.get(split, split)
 

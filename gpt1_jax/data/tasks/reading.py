@@ -126,6 +126,7 @@ def source_of(directory: str | pathlib.Path) -> Any:
 
 
 def no_split(name: str, split: str, splits: tuple[str, ...]) -> UserError:
+    """The error of a set that lacks a split."""
     return UserError(f'{name} has no split {split!r}{did_you_mean(split, splits)} (there are {", ".join(splits)})')
 
 
