@@ -44,8 +44,7 @@ def local_run(name: str | storage.Path | None) -> storage.Path | None:
 
 
 def local_tokenizer(name: str) -> str:
-    """The directory of a run or a tokenizer, as of `local_run`; 'train' and 'published', which name none, as they are.
-    """
+    """The directory of a run or a tokenizer, found like `local_run`; 'train' and 'published' are returned unchanged."""
     return name if name in ('train', 'published') else str(local_run(name))
 
 

@@ -44,6 +44,7 @@ def test_under_a_limit_that_is_too_short_every_part_is_a_line(monkeypatch):
     real, lines = accelerator.Clock.run, []
     monkeypatch.setattr(accelerator.Clock, 'run', lambda clock, name, *arguments: dict(
         FOUND['device'], platform='cpu') if name == 'device' else real(clock, name, *arguments))
+    monkeypatch.setattr(accelerator.importlib.util, 'find_spec', lambda name: True)  # PyTorch, installed here or not
     found = accelerator.measure(settings(minutes=1e-6), lambda found, line: lines.append(line))
     assert lines[0] == 'device: name X, count 2, platform cpu' and len(lines) == 11
     assert all(line.endswith(': failed: not started: the time was up') for line in lines[1:])
