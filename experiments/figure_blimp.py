@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ml_collections import ConfigDict
 
-from experiments.lib import blimp_published, figures, run_list, scores
+from experiments.lib import blimp_published, figures, figures_blimp, run_list, scores
 from experiments.lib.markdown import bullets, table
 from experiments.lib.paper import MODELS
 from experiments.lib.run_list import Run
@@ -60,12 +60,13 @@ def draw(config: ConfigDict, runs: Sequence[Run], path: pathlib.Path) -> None:
     tokens = tokens_per_update(config)
     drawn = curves(points(runs), tokens)
     if drawn:
-        figures.blimp(path, drawn, tokens['full'])
+        figures_blimp.draw(path, drawn, tokens['full'])
 
 
 def curves(found: Mapping[str, Rows], tokens: Mapping[str, int | None]) -> list[dict]:
-    """The curves of figures.blimp. The LSTM's updates are those of the Transformer that read as many tokens. found:
-    {condition: rows}. tokens: {condition: tokens an update}."""
+    """The curves of figures_blimp.draw. The LSTM's updates are those of the Transformer that read as many tokens.
+
+    found: {condition: rows}. tokens: {condition: tokens an update}."""
     drawn = []
     for condition, steps in found.items():
         scale = 1

@@ -6,6 +6,7 @@ unless a function says otherwise.
 import contextlib
 import pathlib
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import matplotlib
 
@@ -14,11 +15,9 @@ import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.axes import Axes  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 from matplotlib.lines import Line2D  # noqa: E402
-from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator  # noqa: E402
+from matplotlib.ticker import FuncFormatter, NullLocator  # noqa: E402
 from matplotlib.transforms import ScaledTranslation  # noqa: E402
 
-from experiments.lib import blimp_published as published  # noqa: E402
-from gpt1_jax.data.tasks.blimp import PHENOMENA  # noqa: E402
 from gpt1_jax.metrics.bootstrap import Estimate, interval  # noqa: E402
 
 # One colour for one meaning in every figure, distinguishable by colour-blind readers (Okabe and Ito).
@@ -28,9 +27,6 @@ COLOURS = {'pretrained': '#0072B2', 'scratch': '#D55E00', 'baseline': '#7F7F7F',
 MARKERS = {'race': 'o', 'mnli': 's', 'sst2': '^', 'dpr': 'D', 'cola': 'v'}
 OTHER = ('#7F7F7F', 'X')  # a task that the paper's figures do not have
 GREY = '#707070'
-BLIMP_MODELS = {'Transformer': {'color': COLOURS['pretrained'], 'linestyle': '-', 'marker': 'o'},
-                'LSTM': {'color': COLOURS['scratch'], 'linestyle': '--', 'marker': 's', 'markerfacecolor': 'white'}}
-BLIMP_LINES = {'LSTM': '--', 'Transformer-XL': ':'}  # published models that have figures of each phenomenon
 STYLE = {'figure.dpi': 150, 'font.size': 10, 'axes.spines.top': False, 'axes.spines.right': False, 'axes.grid': True,
          'grid.color': '#E6E6E6', 'axes.axisbelow': True, 'legend.frameon': False}
 PERCENT = FuncFormatter(lambda value, _: f'{100 * value:.0f}')
@@ -161,8 +157,8 @@ def zero_shot(path: str | pathlib.Path, points: Sequence[dict], chance: float = 
               title: str = 'Zero-shot acceptability') -> None:
     """Accuracy without fine-tuning against pretraining updates, with its 95% interval as a band."""
     with _panel(path, (6.4, 3.8), title=title, xlabel='pretraining updates (log scale)', ylabel='accuracy (%)') as axes:
-        x, values = _curve(axes, points, color=COLOURS['pretrained'], marker='o', markersize=4, label='right pairs')
-        _updates(axes, x, most=1000)
+        x, values = draw_curve(axes, points, color=COLOURS['pretrained'], marker='o', markersize=4, label='right pairs')
+        label_updates(axes, x, most=1000)
         _label(axes, f'{100 * values[-1]:.1f}', x[-1], values[-1])
         axes.axhline(chance, color=GREY, linestyle='--', linewidth=1, label='chance')
         axes.yaxis.set_major_formatter(PERCENT)
@@ -183,7 +179,7 @@ def layers_transferred(path: str | pathlib.Path, curves: Sequence[dict],
         for curve in curves:
             colour, marker = _of_task(curve['task'])
             train = curve['split'] == 'train'
-            _curve(axes, curve['points'], 'layers', band=0 if train else 0.15, color=colour, marker=marker,
+            draw_curve(axes, curve['points'], 'layers', band=0 if train else 0.15, color=colour, marker=marker,
                    markersize=5, linewidth=1.6, linestyle='--' if train else '-',
                    markerfacecolor='white' if train else colour, label=f'{curve["name"]} {curve["split"].capitalize()}')
         ticks = sorted({point['layers'] for curve in curves for point in curve['points']})
@@ -204,7 +200,7 @@ def zero_shot_tasks(path: str | pathlib.Path, curves: Sequence[dict],
         for number, curve in enumerate(curves):
             colour, marker = _of_task(curve['task'])
             solid = curve['model'] == 'Transformer'
-            x, _ = _curve(axes, curve['points'], band=0, color=colour, marker=marker, markersize=4, linewidth=1.5,
+            x, _ = draw_curve(axes, curve['points'], band=0, color=colour, marker=marker, markersize=4, linewidth=1.5,
                           linestyle='-' if solid else '--', markerfacecolor=colour if solid else 'white')
             last = max(curve['points'], key=lambda point: point['step'])
             beside = axes.transData + ScaledTranslation((8 + 5 * number) / 72, 0, axes.figure.dpi_scale_trans)
@@ -217,7 +213,7 @@ def zero_shot_tasks(path: str | pathlib.Path, curves: Sequence[dict],
                 shown.append(height)
         pad = 0.04 * (max(shown) - min(shown)) + 1e-3
         axes.set_ylim(min(shown) - pad, max(shown) + pad)
-        _updates(axes, _steps(curves))
+        label_updates(axes, steps_of(curves))
         names = {curve['task']: curve['name'] for curve in curves}
         handles = [Line2D([], [], color=_of_task(task)[0], marker=_of_task(task)[1], markersize=5, label=name)
                    for task, name in names.items()]
@@ -226,71 +222,8 @@ def zero_shot_tasks(path: str | pathlib.Path, curves: Sequence[dict],
         axes.legend(handles=handles, loc='center left', bbox_to_anchor=(1.06, 0.5))
 
 
-def blimp(path: str | pathlib.Path, curves: Sequence[dict], tokens_per_update: int | None = None,
-          title: str = 'BLiMP, zero-shot') -> None:
-    """BLiMP overall, and a panel for each of its phenomena, against pretraining updates, beside published models.
-
-    curves: {'group': None or a phenomenon, 'model': 'Transformer' | 'LSTM', 'points'} each, in percent.
-    tokens_per_update: adds a scale of tokens, and the published decoder that was measured along its training.
-    """
-    steps = _steps(curves)
-    decoder = []  # [(update, accuracy)] after as many tokens, as far as the curves reach
-    if tokens_per_update and 0 not in steps:
-        decoder = [(tokens / tokens_per_update, value) for tokens, value in published.DECODER_POINTS
-                   if tokens / tokens_per_update <= 1.05 * steps[-1]]
-    with plt.rc_context(STYLE):
-        figure = plt.figure(figsize=(11, 12.5))
-        grid = figure.add_gridspec(5, 4, height_ratios=(1, 1, 1.05, 1.05, 1.05), hspace=0.55, wspace=0.18)
-        axes = figure.add_subplot(grid[:2, :3])
-        _blimp_overall(axes, [curve for curve in curves if curve['group'] is None], steps, tokens_per_update, decoder)
-        axes.set_title(title, pad=34 if tokens_per_update else 8)
-        figure.legend(*axes.get_legend_handles_labels(), loc='upper center', bbox_to_anchor=(0.5, 0.085), ncols=3)
-        lowest = min([20, *(point['low'] for curve in curves if curve['group'] for point in curve['points'])])
-        first = None
-        for number, (group, name) in enumerate(PHENOMENA.items()):
-            panel = figure.add_subplot(grid[2 + number // 4, number % 4], sharey=first)
-            first = first or panel
-            for value, line in zip(published.BY_PHENOMENON[group], BLIMP_LINES.values(), strict=True):
-                panel.axhline(value, color=GREY, linewidth=0.9, linestyle=line)
-            _blimp_curves(panel, [curve for curve in curves if curve['group'] == group], steps, 3, marker_size=3)
-            panel.set_title(name, fontsize=10)
-            panel.tick_params(labelleft=number % 4 == 0)
-            panel.set_ylim(lowest, 100)
-        save(figure, path)
-
-
-def _blimp_overall(axes, curves, steps, tokens_per_update, decoder):
-    raised = {'LSTM': 5, 'Transformer-XL': -5}  # labels, in points: the two lines are 0.2 apart
-    for one in published.PAPER:
-        axes.axhline(one.sets, color=GREY, linewidth=0.9, linestyle=BLIMP_LINES.get(one.name, '-.'),
-                     label=f'{one.name}, published' if one.name in BLIMP_LINES else None)
-        text = f'{one.name} {one.sets:.1f}' + (f' ({one.text})' if one.text else '')
-        axes.annotate(text, (1, one.sets), (5, raised.get(one.name, 0)), xycoords=('axes fraction', 'data'),
-                      textcoords='offset points', va='center', fontsize=8, color=GREY)
-    _blimp_curves(axes, curves, steps, 12)
-    if tokens_per_update and 0 not in steps:
-        above = axes.secondary_xaxis('top', functions=(lambda updates: updates * tokens_per_update,
-                                                       lambda tokens: tokens / tokens_per_update))
-        above.set_xlabel('tokens read', fontsize=9)
-        above.xaxis.set_major_formatter(FuncFormatter(_millions))
-        above.xaxis.set_minor_formatter(NullFormatter())
-    if decoder:
-        axes.plot(*zip(*decoder), color=GREY, marker='D', markersize=5, linestyle='none', label=published.DECODER)
-    axes.set(xlabel=UPDATES, ylabel='accuracy (%)')
-    axes.set_ylim(min([48, *(point['low'] for curve in curves for point in curve['points'])]) - 1, 92)
-
-
-def _blimp_curves(axes, curves, steps, most, marker_size=4):
-    """Chance, and each model's curve with its band."""
-    axes.axhline(50, color=COLOURS['chance'], linewidth=1.2, label='chance')
-    for curve in curves:
-        _curve(axes, curve['points'], band=0.18, linewidth=1.5, markersize=marker_size, label=f'{curve["model"]}, ours',
-               **BLIMP_MODELS[curve['model']])
-    _updates(axes, steps, most, fontsize=8)
-    axes.yaxis.set_major_formatter(COUNT)
-
-
-def _curve(axes, points, field='step', band=0.2, **style):
+def draw_curve(axes: Axes, points: Sequence[dict], field: str = 'step', band: float = 0.2,
+               **style: Any) -> tuple[list, list]:
     """Draws points, sorted, with a band of their intervals (its opacity; 0: none); returns x and y."""
     points = sorted(points, key=lambda point: point[field])
     x, values, lows, highs = ([point[name] for point in points] for name in (field, 'value', 'low', 'high'))
@@ -308,11 +241,12 @@ def _of_task(task):
     return COLOURS.get(task, OTHER[0]), MARKERS.get(task, OTHER[1])
 
 
-def _steps(curves):
+def steps_of(curves: Sequence[dict]) -> list[int]:
+    """The updates at which any of the curves has a point."""
     return sorted({point['step'] for curve in curves for point in curve['points']})
 
 
-def _updates(axes, steps, most=12, **style):
+def label_updates(axes: Axes, steps: Sequence[int], most: int = 12, **style: Any) -> None:
     """A log scale of updates with labels at saved steps, `most` of them at most. Where steps begin with 0 it is linear
     up to the first saved step."""
     if 0 in steps:
@@ -338,9 +272,3 @@ def labelled_steps(steps: Sequence[int], most: int = 12) -> list[int]:
         if step * ratio < kept[-1] * 1.001:
             kept.append(step)
     return [step for step in steps if step <= 0] + kept[::-1]
-
-
-def _millions(value, _):
-    if value >= 1e9:
-        return f'{value / 1e9:g}B'
-    return f'{value / 1e6:g}M' if value >= 1e6 else f'{value:,.0f}'
