@@ -1,5 +1,7 @@
 """Training curves of several runs: what is drawn, and the command."""
 
+import itertools
+
 import pytest
 
 from experiments import plots
