@@ -31,15 +31,20 @@ def get_config(which='small'):
     p.eval.every, p.eval.windows, p.eval.batch_size = 175, 512, 64
     p.checkpoint.every, p.checkpoint.keep_latest = 350, 1
     p.log_every = 175
-    if which == 'gallery':
-        p.model.n_embd, p.model.n_inner, p.train.steps, p.optimizer.warmup_steps = 64, 256, GALLERY_STEPS, 60
-        p.eval.every, p.log_every, p.checkpoint.every = GALLERY_STEPS // 3, GALLERY_STEPS // 3, GALLERY_STEPS
+    if which in ('gallery', 'longer'):
+        steps = GALLERY_STEPS if which == 'gallery' else 4 * GALLERY_STEPS
+        p.model.n_embd, p.model.n_inner, p.train.steps, p.optimizer.warmup_steps = 64, 256, steps, steps // 10
+        p.eval.every, p.log_every, p.checkpoint.every = GALLERY_STEPS // 3, GALLERY_STEPS // 3, steps
         config.ideas, config.compare = GALLERY, COMPARED  # below
+    if which == 'longer':  # does a difference remain? does pairing?
+        config.ideas, config.compare = tuple(idea for idea in GALLERY if idea.partition(':')[0] in LONGER) + (
+            f'{STABLE}={4 * GALLERY_STEPS // 5}',), ()
     return config
 
 
 # The choices of Section 4.1 and their alternatives: experiments/results/ideas.
 IDEAS, GALLERY_STEPS = 'experiments/ideas', 600
+STABLE = 'stable, decay over the last fifth: optimizer.schedule=stable_decay optimizer.decay_steps'
 NO_DROPOUT = 'model.embd_dropout=0.0 model.attn_dropout=0.0 model.resid_dropout=0.0'
 GALLERY = (
     f'pre-LayerNorm: model.kind={IDEAS}/pre_norm.py:PreNorm',
@@ -60,7 +65,7 @@ GALLERY = (
     'no clipping: optimizer.clip=0.0',
     f'ReLU: model.ops.gelu={IDEAS}/relu.py:relu',
     'AdamW of optax: optimizer.kind=optax:adamw',
-    f'stable, decay over the last fifth: optimizer.schedule=stable_decay optimizer.decay_steps={GALLERY_STEPS // 5}',
+    f'{STABLE}={GALLERY_STEPS // 5}',
     'context of 256: model.n_ctx=256 batch.size=4',
     '2 heads: model.n_head=2',
     '6 layers x 44: model.n_layer=6 model.n_embd=44 model.n_inner=176 model.unroll=6',
@@ -69,6 +74,8 @@ GALLERY = (
     'vocabulary of 4,096: tokenizer.vocab_size=4096',
     'a tenth of the text: data.valid=0.9',
     f'a tenth of the text, no dropout: data.valid=0.9 {NO_DROPOUT}')
+LONGER = ('pre-LayerNorm', 'Muon', 'squared ReLU', 'rotary positions', 'free output layer',
+          'no dropout of the embedding matrix', '2 heads')
 COMPARED = ('a tenth of the text, no dropout - a tenth of the text', 'rotary positions - sinusoidal positions')
 RULES = rules.of_defaults(get_config(), {
     'ideas': rules.several(rules.text()), 'compare': rules.several(rules.text()), 'seeds': rules.whole(1, 1000),
