@@ -19,7 +19,7 @@ def place(request, tmp_path, monkeypatch):
 
 def test_what_is_written_is_read(place):
     storage.mkdir(place / 'a' / 'b')
-    for data in (b'', b'first', b'\0\xff' * 3_000_000, b'last'):
+    for data in (b'', b'first', b'\0\xff' * 3_000_000, b'\r', b'last'):
         storage.write(place / 'a' / 'b' / 'c', data)
         assert storage.read(place / 'a' / 'b' / 'c') == data
         file = place / 'a' / 'b' / 'c'

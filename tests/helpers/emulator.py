@@ -1,10 +1,11 @@
 """An object store on this machine: as much of Google's storage API as gcsfs and TensorStore ask for.
 
 gcp-storage-emulator, with what it leaves out and OCDBT needs: the generation of an object that is read, and writes that
-are refused where the object has another one by now. emulator.py PORT serves it.
+are refused where the object has another one by now. It also loses a '\\r' at the end of an upload. emulator.py PORT serves it.
 """
 import atexit
 import functools
+import json
 import os
 import subprocess
 import sys
@@ -59,14 +60,25 @@ def serve(port):
                 return refuse(handler, 412)
         real_post(handler)
 
+    def read(handler, query):
+        """gcsfs ends lines in '\\n', and the e-mail parser used there takes '\\r\\n' for one line break."""
+        if not handler.headers.get('content-type', '').startswith('multipart/related'):
+            return real_read(handler, query)
+        body = handler.rfile.read(int(handler.headers['content-length']))
+        boundary = body[:body.index(b'\n')]
+        _, meta, rest = body.split(boundary, 2)
+        header, content = rest.removesuffix(b'\n' + boundary + b'--').split(b'\n\n', 1)
+        return {'meta': json.loads(meta.split(b'\n\n', 1)[1]), 'content': content,
+                'content-type': header.decode().partition(': ')[2].strip()}
+
     def refuse(handler, status):
         handler.rfile.read(int(handler.headers.get('content-length', 0)))
         handler.send_response(status)
         handler.send_header('Content-Length', '0')
         handler.end_headers()
 
-    real_download, real_post = objects.download, server.RequestHandler.do_POST
-    objects.download, server.RequestHandler.do_POST = download, post
+    real_download, real_post, real_read = objects.download, server.RequestHandler.do_POST, server._read_data
+    objects.download, server.RequestHandler.do_POST, server._read_data = download, post, read
     server.create_server('localhost', port, in_memory=True, default_bucket='bucket').run()
 
 
