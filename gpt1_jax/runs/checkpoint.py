@@ -28,6 +28,8 @@ from gpt1_jax.runs.provenance import describe, environment
 from gpt1_jax.runs.retention import steps
 from gpt1_jax.training.loop import TrainState
 
+_TRIES = 5  # of a write to an object store
+
 
 class Writer:
     """Writes the checkpoints of a run; keeps the latest `keep_latest`, the best `keep_best` and all of `keep_steps`."""
@@ -69,12 +71,9 @@ class Writer:
             if jax.default_backend() == 'cpu':
                 # On a CPU Orbax's "copy to the host" is the device's own buffer, which the next step overwrites.
                 items = jax.tree.map(jnp.copy, items)
-            context = ocp.Context()
-            context.checkpointables.registry = ocp.handlers.local_registry()
-            context.checkpointables.registry.add(ocp.handlers.JsonHandler, checkpointable_name='meta')
-            with context:
-                response = ocp.save_checkpointables_async(self.directory / str(step), items | {'meta': meta})
-        self._pending = step, self._pool.submit(self._settle, response, step, quality)
+            items['meta'] = meta
+            response = _write(self.directory / str(step), items)
+        self._pending = step, self._pool.submit(self._settle, response, items, step, quality)
 
     def check(self) -> None:
         """CheckpointError if the write in progress has failed by now; never waits."""
@@ -94,9 +93,19 @@ class Writer:
             with explained(self.directory, step, writes=True):
                 future.result()
 
-    def _settle(self, response, step, quality):
+    def _settle(self, response, items, step, quality):
         """In a thread: once a step is committed, delete the steps that are not kept."""
-        response.result()
+        for again in reversed(range(_TRIES)):
+            try:
+                response.result()
+                break
+            except ValueError as error:
+                # The reply to a write of OCDBT's manifest was lost: TensorStore repeats it, finds it there and gives up.
+                gone = any(isinstance(leaf, jax.Array) and leaf.is_deleted() for leaf in jax.tree.leaves(items))
+                if 'ALREADY_EXISTS' not in str(error) or gone or not again or jax.process_count() > 1:
+                    raise
+                retention.clear(self.directory)
+                response = _write(self.directory / str(step), items)
         self._saved.add(step)
         self._qualities[step] = quality
         if not self._primary:
@@ -104,6 +113,15 @@ class Writer:
         for old in self._qualities.keys() - retention.kept(self._qualities, *self._keep):
             retention.delete(self.directory / str(old))
             del self._qualities[old]
+
+
+def _write(path, items):
+    """Orbax's response to writing {item: its tree} in the background."""
+    context = ocp.Context()
+    context.checkpointables.registry = ocp.handlers.local_registry()
+    context.checkpointables.registry.add(ocp.handlers.JsonHandler, checkpointable_name='meta')
+    with context:
+        return ocp.save_checkpointables_async(path, items)
 
 
 def best_step(directory: storage.Path) -> int:
