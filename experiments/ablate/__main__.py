@@ -37,8 +37,10 @@ def run(config: ConfigDict, out: str | pathlib.Path, until: float | None = None,
     out = pathlib.Path(out)
     out.mkdir(parents=True, exist_ok=True)
     results.check(out / 'results.jsonl')
-    ideas = runs.ideas(config, out)
-    pairs = _pairs(config, ideas)
+    names = _compared(config)  # fails before any text is prepared
+    ideas = {idea.name: idea for idea in runs.ideas(config, out)}
+    pairs = [(ideas[a], ideas[b]) for a, b in names]
+    ideas = list(ideas.values())
     if dry_run:
         _print_plan(config, ideas, out)
         return []
@@ -81,17 +83,17 @@ def _wide(ideas, compared, width):
     return [idea for idea in ideas if idea.name in wide]
 
 
-def _pairs(config, ideas):
-    """(idea, what it is compared with): the baseline, and as config.compare has it."""
-    by_name = {idea.name: idea for idea in ideas}
-    pairs = [(idea, by_name[runs.BASELINE]) for idea in ideas if idea.name != runs.BASELINE]
+def _compared(config):
+    """The names of (idea, what it is compared with): the baseline, and as config.compare has it."""
+    ideas = [runs.parse(text)[0] for text in config.ideas]
+    pairs = [(name, runs.BASELINE) for name in ideas]
     for text in config.compare:
         names = text.split(' - ')
-        unknown = [name for name in names if name not in by_name]
+        unknown = [name for name in names if name not in (*ideas, runs.BASELINE)]
         if len(names) != 2 or unknown:
-            near = did_you_mean(unknown[0], by_name) if unknown else ''
+            near = did_you_mean(unknown[0], ideas) if unknown else ''
             raise UserError(f"config.compare: {text!r} must be 'NAME - NAME' of two ideas{near}")
-        pairs.append((by_name[names[0]], by_name[names[1]]))
+        pairs.append((names[0], names[1]))
     return pairs
 
 

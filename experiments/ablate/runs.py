@@ -81,7 +81,11 @@ def ideas(config: ConfigDict, out: pathlib.Path) -> list[Idea]:
         with _of_idea(name):
             configs[name] = _configured(config.pretrain, changed, out)
             pretrain.resolve(configs[name], storage.path(out / 'runs' / 'new'))
-    return [Idea(name, changes[name], config, _prepared(name, config, out)) for name, config in configs.items()]
+    manifests: dict[str, dict] = {}  # of each directory of tokens
+    for name, config in configs.items():
+        if config.data.tokens not in manifests:
+            manifests[config.data.tokens] = _prepared(name, config, out)
+    return [Idea(name, changes[name], config, manifests[config.data.tokens]) for name, config in configs.items()]
 
 
 @contextlib.contextmanager

@@ -147,6 +147,12 @@ def test_equal_settings_are_one_run_and_runs_of_other_invocations_are_found(text
     assert len(results.read(out / 'results.jsonl')) == before
 
 
+def test_a_comparison_of_an_unknown_idea_is_refused_before_any_text_is_read(tmp_path):
+    config = small(tmp_path / 'absent', ('2 heads: model.n_head=2',), compare=('2 heads - 3 heads',))
+    with pytest.raises(UserError, match="^config.compare: '2 heads - 3 heads' must be 'NAME - NAME' of two ideas"):
+        program.run(config, tmp_path / 'out')
+
+
 def test_a_changed_file_or_text_is_another_run(text, tmp_path):
     idea = tmp_path / 'idea.py'
     idea.write_text('import jax\n\n\ndef f(x):\n    return jax.nn.relu(x)\n')
