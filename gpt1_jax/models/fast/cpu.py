@@ -58,8 +58,16 @@ def cross_entropy(hidden: jax.Array, rows: jax.Array, targets: jax.Array, dtype:
 
 
 def gelu(x: jax.Array) -> jax.Array:
-    """Not computed inside the product that reads it: there the tanh would not be vectorised."""
-    return lax.optimization_barrier(xla.gelu(x))
+    """Neither result nor gradient is computed inside the products that read it: there tanh would not be vectorised."""
+    return lax.optimization_barrier(xla.gelu(_gradient_alone(x)))
+
+
+@jax.custom_vjp
+def _gradient_alone(x):
+    return x
+
+
+_gradient_alone.defvjp(lambda x: (x, None), lambda _, dx: (lax.optimization_barrier(dx),))
 
 
 # Attention

@@ -63,7 +63,7 @@ def dense(x: jax.Array, kernel: jax.Array, bias: jax.Array, products: Products =
     leading = x.shape[:x.ndim - kernel.ndim + bias.ndim]
     x = x.reshape(*leading, -1)
     y = product(x, kernel.astype(x.dtype).reshape(x.shape[-1], -1), products)
-    return ops.add_bias(y, bias.reshape(-1)).reshape(*leading, *bias.shape)
+    return add_bias(y, bias.reshape(-1)).reshape(*leading, *bias.shape)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
@@ -81,6 +81,28 @@ def _product_gradient(products, saved, dy):
 product.defvjp(lambda x, kernel, products: (product(x, kernel, products), (x, kernel)), _product_gradient)
 
 
+@jax.custom_vjp
+def add_bias(x: jax.Array, bias: jax.Array) -> jax.Array:
+    """x + bias [O], in x's dtype, as only so a GPU adds it inside the product. The gradient's sum is float32."""
+    return x + jnp.expand_dims(bias.astype(x.dtype), range(x.ndim - 1))
+
+
+def _bias_gradient(_, dy):
+    return dy, jnp.sum(_exact(dy), axis=tuple(range(dy.ndim - 1)))
+
+
+def _exact(x):
+    """x in float32, by its bits: of a conversion XLA leaves out the rounding to bfloat16 before it, and then writes
+    both the rounded values and the unrounded ones to memory."""
+    if x.dtype != jnp.bfloat16:
+        return x
+    bits = lax.bitcast_convert_type(x, jnp.uint16).astype(jnp.uint32) << 16  # bfloat16 is the first half of float32
+    return lax.bitcast_convert_type(bits, jnp.float32)
+
+
+add_bias.defvjp(lambda x, bias: (add_bias(x, bias), None), _bias_gradient)
+
+
 # GELU
 
 @jax.custom_vjp
@@ -93,9 +115,7 @@ def _gelu_gradient(x, dy):
     z = lax.optimization_barrier(x).astype(jnp.float32)
     tanh = jnp.tanh(ops.gelu_inner(z))
     slope = 0.5 * (1 + tanh) + 0.5 * z * (1 - tanh * tanh) * ROOT * (1 + 3 * 0.044715 * z * z)
-    # Without a barrier the bias's float32 sum would have unrounded values written to memory, and a CPU would compute
-    # this inside the products that read it, where tanh is not vectorised.
-    return (lax.optimization_barrier((dy.astype(jnp.float32) * slope).astype(x.dtype)),)
+    return ((dy.astype(jnp.float32) * slope).astype(x.dtype),)
 
 
 ROOT = math.sqrt(2 / math.pi)
