@@ -37,8 +37,8 @@ def get_config(which='small'):
         p.eval.every, p.log_every, p.checkpoint.every = GALLERY_STEPS // 3, GALLERY_STEPS // 3, steps
         config.ideas, config.compare = GALLERY, COMPARED  # below
     if which == 'longer':  # does a difference remain? does pairing?
-        config.ideas, config.compare = tuple(idea for idea in GALLERY if idea.partition(':')[0] in LONGER) + (
-            f'{STABLE}={4 * GALLERY_STEPS // 5}',), ()
+        ideas = [idea for idea in GALLERY if idea.partition(':')[0] in LONGER]
+        config.ideas, config.compare = (*ideas, f'{STABLE}={steps // 5}'), ()  # below
     return config
 
 

@@ -1,7 +1,7 @@
 """Section 4.1: turns text into what pretraining reads: a vocabulary and token shards.
 
     gpt1 prepare --out=DIR --corpus=books --valid=0.01                          # learns 40,000 merges
-    gpt1 prepare --out=DIR --corpus=books --valid=valid_books --tokenizer=published \
+    gpt1 prepare --out=DIR --corpus=books --valid=valid_books --tokenizer=published \\
         --encoder=encoder_bpe_40000.json --bpe=vocab_40000.bpe                                # the released vocabulary
 
     gpt1 prepare --out=DIR --corpus=books --valid=0.01 --tokenizer=VOCABULARY --part=2/8    # one of eight

@@ -37,9 +37,7 @@ def validate(config: Any, rules: Mapping[str, Rule]) -> None:
             found += problem(f'config.{name}', value, rule)
     found = list(dict.fromkeys(found))
     if missing:
-        for program in PROGRAMS:
-            if _has_all(config, importlib.import_module(f'gpt1_jax.configs.{program}').RULES):
-                raise UserError(f'this config is for gpt1 {program}')
+        check_program(config)
         listed = ', '.join(missing) if len(missing) <= LISTED else f'{missing[0]} and {len(missing) - 1} more fields'
         found.insert(0, f'{listed} {"is" if len(missing) == 1 else "are"} missing')
     if found:
@@ -68,8 +66,13 @@ def _is_group(value):
     return isinstance(value, Mapping) or hasattr(value, 'to_dict')
 
 
-def _has_all(config, names):
-    return set(names) <= {*flatten(config), *config}
+def check_program(config: Any, wanted: str = '') -> None:
+    """UserError for a config that is another program's than the wanted one's."""
+    known = {*flatten(config), *config}
+    complete = [program for program in PROGRAMS
+                if known >= importlib.import_module(f'gpt1_jax.configs.{program}').RULES.keys()]
+    if complete and (wanted in PROGRAMS or not wanted) and wanted not in complete:
+        raise UserError(f'this config is for gpt1 {complete[0]}')
 
 
 def all_of(*checks: Callable[[], Any]) -> None:

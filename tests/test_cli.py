@@ -2,10 +2,11 @@
 import re
 import subprocess
 import sys
+import types
 
 import pytest
 
-from gpt1_jax import pretrain
+from gpt1_jax import cli, pretrain
 from gpt1_jax.data import bpe_training
 from gpt1_jax.errors import UserError
 from tiny import ROOT, cola, command, corpus, load_config, pretrain_config
@@ -65,3 +66,22 @@ def test_what_does_not_fit_the_devices_or_the_text_is_refused(tmp_path, override
     text = corpus(tmp_path / 'text', documents=8, sentences=2)
     with pytest.raises(UserError, match=message):
         pretrain.run(pretrain_config(text, **overrides), tmp_path / 'run')
+
+
+@pytest.mark.parametrize('platform', ['cuda', 'nonsense'])
+def test_a_platform_that_jax_does_not_have_is_one_line(tmp_path, platform):
+    """With an empty cache, in which jax is first asked for a device inside a trace."""
+    found = command('generate', '--init_from=novels', '--prompt=x', check=1, env={
+        'JAX_PLATFORMS': platform, 'GPT1_JAX_CACHE': str(tmp_path)})
+    assert found.stderr.count('\n') == 1
+    assert found.stderr.startswith(f'error: JAX_PLATFORMS={platform}: jax has no such device here')
+
+
+def test_of_two_signals_at_once_python_s_complaint_is_not_shown(monkeypatch):
+    """It is the exception's own text in Python 3.11, and was the hook's message before."""
+    shown = []
+    monkeypatch.setattr(sys, '__unraisablehook__', lambda unraisable: shown.append(str(unraisable.exc_value)))
+    race = 'Signal 15 ignored due to race condition'
+    for message, error in ((None, OSError(race)), (race, None), (None, OSError('disk'))):
+        cli._unraisable(types.SimpleNamespace(exc_type=OSError, err_msg=message, exc_value=error))
+    assert shown == ['disk']

@@ -65,14 +65,23 @@ def _run_main(main, argv):
         if 'RESOURCE_EXHAUSTED' in str(error):
             _fail(f'{_folded(error)[:300]}: training takes less with --config.batch.microbatches=N (the same '
                   'update), --config.model.remat=True (not for an LSTM) or more devices (--config.mesh.fsdp=N)', 1)
-        if traceback.extract_tb(error.__traceback__)[-1].filename.endswith('xla_bridge.py'):
-            platforms = os.environ.get('JAX_PLATFORMS', '')
+        platforms = os.environ.get('JAX_PLATFORMS', '')
+        if traceback.extract_tb(error.__traceback__)[-1].filename.endswith('xla_bridge.py') or (
+                platforms and not _has_devices()):
             _fail(f'JAX_PLATFORMS={platforms}: jax has no such device here ({_folded(error)[:200] or "none found"}); '
                   'JAX_PLATFORMS=cpu, or none, takes what there is', 1)
         processes = sys.modules.get('gpt1_jax.parallel.processes')
         if processes is None or not processes.lost(error):
             raise
         _fail('no process was named: see the logs of the others', 1)
+
+
+def _has_devices():
+    jax = sys.modules.get('jax')
+    try:
+        return jax is None or bool(jax.devices())
+    except Exception:  # of a platform that is absent or unknown: RuntimeError, AssertionError
+        return False
 
 
 def _parse(argv):
@@ -122,7 +131,7 @@ def _unraisable(unraisable):
     """
     if unraisable.exc_type is KeyboardInterrupt:
         _fail('interrupted', 130)
-    if 'ignored due to race condition' in (unraisable.err_msg or ''):
+    if 'ignored due to race condition' in f'{unraisable.err_msg} {unraisable.exc_value}':
         return  # two signals at once, the first of which is handled
     sys.__unraisablehook__(unraisable)
 

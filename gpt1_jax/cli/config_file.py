@@ -21,9 +21,11 @@ def define(default: str, help_string: str) -> None:
 
     default: a packaged config, 'finetune:cola'. On the command line --config is such a name, or a path, FILE:rte.
     flags.IllegalFlagValueError for a name that is neither, with the nearest one. UserError for a file that gives no
-    config.
+    config, or that of another program.
     """
-    defaults = rules.flatten(load(named(sys.argv) or default))
+    config = load(named(sys.argv) or default)
+    rules.check_program(config, default.partition(':')[0])
+    defaults = rules.flatten(config)
     # ml_collections reads the arguments itself, before they are parsed, and wants --config before its overrides.
     program, *arguments = _joined(sys.argv)
     arguments.sort(key=lambda argument: not argument.startswith(CONFIG))

@@ -45,7 +45,7 @@ def _parts(out):
              if match]
     counts = sorted({part.count for part in found})
     if not counts:
-        raise UserError(f'{out}: no part to merge: run python -m gpt1_jax.prepare --out={out} --part=I/N first')
+        raise UserError(f'{out}: no part to merge: run gpt1 prepare --out={out} --part=I/N first')
     if len(counts) > 1:
         raise UserError(f'{out}: parts of {counts[0]} and of {counts[1]} are there: delete those that do not belong')
     missing = sorted(set(range(counts[0])) - {part.index for part in found})

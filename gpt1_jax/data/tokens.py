@@ -28,7 +28,7 @@ def read_manifest(directory: str | os.PathLike, tokenizer: str | None = None) ->
     """
     file = storage.path(directory) / MANIFEST
     manifest = storage.read_json(file, f'{directory}: not a prepared corpus (no {MANIFEST} in it): '
-                                       'run python -m gpt1_jax.prepare')
+                                       'run gpt1 prepare')
     if not isinstance(manifest, dict):
         raise UserError(f'{file}: damaged ({shown(manifest)}, not an object)')
     if manifest.get('format') != FORMAT:

@@ -1,6 +1,6 @@
 """Section 4, Tables 2 to 4: the paper's metrics, as fractions, with bootstrap intervals.
 
-`python -m gpt1_jax.metrics FILE` computes them for a predictions file. A new metric is one entry of METRICS.
+`gpt1 metrics FILE` computes them for a predictions file. A new metric is one entry of METRICS.
 Degenerate inputs: nan without items, and for a correlation with a constant. As in scikit-learn, F1 is 0 without
 positives in gold and predictions, and Matthews is 0 if a row or column of the confusion table is empty.
 """

@@ -1,6 +1,6 @@
 """Section 4, Tables 2 to 4: the metrics of a predictions file.
 
-    python -m gpt1_jax.metrics runs/cola/predictions_dev.jsonl
+    gpt1 metrics runs/cola/predictions_dev.jsonl
 
 prints every metric that applies, with its 95% bootstrap interval.
 Degenerate inputs: nan without items, and for a correlation with a constant. As in scikit-learn, F1 is 0 without
@@ -16,7 +16,7 @@ from gpt1_jax.errors import UserError, os_errors_in_one_line
 
 def main(arguments: Sequence[str]) -> int:
     """Print the metrics of a predictions file, one a line. Returns the exit status."""
-    parser = argparse.ArgumentParser(prog='python -m gpt1_jax.metrics', description=__doc__,
+    parser = argparse.ArgumentParser(prog='gpt1 metrics', description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('predictions', help="a run's predictions_SPLIT.jsonl")
     parser.add_argument('--positive', type=int, help='index of the label that f1 counts (default: 1 of two labels)')

@@ -100,7 +100,7 @@ class Writer:
                 response.result()
                 break
             except ValueError as error:
-                # The reply to a write of OCDBT's manifest was lost: TensorStore repeats it, finds it there and gives up.
+                # The reply to a write of OCDBT's manifest was lost: TensorStore repeats it, finds its own and gives up.
                 gone = any(isinstance(leaf, jax.Array) and leaf.is_deleted() for leaf in jax.tree.leaves(items))
                 if 'ALREADY_EXISTS' not in str(error) or gone or not again or jax.process_count() > 1:
                     raise

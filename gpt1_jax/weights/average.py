@@ -1,6 +1,6 @@
 """Averages the weights of several checkpoints of a pretraining run (Izmailov et al., 2018) into a new run.
 
-    python -m gpt1_jax.weights.average --source=runs/gpt1 --steps=8000,9000,10000 --out=runs/averaged
+    gpt1 average --source=runs/gpt1 --steps=8000,9000,10000 --out=runs/averaged
 
 The new run can be read, fine-tuned and exported like any other. At a constant learning rate the mean of the last
 checkpoints has a lower loss than any of them, much as after a decay of the rate.

@@ -68,7 +68,7 @@ def _imported(name, directory, out, origin):
         return out
     if processes.joined():
         raise UserError(f'{name}: with several processes, import it first to a directory that all can read: '
-                        f'python -m gpt1_jax.weights.hugging_face --source={name} --out=RUN')
+                        f'gpt1 hugging_face --source={name} --out=RUN')
     # Renamed when complete: an interrupted import leaves nothing, and two at once do not collide.
     partial = out.with_name(f'{out.name}.{os.getpid()}.partial')
     try:

@@ -1,9 +1,9 @@
 """Exports a run as a Hugging Face OpenAIGPT directory, or imports such a directory as a run.
 
-    python -m gpt1_jax.weights.hugging_face --export=runs/gpt1 --out=exports/gpt1 --license=apache-2.0
-    python -m gpt1_jax.weights.hugging_face --source=exports/gpt1 --out=runs/imported
-    python -m gpt1_jax.weights.hugging_face --source=hf:openai-community/openai-gpt --out=runs/openai
-    python -m gpt1_jax.weights.hugging_face --export=runs/gpt1 --push=USER/NAME --push_steps --license=apache-2.0
+    gpt1 hugging_face --export=runs/gpt1 --out=exports/gpt1 --license=apache-2.0
+    gpt1 hugging_face --source=exports/gpt1 --out=runs/imported
+    gpt1 hugging_face --source=hf:openai-community/openai-gpt --out=runs/openai
+    gpt1 hugging_face --export=runs/gpt1 --push=USER/NAME --push_steps --license=apache-2.0
 
 A pretrained run becomes an OpenAIGPTLMHeadModel, a fine-tuned classifier an OpenAIGPTForSequenceClassification; both
 can be imported again. Weights are float32 both ways and survive a round trip bit for bit, unless --dtype=bfloat16

@@ -1,6 +1,6 @@
 """Imports the weights that the authors released, as a pretrained run.
 
-    python -m gpt1_jax.weights.openai --source=finetune-transformer-lm/model --out=runs/openai
+    gpt1 openai --source=finetune-transformer-lm/model --out=runs/openai
 
 --source holds the files of openai/finetune-transformer-lm's `model` directory: params_shapes.json, params_0.npy to
 params_9.npy, encoder_bpe_40000.json, vocab_40000.bpe. The pieces concatenated are one vector of all arrays (train.py

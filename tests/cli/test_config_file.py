@@ -25,7 +25,7 @@ def test_another_name_is_one_line_with_what_there_is(tmp_path, monkeypatch, give
         config_file.path_of(given)
 
 
-def config_of(monkeypatch, *words):
+def config_of(monkeypatch, *words, default='finetune:cola'):
     """The config of a command line."""
     values = flags.FlagValues()
     monkeypatch.setattr(flags, 'FLAGS', values)
@@ -35,7 +35,7 @@ def config_of(monkeypatch, *words):
     with monkeypatch.context() as patch:
         patch.setattr(config_file.config_flags, 'DEFINE_config_file',
                       lambda *given: original(*given, flag_values=values))
-        config_file.define('finetune:cola', 'what to run')
+        config_file.define(default, 'what to run')
     values(sys.argv)
     config_file.unset(values.config)
     return values.config
@@ -48,6 +48,12 @@ def test_the_flag_takes_both_ways_of_writing_and_overrides_before_and_after_it(t
     monkeypatch.chdir(tmp_path)
     config = config_of(monkeypatch, *words)
     assert (config.task, config.batch.size) == ('rte', 7)
+
+
+@pytest.mark.parametrize('given', ['finetune:cola', 'zero_shot:cola'])
+def test_a_config_of_another_program_is_named_before_its_overrides_are_read(monkeypatch, given):
+    with pytest.raises(UserError, match=f'^this config is for gpt1 {given.partition(":")[0]}$'):
+        config_of(monkeypatch, f'--config={given}', '--config.data.corpus=text', default='pretrain')
 
 
 def test_none_unsets_a_field_and_commas_make_a_list(monkeypatch):

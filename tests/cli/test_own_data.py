@@ -67,6 +67,13 @@ def test_a_directory_has_the_splits_by_their_names(tmp_path, monkeypatch):
                                              'unlabelled': None}
 
 
+def test_no_more_labels_are_read_from_a_file_than_memory_holds_targets_of(tmp_path, monkeypatch):
+    file = table(tmp_path / 'a.csv')
+    monkeypatch.setattr(own_file, 'MOST_LABELS', 1)
+    with pytest.raises(UserError, match=r"column 'topic' has 2 different labels in 30 rows; of a score give"):
+        config_of(monkeypatch, data=file, text=['one'], label='topic')
+
+
 @pytest.mark.parametrize('given, message', [
     (dict(text=['three'], label='topic'), r"a.csv: no column 'three' \(columns: one, two, topic, stars\)"),
     (dict(text=['one'], label='topics'), "no column 'topics', did you mean 'topic'?"),

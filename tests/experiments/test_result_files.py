@@ -37,6 +37,16 @@ def test_the_losses_over_updates_are_those_of_the_file():
         assert cells(line)[1:6] == [f'{row["valid_loss"]:.3f}' for row in rows if row['run'] == run]
 
 
+def test_the_front_page_has_the_quickstart_s_figures():
+    lines = (ROOT / 'experiments' / 'results' / 'quickstart' / 'report.md').read_text(encoding='utf-8').splitlines()
+    pronoun, order = (next(cells(line) for line in lines if line.startswith(f'| {name} |'))
+                      for name in ('pronoun', 'word_order, zero-shot'))
+    scratch, words, zero_shot = (cell.split()[0] for cell in (pronoun[2], pronoun[4], order[1]))
+    page = ' '.join((ROOT / 'README.md').read_text(encoding='utf-8').split())
+    assert (f'right for {words}%: {pronoun[1]} pretrained, {scratch} from scratch; word order zero-shot: {zero_shot} '
+            in page)
+
+
 def test_the_page_of_the_baselines_is_that_of_their_file():
     rows = scores.baselines(OVERNIGHT / 'baselines.json')
     assert (OVERNIGHT / 'baselines.md').read_text(encoding='utf-8').splitlines() == '\n'.join(

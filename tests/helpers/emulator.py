@@ -1,7 +1,8 @@
 """An object store on this machine: as much of Google's storage API as gcsfs and TensorStore ask for.
 
 gcp-storage-emulator, with what it leaves out and OCDBT needs: the generation of an object that is read, and writes that
-are refused where the object has another one by now. It also loses a '\\r' at the end of an upload. emulator.py PORT serves it.
+are refused where the object has another one by now. It also loses a '\\r' at the end of an upload.
+emulator.py PORT serves it.
 """
 import atexit
 import functools

@@ -114,7 +114,7 @@ def test_a_repository_that_cannot_be_read_is_one_line(server, repository, monkey
         assert message in refusal(from_hub.local_run, f'hf:{name}')
     monkeypatch.setattr(processes, 'joined', lambda: True)
     assert refusal(from_hub.local_run, f'hf:{NAME}').endswith(
-        f'python -m gpt1_jax.weights.hugging_face --source=hf:{NAME} --out=RUN')
+        f'gpt1 hugging_face --source=hf:{NAME} --out=RUN')
 
 
 def run_main(monkeypatch, **given):

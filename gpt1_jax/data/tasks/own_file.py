@@ -7,6 +7,7 @@ from gpt1_jax.errors import UserError, did_you_mean
 SUFFIXES = ('.csv', '.tsv', '.jsonl', '.json')
 SEPARATORS = {',': 'csv', '\t': 'tsv', ';': ';', '|': '|'}  # config.custom.format
 MANY_LABELS = 30  # of more, which are mostly different, a score or free text is likelier
+MOST_LABELS = 1000  # read from a file
 
 
 def describe(path: pathlib.Path, needed: tuple[str, ...]) -> str:
@@ -34,7 +35,7 @@ def labels(path: pathlib.Path, custom: dict) -> tuple[str, ...]:
     found = set(values)
     if len(found) < 2:
         raise UserError(f'{path}: {len(found)} different label(s) in column {custom["label"]!r}, at least 2 are needed')
-    if len(found) > max(MANY_LABELS, len(values) // 2):
+    if len(found) > min(max(MANY_LABELS, len(values) // 2), MOST_LABELS):
         raise UserError(f'{path}: column {custom["label"]!r} has {len(found):,} different labels in {len(values):,} '
                         'rows; of a score give --score=LOW,HIGH (config.custom.score)')
     return tuple(sorted(found, key=lambda name: (0, int(name), '') if _is_whole(name) else (1, 0, name)))
