@@ -16,7 +16,6 @@ pytestmark = pytest.mark.full
 
 FOLDER = ROOT / 'experiments' / 'notebooks'
 NAMES = ('finetune_your_task', 'look_inside', 'pretrain_and_sample')
-NOT_EXECUTED = ('finetune_your_task',)  # its outputs are still to be made
 SHOWS = re.compile(r'print\(|display\(|plt\.show|^(HTML|Image)\(|(finetune|pretrain)\.run\(', re.M)
 
 
@@ -61,8 +60,7 @@ def test_outputs_are_kept_and_short(name):
     notebook = read(name)
     nbformat.validate(notebook)
     check_outputs(notebook)
-    assert name in NOT_EXECUTED or all(
-        bool(cell.outputs) is bool(SHOWS.search(cell.source)) for cell in code(notebook))
+    assert all(bool(cell.outputs) is bool(SHOWS.search(cell.source)) for cell in code(notebook))
     assert (FOLDER / f'{name}.ipynb').stat().st_size < 1e6
     assert all(cell.metadata.keys() <= {'tags'} for cell in notebook.cells)
     assert notebook.metadata.kernelspec.name == 'python3' and 'widgets' not in notebook.metadata

@@ -3,6 +3,7 @@ import json
 import math
 
 import numpy as np
+import pytest
 from scipy import stats
 
 from experiments import baselines
@@ -71,9 +72,11 @@ def test_the_front_page_s_figure_is_of_the_figures_on_the_pages():
     assert len(points['Transformer']) == len(table) + 2 and len(points['LSTM']) == len(table)
 
 
-def test_the_differences_of_ideas_are_students_t_of_their_runs():
-    folder = ROOT / 'experiments' / 'results' / 'ideas'
-    page, report = ((folder / name).read_text(encoding='utf-8') for name in ('README.md', 'report.md'))
+@pytest.mark.parametrize('where', ['', 'longer'])
+def test_the_differences_of_ideas_are_students_t_of_their_runs(where):
+    page = (ROOT / 'experiments' / 'results' / 'ideas' / 'README.md').read_text(encoding='utf-8')
+    folder = ROOT / 'experiments' / 'results' / 'ideas' / where
+    report = (folder / 'report.md').read_text(encoding='utf-8')
     losses, other_text = {}, set()
     for row in results.read(folder / 'results.jsonl'):
         losses.setdefault(row['idea'], []).append(row['loss'])  # in the order of seeds
