@@ -119,7 +119,7 @@ EMPTY = {'documents': 0, 'tokens': 0, 'unknown': 0, 'shards': []}
     (lambda d: (d / 'train' / '00001.bin').unlink(), '00001.bin: No such file'),
     (lambda d: (d / 'train' / '00001.bin').write_bytes(b'123'), '00001.bin: 3 bytes, the manifest says 2 tokens of 2'),
     (lambda d: (d / 'train' / '00001.bin').write_bytes(b'1234'), '00001.bin: damaged, its SHA-256 is not the one'),
-    (lambda d: (d / 'manifest.json').unlink(), 'not a prepared corpus .no manifest.json in it.: run python -m'),
+    (lambda d: (d / 'manifest.json').unlink(), 'not a prepared corpus .no manifest.json in it.: run gpt1 prepare'),
     (lambda d: (d / 'manifest.json').write_text('{'), 'manifest.json: not JSON'),
     (lambda d: (d / 'manifest.json').write_text('[]'), 'manifest.json: damaged'),
     (lambda d: edit(d, read(d), format=3), 'manifest.json: format 3, this version reads 2'),
