@@ -5,7 +5,7 @@ set -euo pipefail
 TPU=${TPU:?name of the TPU VM}                        # gcloud compute tpus tpu-vm create $TPU ...
 ZONE=${ZONE:?its zone}
 WORKDIR=${WORKDIR:?gs://BUCKET/RUN, or a directory that all hosts share}  # holds checkpoints and logs
-TOKENS=${TOKENS:?a prepared directory}                # made once by gpt1 prepare, seen by all hosts
+TOKENS=${TOKENS:?a prepared directory}                # made once by python -m gpt1_jax.prepare, seen by all hosts
 CLONE=${CLONE:-gpt1_jax}                              # where the clone is on each host
 
 exec gcloud compute tpus tpu-vm ssh "$TPU" --zone="$ZONE" --worker=all --command="cd $CLONE && \
