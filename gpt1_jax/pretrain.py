@@ -78,7 +78,7 @@ def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
     mesh = sharding.make_mesh(**config.mesh)
     rules.all_of(lambda: optimizer.check(config.optimizer),
                  lambda: sharding.check_batch(config.batch.size, config.batch.microbatches, mesh),
-                 lambda: workdir.check(directory))
+                 lambda: workdir.check(directory, 'pretrain'))
     config = config.copy_and_resolve_references()
     source = from_hub.local_run(config.init_from)
     config.init_from = None if source is None else str(source)

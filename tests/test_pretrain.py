@@ -175,3 +175,11 @@ def test_a_bad_model_is_named_before_the_text_is_read(text, tmp_path):
     with pytest.raises(UserError, match=r'resid_dropout is 1.0, must be .*; model.dtype is .float16., must be'):
         pretrain.run(config, tmp_path / 'run')
     assert not (tmp_path / 'run').exists()
+
+
+def test_the_directory_of_a_fine_tuned_run_is_refused_before_the_text_is_read(text, straight, tmp_path):
+    (tmp_path / 'run').mkdir()
+    (tmp_path / 'run' / 'config.json').write_text(json.dumps(straight.config | {'kind': 'finetune'}))
+    with pytest.raises(UserError, match='run holds a fine-tuning run: use a new --workdir$'):
+        pretrain.run(pretrain_config(text), tmp_path / 'run')
+    assert [path.name for path in (tmp_path / 'run').iterdir()] == ['config.json']

@@ -143,14 +143,16 @@ def load(path: str | storage.Path) -> Run:
     return Run(path, config)
 
 
-def check(path: storage.Path) -> None:
-    """UserError where a path is a file, or a directory that holds something other than a run."""
+def check(path: storage.Path, kind: str = '') -> None:
+    """UserError where a path is a file, or a directory that holds something other than a run, or a run of another kind.
+    """
     leftovers = ('tokens', 'tokenizer', 'config.json.partial', lock.FILE)  # of a process killed in `start`
     if path.exists() and not path.is_dir():
         raise UserError(f'{path}: is a file, not a directory')
-    if not path.is_dir() or (path / 'config.json').exists():
-        return
-    if any(file.name not in leftovers for file in path.iterdir()):
+    if (path / 'config.json').exists():
+        if kind:
+            _check_kind(path, load(path).config['kind'], kind)
+    elif path.is_dir() and any(file.name not in leftovers for file in path.iterdir()):
         raise UserError(f'{path}: neither empty nor a run directory')
 
 
@@ -224,9 +226,7 @@ def changed(old: dict, new: dict) -> dict[str, str]:
 
 
 def _compare(path, old, new, allow_change):
-    names = {'pretrain': 'a pretraining run', 'finetune': 'a fine-tuning run'}
-    if old['kind'] != new['kind']:
-        raise UserError(f'{path} holds {names[old["kind"]]}: use a new --workdir')
+    _check_kind(path, old['kind'], new['kind'])
     lines = changed(old, new)
     fixed = [line for k, line in lines.items() if listed(k, FIXED)]
     if fixed:
@@ -236,6 +236,12 @@ def _compare(path, old, new, allow_change):
                         'give --allow_change to continue with the new ones')
     for line in lines.values():
         print(f'changed: {line}', flush=True)
+
+
+def _check_kind(path, kind, wanted):
+    if kind != wanted:
+        names = {'pretrain': 'a pretraining run', 'finetune': 'a fine-tuning run'}
+        raise UserError(f'{path} holds {names[kind]}: use a new --workdir')
 
 
 def listed(field: str, names: Iterable[str]) -> bool:
