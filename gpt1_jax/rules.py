@@ -69,10 +69,14 @@ def _is_group(value):
 def check_program(config: Any, wanted: str = '') -> None:
     """UserError for a config that is another program's than the wanted one's."""
     known = {*flatten(config), *config}
-    complete = [program for program in PROGRAMS
-                if known >= importlib.import_module(f'gpt1_jax.configs.{program}').RULES.keys()]
-    if complete and (wanted in PROGRAMS or not wanted) and wanted not in complete:
-        raise UserError(f'this config is for gpt1 {complete[0]}')
+
+    def complete(program):
+        return known >= importlib.import_module(f'gpt1_jax.configs.{program}').RULES.keys()
+    if wanted and complete(wanted):
+        return
+    for program in PROGRAMS:
+        if complete(program):
+            raise UserError(f'this config is for gpt1 {program}')
 
 
 def all_of(*checks: Callable[[], Any]) -> None:

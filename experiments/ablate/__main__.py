@@ -38,9 +38,9 @@ def run(config: ConfigDict, out: str | pathlib.Path, until: float | None = None,
     out.mkdir(parents=True, exist_ok=True)
     results.check(out / 'results.jsonl')
     names = _compared(config)  # fails before any text is prepared
-    ideas = {idea.name: idea for idea in runs.ideas(config, out)}
-    pairs = [(ideas[a], ideas[b]) for a, b in names]
-    ideas = list(ideas.values())
+    ideas = runs.ideas(config, out)
+    by_name = {idea.name: idea for idea in ideas}
+    pairs = [(by_name[a], by_name[b]) for a, b in names]
     if dry_run:
         _print_plan(config, ideas, out)
         return []

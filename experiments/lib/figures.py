@@ -180,8 +180,9 @@ def layers_transferred(path: str | pathlib.Path, curves: Sequence[dict],
             colour, marker = _of_task(curve['task'])
             train = curve['split'] == 'train'
             draw_curve(axes, curve['points'], 'layers', band=0 if train else 0.15, color=colour, marker=marker,
-                   markersize=5, linewidth=1.6, linestyle='--' if train else '-',
-                   markerfacecolor='white' if train else colour, label=f'{curve["name"]} {curve["split"].capitalize()}')
+                       markersize=5, linewidth=1.6, linestyle='--' if train else '-',
+                       markerfacecolor='white' if train else colour,
+                       label=f'{curve["name"]} {curve["split"].capitalize()}')
         ticks = sorted({point['layers'] for curve in curves for point in curve['points']})
         axes.set_xticks(ticks, ['none' if tick < 0 else str(tick) for tick in ticks])
         axes.yaxis.set_major_formatter(PERCENT)
@@ -201,7 +202,7 @@ def zero_shot_tasks(path: str | pathlib.Path, curves: Sequence[dict],
             colour, marker = _of_task(curve['task'])
             solid = curve['model'] == 'Transformer'
             x, _ = draw_curve(axes, curve['points'], band=0, color=colour, marker=marker, markersize=4, linewidth=1.5,
-                          linestyle='-' if solid else '--', markerfacecolor=colour if solid else 'white')
+                              linestyle='-' if solid else '--', markerfacecolor=colour if solid else 'white')
             last = max(curve['points'], key=lambda point: point['step'])
             beside = axes.transData + ScaledTranslation((8 + 5 * number) / 72, 0, axes.figure.dpi_scale_trans)
             axes.vlines(x[-1], last['low'], last['high'], color=colour, linewidth=1.5, transform=beside, clip_on=False,

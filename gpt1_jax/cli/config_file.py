@@ -24,7 +24,9 @@ def define(default: str, help_string: str) -> None:
     config, or that of another program.
     """
     config = load(named(sys.argv) or default)
-    rules.check_program(config, default.partition(':')[0])
+    program = default.partition(':')[0]
+    if program in rules.PROGRAMS:
+        rules.check_program(config, program)
     defaults = rules.flatten(config)
     # ml_collections reads the arguments itself, before they are parsed, and wants --config before its overrides.
     program, *arguments = _joined(sys.argv)

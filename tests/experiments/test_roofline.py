@@ -254,11 +254,14 @@ def test_the_papers_step_on_a_v5e_is_no_further_from_the_limit_than_it_was():
 
 @pytest.mark.skipif(not any(map(importlib.util.find_spec, ('jax_cuda12_plugin', 'jax_cuda13_plugin'))),
                     reason='no CUDA plugin')
-@pytest.mark.parametrize('triton, gigabytes', [(True, 58.9), (False, 46.5)])
-def test_the_papers_step_on_an_h200_moves_no_more_bytes_outside_matrix_products_than_it_did(triton, gigabytes):
-    """November 2026: 58.3 GB with Triton's products, 45.9 with cuBLASLt's."""
+@pytest.mark.parametrize('triton, gigabytes, milliseconds', [(True, 58.9, 34.25), (False, 46.5, 32.90)])
+def test_the_papers_step_on_an_h200_moves_no_more_bytes_outside_matrix_products_than_it_did(
+        triton, gigabytes, milliseconds):
+    """November 2026: 58.3 GB with Triton's products, 45.9 with cuBLASLt's. milliseconds: of the step with a norm of two
+    results and with GELU's bias inside GELU (53.7 and 47.2 GB), which a step without them may exceed by 3%."""
     found = roofline.measure(bfloat16(), 'h200:1', 64, options={'xla_gpu_enable_triton_gemm': triton})
     outside = sum(size for kind, size in found['bytes'].items() if kind != 'product')
     assert 35e9 < outside <= gigabytes * 1e9 and found['seconds']['compiler'] is None
+    assert 1e3 * found['seconds']['roofline'] <= 1.03 * milliseconds
     flops = sum(part['flops'] for part in found['parts'].values())
     assert flops == pytest.approx(64 * 512 * 752.75e6 - 64 * 512 * 3 * 18.87e6, rel=5e-3)  # all but attention's own

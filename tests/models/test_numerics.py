@@ -13,6 +13,7 @@ from gpt1_jax import pretrain
 from gpt1_jax.evaluation import log_probs
 from gpt1_jax.models import ops
 from gpt1_jax.models.build import backbone
+from gpt1_jax.models.fast import xla
 from gpt1_jax.parallel import sharding
 from gpt1_jax.training.losses import token_losses
 from tiny import load_config, override
@@ -60,10 +61,11 @@ def test_no_gradient_is_added_up_in_bfloat16(fields):
 
 
 @pytest.mark.quick
-def test_the_gradient_of_a_bias_that_many_positions_share_is_their_sum_rounded_once():
+@pytest.mark.parametrize('add_bias', [ops.add_bias, xla.add_bias], ids=['plain', 'xla'])
+def test_the_gradient_of_a_bias_that_many_positions_share_is_their_sum_rounded_once(add_bias):
     x = jnp.zeros((4096, 3), jnp.bfloat16)
     dy = jnp.asarray(np.random.default_rng(0).normal(1, 0.1, (4096, 3)), jnp.bfloat16)
-    _, gradients = jax.vjp(ops.add_bias, x, jnp.zeros(3))
+    _, gradients = jax.vjp(add_bias, x, jnp.zeros(3))
     by_x, by_bias = gradients(dy)
     assert by_x.dtype == jnp.bfloat16 and by_bias.dtype == jnp.float32
     np.testing.assert_allclose(by_bias, np.asarray(dy, np.float64).sum(0), rtol=1e-6)
