@@ -72,8 +72,10 @@ def _stopped(number, frame):
     os._exit(int(given[-1]) if given and given[-1].isdecimal() else 75)
 
 
-if _COMMAND and any(word.removeprefix('gpt1_jax.') in ('pretrain', 'finetune') for word in sys.orig_argv[1:4]):
+_PROGRAMS = {word.removeprefix('gpt1_jax.') for word in sys.orig_argv[1:4]} if _COMMAND else set()
+if _PROGRAMS & {'pretrain', 'finetune'}:
     _with_huge_pages()
+if _PROGRAMS & {'pretrain', 'finetune', 'prepare'}:
     for _number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(_number) is signal.SIG_DFL:
             signal.signal(_number, _stopped)

@@ -74,8 +74,10 @@ class Session:
         self._writer = checkpoint.Writer(run.checkpoints, keep['keep_latest'], keep['keep_best'],
                                          keep.get('keep_steps', ()))
         self.unlogged = checkpoint.read_meta(run.checkpoints, step).get('unlogged', []) if step else []
-        if step > len(self.unlogged) and not results.read(run.metrics):
-            print(f'notice: {run.metrics} has no rows of the {step:,} steps before', flush=True)
+        logged = max((row['step'] for row in results.read(run.metrics) if 'loss' in row and row.get('step', 0) <= step), default=0)
+        if step > logged + len(self.unlogged):
+            print(f'notice: {run.metrics} has no rows for steps {logged + 1:,} to {step - len(self.unlogged):,}',
+                  flush=True)
         self._metrics = results.Log(run.metrics, step, processes.primary(), config['tensorboard'], _tracker(run))
         self._meta = {'config': config, 'total': total}
         self._total = total
