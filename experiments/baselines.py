@@ -180,7 +180,7 @@ def main() -> None:
     f.config.data = f.data or f.config.data
     run_list.find_models(f.config)
     run_list.check(f.config, pretrained=bool(f.config.pretrained))
-    run_list.check_tasks(f.config, 'task', f.task)
+    run_list.check_tasks(f.config, '--task', f.task)
     try:
         rows = run(f.config, f.out, f.task)
     except ImportError as error:

@@ -156,8 +156,8 @@ def find_models(config: ConfigDict) -> None:
     """Replaces a name in config.pretrained or config.lstm, 'novels' or 'hf:USER/NAME', by the directory of a run, in
     place. Directories stay. UserError as in `from_hub.local_run`."""
     for field in ('pretrained', 'lstm'):
-        found = from_hub.local_run(config[field])
-        config[field] = None if found is None else str(found)
+        if config[field]:
+            config[field] = str(from_hub.local_run(config[field]))
 
 
 def check(config: ConfigDict, pretrained: bool = True) -> None:
@@ -174,7 +174,7 @@ def check(config: ConfigDict, pretrained: bool = True) -> None:
     if not config.data.startswith(SOURCES) and not pathlib.Path(config.data).is_dir():
         raise UserError(f'{config.data}: no such directory (the data sets)')
     for field in ('layer_tasks', 'zero_shot_tasks', 'tasks', 'zero_shot'):
-        check_tasks(config, field, config[field])
+        check_tasks(config, f'config.{field}', config[field])
     for name in config.layer_tasks:
         if 'accuracy' not in tasks.get(name).metrics:
             raise UserError(f'config.layer_tasks: {name} has no accuracy')
@@ -182,11 +182,11 @@ def check(config: ConfigDict, pretrained: bool = True) -> None:
         zero_shot_heuristics.get(name)
 
 
-def check_tasks(config: ConfigDict, field: str, names: Iterable[str]) -> None:
-    """UserError, naming the field, for a name that is no task of config.directories."""
+def check_tasks(config: ConfigDict, option: str, names: Iterable[str]) -> None:
+    """UserError, naming the option, for a name that is no task of config.directories."""
     for name in names:
         if name not in config.directories:
-            raise UserError(f'config.{field}: there is no task {name!r} (there are '
+            raise UserError(f'{option}: there is no task {name!r} (there are '
                             f'{", ".join(sorted(config.directories))})')
 
 

@@ -91,7 +91,7 @@ def checked(config: ConfigDict, out: str | pathlib.Path, data: str | None = None
         if name not in (*plan_lib.MODELS, *config.runs):
             raise UserError(f'config.stages: {name!r} is not one of {", ".join((*plan_lib.MODELS, *config.runs))}')
     for name, stage in config.runs.items():
-        run_list.check_tasks(config, f'runs.{name}.tasks', stage.tasks)
+        run_list.check_tasks(config, f'config.runs.{name}.tasks', stage.tasks)
         for condition in stage.conditions:
             if condition not in CONDITIONS:
                 raise UserError(f'config.runs.{name}: {condition!r} is not one of {", ".join(CONDITIONS)}')
