@@ -25,8 +25,11 @@ from gpt1_jax.runs import lock
 
 def prepare(out: str | storage.Path, corpus: Source, valid: Source | float, tokenizer: Any = 'train',
             **fields) -> dict[str, Any]:
-    """Writes a prepared directory and returns its manifest. fields: of data.prepare.PrepareConfig. UserError as there,
-    and as in data.prepare.prepare."""
+    """Writes a prepared directory and returns its manifest. tokenizer: also the name of a model (weights/from_hub.py).
+    fields: of data.prepare.PrepareConfig. UserError as there, and as in data.prepare.prepare."""
+    if isinstance(tokenizer, str) and tokenizer not in ('train', 'published') and not storage.path(tokenizer).exists():
+        from gpt1_jax.weights import from_hub  # imports jax, which files do not need
+        tokenizer = from_hub.local_tokenizer(tokenizer)
     config = data_prepare.PrepareConfig(corpus, valid, tokenizer, **fields)
     return data_prepare.prepare(config, storage.path(out), lock.hold)
 
@@ -44,7 +47,8 @@ def _define_flags():
     flags.DEFINE_multi_string('corpus', None, 'a file, directory, pattern, tfds:NAME:SPLIT[:FIELD] or "novels"; '
                               'may be given several times')
     flags.DEFINE_multi_string('valid', None, 'the same for validation text, or the fraction of documents to hold out')
-    flags.DEFINE_string('tokenizer', 'train', 'train, published, or a directory that holds a tokenizer')
+    flags.DEFINE_string('tokenizer', 'train', 'train, published, a directory that holds a tokenizer, or a '
+                        'model: a run, novels, hf:USER/NAME')
     flags.DEFINE_string('encoder', None, 'for --tokenizer=published: encoder_bpe_40000.json')
     flags.DEFINE_string('bpe', None, 'for --tokenizer=published: vocab_40000.bpe')
     flags.DEFINE_integer('merges', None, 'for --tokenizer=train: merges to learn (40000)')
