@@ -1,6 +1,6 @@
 """Ideas, each compared with a baseline on the same seeds: `python -m experiments.ablate`.
 
-A run is half a minute on two CPU cores: 0.5M parameters, 0.7M tokens of the novels that come with the package.
+A run is about a minute on two CPU cores: 0.44M parameters, 0.7M tokens of the novels that come with the package.
 """
 from gpt1_jax.configs import pretrain
 from ml_collections import ConfigDict

@@ -18,7 +18,7 @@ SPLIT = {'dpr': 'test', 'wsc273': 'test', 'blimp': 'test'}  # these have no deve
 
 def get_config(task='cola'):
     config = ConfigDict()
-    config.task = task                     # cola, sst2, race, dpr, wsc273, blimp, continuation
+    config.task = task                     # cola, sst2, race, dpr, wsc273, blimp, continuation, word_order
     config.data = ConfigDict()
     config.data.dir = ''                   # directory of official or Parquet files; tfds:DIR; hf:USER/NAME
     config.data.split = SPLIT.get(task, 'dev')        # split that is scored

@@ -14,8 +14,8 @@ CHANCE = 0.5
 ABOUT = """A vocabulary, pretraining, fine-tuning with and without pretraining, and zero-shot scoring on the novels of
 the package, by `python -m experiments.quickstart`. The test items are from three novels that no training reads.
 
-* **pronoun**: does *he* or *him* come next in a sentence? Counting words is right for half of these sentences.
-  *Words alone*: naive Bayes.
+* **pronoun**: does *he* or *him* come next in a sentence? Chosen so that naive Bayes of the other half of the
+  sentences is right for half. *Words alone*: naive Bayes.
 * **continuation**: the second half of a sentence, or that of another sentence of the novel, which is as long and shares
   the same words with the context? *Words alone*: the cosine of the words of context and ending, weighted by rarity.
 * **word_order**: the second half of a sentence, or the same with two neighbouring words exchanged? Without fine-tuning:

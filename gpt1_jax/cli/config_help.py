@@ -32,10 +32,11 @@ def flags_of(argv: list[str]) -> list[str]:
 
 
 def _given(argv):
-    """What --config is on a command line, or its default; None where the program has no such flag."""
+    """What --config is on a command line, or its default; None where there is neither."""
     if 'config' not in flags.FLAGS:
         return None
-    return config_file.named(argv) or flags.FLAGS['config'].default_as_str.strip("'")
+    given = config_file.named(argv) or flags.FLAGS['config'].default_as_str.strip("'")
+    return None if given == 'None' else given
 
 
 def lines(config: ConfigDict, path: str) -> list[str]:
