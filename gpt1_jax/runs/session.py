@@ -74,7 +74,8 @@ class Session:
         self._writer = checkpoint.Writer(run.checkpoints, keep['keep_latest'], keep['keep_best'],
                                          keep.get('keep_steps', ()))
         self.unlogged = checkpoint.read_meta(run.checkpoints, step).get('unlogged', []) if step else []
-        logged = max((row['step'] for row in results.read(run.metrics) if 'loss' in row and row.get('step', 0) <= step), default=0)
+        rows = [row['step'] for row in results.read(run.metrics) if 'loss' in row and row.get('step', step + 1) <= step]
+        logged = max(rows, default=0)
         if step > logged + len(self.unlogged):
             print(f'notice: {run.metrics} has no rows for steps {logged + 1:,} to {step - len(self.unlogged):,}',
                   flush=True)
