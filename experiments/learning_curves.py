@@ -25,6 +25,7 @@ from gpt1_jax import cli
 from gpt1_jax.data import splits, tasks
 from gpt1_jax.data.tokens import permutation
 from gpt1_jax.errors import UserError
+from gpt1_jax.training.fine_tuning_defaults import EPOCHS
 
 CONDITIONS = {'full': 'pretrained', 'no_pretraining': 'from scratch'}
 HELD_OUT = 1000  # rows of a training file that score its trials
@@ -70,9 +71,9 @@ def curve_runs(config: ConfigDict, chosen: Mapping[tuple[str, str], Trial]) -> l
 
 def with_trial(config: ConfigDict, task: str, condition: str, trial: Trial, rows: int,
                seeds: Sequence[int]) -> list[Run]:
-    """Fine-tuning runs on so many rows: whole epochs, at least as many updates as the trial has."""
+    """Fine-tuning runs on so many rows: the paper's three epochs, or as many as make the updates of the trial."""
     rate, updates = trial
-    epochs = math.ceil(updates / (rows // config.finetune.batch.size))
+    epochs = max(EPOCHS, math.ceil(updates / (rows // config.finetune.batch.size)))
     settings = {'optimizer.peak_rate': rate, 'train.epochs': epochs, 'train.evaluate_every': epochs,
                 'data.train_rows': rows}
     runs = run_list.finetune_runs(config, task, f'{condition}={rows},{rate:g},{epochs}', settings, seeds)
