@@ -9,7 +9,6 @@ import pytest
 import official
 from experiments import figure_blimp, tables
 from experiments.lib import blimp_published, figures, figures_blimp, run_list, runner
-from experiments.lib.paper import SCALES
 from gpt1_jax import pretrain
 from gpt1_jax.data.tasks.blimp import PHENOMENA
 from gpt1_jax.errors import UserError
@@ -62,26 +61,6 @@ def test_a_dry_run_lists_a_run_for_each_number_of_layers_of_the_pretrained_model
     assert '8 runs: 4 to do, 0 done, 4 no data' in out and out.count('mnli: no data') == 1 and 'layers_2' not in out
 
 
-def test_the_layers_have_accuracy_with_intervals_and_the_gain_on_the_row_above(text):
-    lines = text['figure2_layers']
-    rows = [cells(lines, first, '## RACE') for first in ('none', '0', '1', '2')]
-    for above, row in zip([None, *rows], rows):
-        assert 0 <= float(row[0]) <= 100 and re.fullmatch(r'[\d.]+ to [\d.]+', row[1])
-        assert row[4:6] == ['1', '12'] and 0 <= float(row[6]) <= 100 and row[8] == '32'
-        if above is None:
-            assert row[2:4] == ['', '']
-        else:
-            assert float(row[2]) == pytest.approx(float(row[0]) - float(above[0]), abs=0.11)
-            assert re.fullmatch(r'[+-][\d.]+ to [+-][\d.]+', row[3])
-    assert cells(lines, 'none', '## MultiNLI')[0] == 'n/a'
-
-
-def test_the_ends_are_the_runs_of_the_tables(config, text):
-    found = runner.carry_out(config, [one for condition in ('full', 'no_pretraining')
-                                    for one in run_list.finetune_runs(config, 'race', condition)], dry_run=True)
-    assert [one.status for one in found] == ['done', 'done']
-
-
 def test_every_part_leaves_a_picture_and_a_table_and_no_run_is_done_again(config, text, capsys):
     for name in PARTS:
         out = pathlib.Path(config.out)
@@ -89,26 +68,23 @@ def test_every_part_leaves_a_picture_and_a_table_and_no_run_is_done_again(config
         assert f']({name}.png)' in (out / f'{name}.md').read_text()
     assert tables.run(config, PARTS) == text
     assert '20 runs: 0 to do, 14 done, 6 no data' in capsys.readouterr().out
+    ends = [one for condition in ('full', 'no_pretraining')
+            for one in run_list.finetune_runs(config, 'race', condition)]  # as in the tables
+    assert [one.status for one in runner.carry_out(config, ends, dry_run=True)] == ['done', 'done']
 
 
-def test_every_saved_update_of_both_models_is_scored_and_normalised_without_clipping(text):
+def test_each_number_of_layers_and_saved_update_of_both_models_is_scored(text):
+    """The cells themselves: tests/fixtures/tables.md."""
+    for layers in ('none', '0', '1', '2'):
+        row = cells(text['figure2_layers'], layers, '## RACE')
+        assert (row[4:6], row[8]) == (['1', '12'], '32') and 'n/a' not in row
+    assert cells(text['figure2_layers'], 'none', '## MultiNLI')[0] == 'n/a'
     lines = text['figure2_zero_shot']
-    for task, heading, n in (('sst2', '## SST-2', '10'), ('dpr', '## DPRD', '8'), ('cola', '## CoLA', '13'),
-                             ('race', '## RACE', '12')):
+    for heading, n in {'## SST-2': '10', '## DPRD': '8', '## CoLA': '13', '## RACE': '12'}.items():
         for step in STEPS:
             row = cells(lines, str(step), heading)
-            assert row[0] == n and len(row) == (9 if task == 'cola' else 7)
-            assert re.fullmatch(r'-?[\d.]+', row[1]) and re.fullmatch(r'-?[\d.]+ to -?[\d.]+', row[2])
-            scale, half = SCALES[task], len(row) // 2
-            for value, relative in ((row[1], row[3]), (row[1 + half], row[3 + half])):
-                expected = (float(value) - scale.chance) / (scale.sota - scale.chance)
-                assert float(relative) == pytest.approx(expected, abs=0.01)  # both are rounded
-    row = cells(lines, 'SST-2', '## Constants')
-    assert row[:4] == ['accuracy', '50', '93.2', SCALES['sst2'].source]
-
-
-def test_the_last_update_is_compared_with_the_first_and_the_models_with_each_other(text):
-    lines = '\n'.join(text['figure2_zero_shot'])
+            assert row[0] == n and len(row) == (9 if n == '13' else 7) and 'n/a' not in row
+    lines = '\n'.join(lines)
     assert '## WSC273: winograd schemas\n\nn/a' in lines and 'n/a, no data: wsc273' in lines
     assert len(re.findall(r'\* Transformer, from update 5 to 20: [+-][\d.]+ \([+-][\d.]+ to', lines)) == 4
     assert len(re.findall(r'\* Transformer − LSTM at update 20: ', lines)) == 4
@@ -128,34 +104,25 @@ def test_without_an_lstm_or_data_what_is_there_is_shown(config, tmp_path):
         tables.run(alone, dry_run=True)
 
 
-def blimp_rows(config):
-    return [row for row in results.read(pathlib.Path(config.out) / 'results.jsonl') if row['task'] == 'blimp']
-
-
-def test_blimp_has_accuracy_and_tokens_at_every_saved_update_beside_what_is_published(config, text):
+def test_blimp_has_accuracy_tokens_and_paired_differences_beside_what_is_published(config, text):
+    found = [{row['step']: row for row in results.read(pathlib.Path(config.out) / 'results.jsonl')
+              if (row['task'], row['run'], row['group'], row['metric']) == ('blimp', run, None, 'accuracy')}
+             for run in (config.pretrained, config.lstm)]
     lines = text['figure_blimp']
     for step in STEPS:
         row = cells(lines, str(step), '## Overall')
         assert row[0] == row[3] == f'{step * 8 * 48:,}'
-        expected = [one['value'] for one in blimp_rows(config) if (one['step'], one['group'], one['metric']) == (
-            step, None, 'accuracy')]
-        assert [row[1], row[4]] == [f'{100 * value:.1f}' for value in expected]
+        assert [row[1], row[4]] == [f'{100 * of_model[step]["value"]:.1f}' for of_model in found]
         assert all(re.fullmatch(r'[\d.]+ to [\d.]+', row[i]) for i in (2, 5))
     for about in figure_blimp.METRICS.values():
         assert len(cells(lines, about, '## Conventions')) == 4
     assert cells(lines, 'binding', '## Phenomena')[4:] == ['73.5', '74.7']
     assert len(cells(lines, 'argument structure', '## Phenomena')) == 6 and '| ellipsis |' not in '\n'.join(lines)
     assert cells(lines, 'Transformer-XL', '## Published') == ['103M words', '69.6', '72.2']
-
-
-def test_a_difference_of_blimp_scores_is_that_of_the_accuracies_and_paired(config, text):
-    found = {one['step']: one for one in blimp_rows(config) if one['run'] == config.pretrained
-             and one['group'] is None and one['metric'] == 'accuracy'}
-    gain = 100 * (found[20]['value'] - found[5]['value'])
-    lines = '\n'.join(text['figure_blimp'])
-    assert f'* Transformer, from update 5 to 20: {gain:+.1f} (' in lines
-    assert '* Transformer − LSTM at update 20: ' in lines
-    same = {(None, 'accuracy'): found[20]}
+    gain = 100 * (found[0][20]['value'] - found[0][5]['value'])
+    assert f'* Transformer, from update 5 to 20: {gain:+.1f} (' in '\n'.join(lines)
+    assert '* Transformer − LSTM at update 20: ' in '\n'.join(lines)
+    same = {(None, 'accuracy'): found[0][20]}
     nothing = figure_blimp.difference(same, same)  # the same pairs in each resample
     assert (nothing.value, *bootstrap.interval(nothing.draws), nothing.n) == (0, 0, 0, 32)
 
@@ -214,13 +181,13 @@ def test_the_published_lines_and_a_panel_for_each_phenomenon_are_drawn(drawn):
     np.testing.assert_allclose(decoder.get_xdata() * 2048, [25e6, 50e6, 100e6])  # as far as our curve goes
 
 
-@pytest.mark.parametrize('last, shown', [(10_000, False), (13_000, True)])
-def test_the_published_decoder_is_in_the_legend_where_it_is_in_the_figure(drawn, last, shown):
-    curve = {'group': None, 'model': 'Transformer', 'points': points('step', (1000, last), 55, 54, 56)}
-    figures_blimp.draw('x.png', [curve], 2048)
-    labels = [text.get_text() for text in drawn[0].legends[0].get_texts()]
-    assert (blimp_published.DECODER in labels) == shown
-    assert any(line.get_marker() == 'D' for line in drawn[0].axes[0].get_lines()) == shown
+def test_the_published_decoder_is_in_the_legend_where_it_is_in_the_figure(drawn):
+    for last in (10_000, 13_000):
+        curve = {'group': None, 'model': 'Transformer', 'points': points('step', (1000, last), 55, 54, 56)}
+        figures_blimp.draw('x.png', [curve], 2048)
+    in_legend = [blimp_published.DECODER in [text.get_text() for text in one.legends[0].get_texts()] for one in drawn]
+    in_figure = [any(line.get_marker() == 'D' for line in one.axes[0].get_lines()) for one in drawn]
+    assert in_legend == in_figure == [False, True]
 
 
 def test_labels_on_a_log_scale_keep_their_distance():
