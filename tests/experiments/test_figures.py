@@ -56,9 +56,12 @@ def cells(lines, first, heading):
 def test_a_dry_run_lists_a_run_for_each_number_of_layers_of_the_pretrained_model(config, capsys):
     assert tables.run(config, ['figure2_layers'], dry_run=True) == {}
     out = capsys.readouterr().out
-    for n in ('no_pretraining', 'layers_0', 'layers_1', 'full'):  # the model has two layers, that is all of them
-        assert re.search(rf'^race-{n}-0: [\d,]+ tokens$', out, re.M)
-    assert '8 runs: 4 to do, 0 done, 4 no data' in out and out.count('mnli: no data') == 1 and 'layers_2' not in out
+    listed = re.findall(r'^race-(\w+)-0: ([\d,]+) tokens$', out, re.M)
+    assert [name for name, _ in listed] == ['no_pretraining', 'layers_0', 'layers_1', 'full']  # it has two layers
+    in_all = sum(int(tokens.replace(',', '')) for _, tokens in listed)
+    assert in_all > 0 and f'in all: {in_all:,} tokens' in out
+    assert '8 runs: 4 to do, 0 done, 4 no data' in out and out.count('mnli: no data: ') == 1
+    assert ' lacks files of dev, ' in out and not pathlib.Path(config.out).exists()
 
 
 def test_every_part_leaves_a_picture_and_a_table_and_no_run_is_done_again(config, text, capsys):

@@ -1,5 +1,4 @@
 """Training curves of several runs: what is drawn, and the command."""
-
 import itertools
 
 import pytest
@@ -10,23 +9,18 @@ from gpt1_jax.runs import results
 pytestmark = pytest.mark.full
 
 
-def rows(last, first=0, shift=0.0):
-    for step in range(first + 10, last + 1, 10):
-        yield {'step': step, 'loss': 9 - step / 20 + shift, 'learning_rate': step / 1e4, 'tokens_per_s': 1000.0 + step,
-               'grad_norm': 1.0}
-        if step % 20 == 0:
-            yield {'step': step, 'valid_loss': 2.0, 'valid_perplexity': 1000.0 / step}
-
-
 @pytest.fixture
 def run(tmp_path):
     """Stopped after 50 steps, continued from 30 to 60."""
-    (tmp_path / 'a' / 'run').mkdir(parents=True)
+    (tmp_path / 'run').mkdir()
     for first, last, shift in ((0, 50, 0.5), (30, 60, 0.0)):
-        log = results.Log(tmp_path / 'a' / 'run' / 'metrics.jsonl', first)
-        for row in rows(last, first, shift):
-            log.append(row)
-    return tmp_path / 'a' / 'run'
+        log = results.Log(tmp_path / 'run' / 'metrics.jsonl', first)
+        for step in range(first + 10, last + 1, 10):
+            log.append({'step': step, 'loss': 9 - step / 20 + shift, 'learning_rate': step / 1e4,
+                        'tokens_per_s': 1000.0 + step, 'grad_norm': 1.0})
+            if step % 20 == 0:
+                log.append({'step': step, 'valid_loss': 2.0, 'valid_perplexity': 1000.0 / step})
+    return tmp_path / 'run'
 
 
 @pytest.mark.quick

@@ -279,6 +279,8 @@ def test_a_signal_from_outside_interrupts_and_is_no_failure_of_what_is_under_way
 @pytest.mark.quick
 def test_time_is_spent_in_the_order_of_priority():
     config = reproduce.checked(load_config('one_gpu'), 'out')
+    model = config.pretrain.model  # the paper's
+    assert (model.n_layer, model.n_embd, model.n_head, model.n_ctx, config.minutes) == (12, 768, 12, 512, 30)
     stages = plan.all_runs(config)
     assert list(stages) == ['pretrain', 'zero_shot', 'small', 'large', 'layers', 'race', 'pretrain_lstm',
                             'zero_shot_lstm', 'lstm', 'grid']
