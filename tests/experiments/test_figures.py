@@ -3,14 +3,12 @@ import json
 import pathlib
 import re
 
-import numpy as np
 import pytest
 
 import official
 from experiments import figure_blimp, tables
-from experiments.lib import blimp_published, figures, figures_blimp, run_list, runner
+from experiments.lib import run_list, runner
 from gpt1_jax import pretrain
-from gpt1_jax.data.tasks.blimp import PHENOMENA
 from gpt1_jax.errors import UserError
 from gpt1_jax.metrics import bootstrap
 from gpt1_jax.runs import results
@@ -137,63 +135,3 @@ def test_the_lstm_is_drawn_where_the_transformer_has_read_as_many_tokens():
     drawn = figure_blimp.curves(found, {'full': 100, 'lstm': 50})
     assert [(curve['model'], curve['points'][0]['step']) for curve in drawn] == [('Transformer', 10), ('LSTM', 5)]
     assert drawn[0]['points'][0]['value'] == 60
-
-
-def points(field, places, value, low, high):
-    return [{field: place, 'value': value, 'low': low, 'high': high} for place in places]
-
-
-@pytest.mark.quick
-def test_dev_is_solid_train_dashed_and_a_task_has_one_colour(drawn):
-    figures.layers_transferred('x.png', [
-        {'task': task, 'name': task.upper(), 'split': split, 'points': points('layers', (2, -1, 0), 0.5, 0.4, 0.6)}
-        for task in ('race', 'mnli') for split in ('dev', 'train')])
-    lines = drawn[0].axes[0].get_lines()
-    assert [(line.get_label(), line.get_linestyle()) for line in lines] == [
-        ('RACE Dev', '-'), ('RACE Train', '--'), ('MNLI Dev', '-'), ('MNLI Train', '--')]
-    colours = [line.get_color() for line in lines]
-    assert colours[0] == colours[1] != colours[2] == colours[3]
-    assert list(lines[0].get_xdata()) == [-1, 0, 2]
-
-
-def test_the_transformer_is_solid_the_lstm_dashed_and_update_0_has_a_place(drawn):
-    figures.zero_shot_tasks('x.png', [
-        {'task': 'sst2', 'name': 'sentiment analysis', 'model': model,
-         'points': points('step', (0, 10, 1000), -0.2, -0.3, 1.4)} for model in ('Transformer', 'LSTM')])
-    axes, = drawn[0].axes
-    assert [line.get_linestyle() for line in axes.get_lines()[:2]] == ['-', '--']
-    assert [line.get_text() for line in axes.get_legend().get_texts()] == ['sentiment analysis', 'Transformer', 'LSTM']
-    assert axes.get_xscale() == 'symlog' and axes.get_ylim()[0] < -0.3 and axes.get_ylim()[1] > 1.4  # not clipped
-    places = [axes.transData.transform((step, 0))[0] for step in (0, 10, 1000)]
-    assert places[0] + 20 < places[1] < places[2] - 20
-
-
-def test_the_published_lines_and_a_panel_for_each_phenomenon_are_drawn(drawn):
-    curves = {group: points('step', (1000, 50_000), 55, 54, 56) for group in (None, *PHENOMENA)}
-    curves['binding'][0] |= {'value': 12, 'low': 11}
-    figures_blimp.draw('x.png', [{'group': group, 'model': 'Transformer', 'points': curve}
-                            for group, curve in curves.items()], 2048)
-    overall, *panels = drawn[0].axes
-    assert [panel.get_title() for panel in panels] == list(PHENOMENA.values())
-    assert {panel.get_ylim() for panel in panels} == {(11, 100)}  # one scale, and nothing is cut off
-    heights = {line.get_ydata()[0] for line in overall.get_lines()}
-    assert {one.sets for one in blimp_published.PAPER} <= heights
-    for group, panel in zip(PHENOMENA, panels):
-        assert set(blimp_published.BY_PHENOMENON[group]) <= {line.get_ydata()[0] for line in panel.get_lines()}
-    decoder, = [line for line in overall.get_lines() if line.get_marker() == 'D']
-    np.testing.assert_allclose(decoder.get_xdata() * 2048, [25e6, 50e6, 100e6])  # as far as our curve goes
-
-
-def test_the_published_decoder_is_in_the_legend_where_it_is_in_the_figure(drawn):
-    for last in (10_000, 13_000):
-        curve = {'group': None, 'model': 'Transformer', 'points': points('step', (1000, last), 55, 54, 56)}
-        figures_blimp.draw('x.png', [curve], 2048)
-    in_legend = [blimp_published.DECODER in [text.get_text() for text in one.legends[0].get_texts()] for one in drawn]
-    in_figure = [any(line.get_marker() == 'D' for line in one.axes[0].get_lines()) for one in drawn]
-    assert in_legend == in_figure == [False, True]
-
-
-def test_labels_on_a_log_scale_keep_their_distance():
-    assert figures.labelled_steps([0, 25, 50, 100, 200, 400]) == [0, 25, 50, 100, 200, 400]
-    every = figures.labelled_steps(list(range(0, 200001, 2000)))
-    assert every[0] == 0 and every[-1] == 200000 and len(every) <= 14
