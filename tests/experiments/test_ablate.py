@@ -88,6 +88,9 @@ def test_a_mistake_in_an_idea_is_one_line_before_any_text_is_prepared(tmp_path, 
     with pytest.raises(UserError, match=message):
         program.run(config, tmp_path / 'out')
     assert not (tmp_path / 'out' / 'runs').exists()
+    config.ideas, config.compare = ('2 heads: model.n_head=2',), ('2 heads - 3 heads',)
+    with pytest.raises(UserError, match="^config.compare: '2 heads - 3 heads' must be 'NAME - NAME' of two ideas"):
+        program.run(config, tmp_path / 'out')
 
 
 # Runs
@@ -107,8 +110,12 @@ def text(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def undisturbed(text, tmp_path_factory):
+    """(directory, what was found, the config): with an idea that changes nothing, and a task."""
     out = tmp_path_factory.mktemp('undisturbed')
-    return out, program.run(small(text, (RELU, 'same: log_every=1')), out)
+    config = small(text, (RELU, 'same: log_every=1'))
+    sst2(out / 'SST-2', n=12)
+    config.tasks.sst2 = str(out / 'SST-2')
+    return out, program.run(config, out), config
 
 
 def measured(out):
@@ -117,8 +124,7 @@ def measured(out):
 
 
 def test_a_report_has_the_differences_of_the_runs_own_losses(text, undisturbed, tmp_path):
-    out, found = undisturbed
-    relu, same = found
+    out, (relu, same), _ = undisturbed
     by_hand = []
     for seed in (0, 1):
         config = pretrain_config(text, train__steps=6, eval__every=3, checkpoint__every=2, log_every=2, seed=seed)
@@ -134,23 +140,21 @@ def test_a_report_has_the_differences_of_the_runs_own_losses(text, undisturbed, 
     page = (out / 'report.md').read_text()
     assert '| squared ReLU | ' in page and '| same | ' in page and 'no effect: equal in each seed' in page
     assert 'They do not cover the choice of the validation text' in page
+    assert '## sst2, zero-shot' in page and '| idea | over seeds | over items | seeds | items |' in page
+    assert '| 2 | 12 |' in page  # both kinds of noise
     assert (out / 'report.html').exists() and (out / 'ideas.png').read_bytes()[:4] == b'\x89PNG'
 
 
-def test_equal_settings_are_one_run_and_runs_of_other_invocations_are_found(text, undisturbed, monkeypatch):
-    out, _ = undisturbed
+def test_equal_settings_are_one_run_and_runs_of_other_invocations_are_found(undisturbed, monkeypatch):
+    out, _, config = undisturbed
     before = len(results.read(out / 'results.jsonl'))
     assert before == 4  # the idea that changes nothing is the baseline's
     monkeypatch.setattr(pretrain, 'run', None)
-    found = program.run(small(text, ('other name: ' + RELU.partition(': ')[2],)), out)
+    config = config.copy_and_resolve_references()
+    config.ideas = ('other name: ' + RELU.partition(': ')[2],)
+    found = program.run(config, out)
     assert [each.name for each in found] == ['other name'] and found[0].found.n == 2
     assert len(results.read(out / 'results.jsonl')) == before
-
-
-def test_a_comparison_of_an_unknown_idea_is_refused_before_any_text_is_read(tmp_path):
-    config = small(tmp_path / 'absent', ('2 heads: model.n_head=2',), compare=('2 heads - 3 heads',))
-    with pytest.raises(UserError, match="^config.compare: '2 heads - 3 heads' must be 'NAME - NAME' of two ideas"):
-        program.run(config, tmp_path / 'out')
 
 
 def test_a_changed_file_or_text_is_another_run(text, tmp_path):
@@ -176,52 +180,37 @@ def test_a_dry_run_trains_nothing_and_estimates_from_runs_that_are_done(text, un
 
 
 @pytest.mark.full
-def test_a_failed_run_is_named_and_the_others_are_reported(text, tmp_path):
-    config = small(text, ('diverges: optimizer.peak_rate=1e30 optimizer.clip=0.0', '2 heads: model.n_head=2'))
+def test_a_failed_run_is_named_and_what_can_be_compared_of_the_others_is(text, tmp_path):
+    """Another vocabulary in bits a byte, another validation text not at all, but with a second idea on it."""
+    ideas = ('diverges: optimizer.peak_rate=1e30 optimizer.clip=0.0', '80 merges: tokenizer.merges=80',
+             'less text: data.valid=0.4', 'less, 2 heads: data.valid=0.4 model.n_head=2')
     with pytest.raises(UserError, match='^runs failed: diverges, seed 0: loss .*; diverges, seed 1: '):
-        program.run(config, tmp_path / 'out')
+        program.run(small(text, ideas, compare=('less, 2 heads - less text',)), tmp_path / 'out')
     page = (tmp_path / 'out' / 'report.md').read_text()
-    assert '## Failed' in page and '| 2 heads | ' in page and 'no run' in page
+    rows = [[cell.strip() for cell in line.strip('|').split('|')] for line in page.splitlines() if line[:2] == '| ']
+    found = {name: cells for name, *cells in rows if len(cells) == 5}
+    assert {name: (nats != 'n/a', bits != 'n/a', seeds) for name, (nats, bits, _, seeds, _) in found.items()} == {
+        'idea': (True, True, 'seeds'), '---': (True, True, '---:'), 'diverges': (False, False, '0'),
+        '80 merges': (False, True, '2'), 'less text': (False, False, '0'), 'less, 2 heads': (False, False, '0'),
+        'less, 2 heads - less text': (True, True, '2')}
+    assert '## Failed' in page and found['less text'][-1] == 'cannot be compared: another validation text, or no run'
 
 
 @pytest.mark.full
 def test_seeds_are_added_until_the_intervals_are_narrow(text, tmp_path):
     config = small(text, ('2 heads: model.n_head=2',), max_seeds=4)
-    found = program.run(config, tmp_path / 'out', until=100.0)
-    assert [each.found.n for each in found] == [2]
-    found = program.run(config, tmp_path / 'out', until=1e-9)
-    assert [each.found.n for each in found] == [4]
+    for until, seeds in ((100.0, 2), (1e-9, 4)):
+        (found,) = program.run(config, tmp_path / 'out', until=until)
+        assert found.found.n == seeds
     assert 'whichever of the 3 possible reports is read' in (tmp_path / 'out' / 'report.md').read_text()
-    once = statistics.paired(*zip(*((x['loss'], y['loss']) for x, y in found[0].rows)))
-    assert found[0].found.high - found[0].found.low > once.high - once.low
+    once = statistics.paired(*zip(*((x['loss'], y['loss']) for x, y in found.rows)))
+    assert found.found.high - found.found.low > once.high - once.low
 
 
 @pytest.mark.full
-def test_another_vocabulary_is_compared_in_bits_a_byte_and_another_validation_text_not_at_all(text, tmp_path):
-    ideas = ('80 merges: tokenizer.merges=80', 'less text: data.valid=0.4',
-             'less text, 2 heads: data.valid=0.4 model.n_head=2')
-    config = small(text, ideas, compare=('less text, 2 heads - less text',))
-    merges, less, both, pair = program.run(config, tmp_path / 'out')
-    assert merges.nats is None and merges.bits.n == 2
-    assert less.found is None and both.found is None and pair.nats.n == 2
-    assert pair.name == 'less text, 2 heads - less text'
-
-
-@pytest.mark.full
-def test_a_task_is_scored_with_both_kinds_of_noise(text, tmp_path):
-    sst2(tmp_path / 'SST-2', n=12)
-    config = small(text, (RELU,))
-    config.tasks.sst2 = str(tmp_path / 'SST-2')
-    program.run(config, tmp_path / 'out')
-    page = (tmp_path / 'out' / 'report.md').read_text()
-    assert '## sst2, zero-shot' in page and '| idea | over seeds | over items | seeds | items |' in page
-    assert '| 2 | 12 |' in page
-
-
-@pytest.mark.full
-def test_an_ablation_that_is_killed_five_times_equals_one_undisturbed(text, undisturbed, tmp_path):
-    out, found = undisturbed
-    config, rng = small(text, (RELU, 'same: log_every=1')), random.Random(0)
+def test_an_ablation_that_is_killed_five_times_equals_one_undisturbed(undisturbed, tmp_path):
+    out, found, config = undisturbed
+    rng = random.Random(0)
     for _ in range(5):
         with power_cut(rng.randrange(1, 6), Killed):  # after this many steps of the next run that is not done
             program.run(config, tmp_path)

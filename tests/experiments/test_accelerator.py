@@ -31,30 +31,19 @@ def test_a_row_has_what_was_measured_and_what_failed():
         'times PyTorch': '1.25', 'times transformers': 'n/a'}  # of the faster one, for one device
 
 
-def test_a_row_of_nothing_but_failures_is_one():
-    found = {'device': FOUND['device'], 'check': {'error': 'not started: the time was up'}}
-    assert accelerator.row(found)[2].count('failed') == 8
-
-
-def settings(**changed):
-    return types.SimpleNamespace(**{'minutes': 1.0, 'small': None, 'batch': 0} | changed)
-
-
-def test_under_a_limit_that_is_too_short_every_part_is_a_line(monkeypatch):
+def test_under_a_limit_that_is_too_short_every_part_is_a_line_and_the_row_nothing_but_failures(monkeypatch):
     real, lines = accelerator.Clock.run, []
     monkeypatch.setattr(accelerator.Clock, 'run', lambda clock, name, *arguments: dict(
         FOUND['device'], platform='cpu') if name == 'device' else real(clock, name, *arguments))
     monkeypatch.setattr(accelerator.importlib.util, 'find_spec', lambda name: True)  # PyTorch, installed here or not
-    found = accelerator.measure(settings(minutes=1e-6), lambda found, line: lines.append(line))
+    settings = types.SimpleNamespace(minutes=1e-6, small=None, batch=0)
+    found = accelerator.measure(settings, lambda found, line: lines.append(line))
     assert lines[0] == 'device: name X, count 2, platform cpu' and len(lines) == 11
     assert all(line.endswith(': failed: not started: the time was up') for line in lines[1:])
-    assert '| failed |' in accelerator.row(found)[2]
-
-
-def test_without_a_device_there_is_one_line(monkeypatch):
+    assert accelerator.row(found)[2].count('failed') == 8
     monkeypatch.setattr(accelerator.Clock, 'run', lambda *_: {'error': 'RuntimeError: no CUDA'})
     with pytest.raises(UserError, match='^no device: RuntimeError: no CUDA$'):
-        accelerator.measure(settings(), print)
+        accelerator.measure(settings, print)
 
 
 @pytest.mark.parametrize('code, error', [

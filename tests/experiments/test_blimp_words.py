@@ -38,15 +38,10 @@ def test_the_rarest_word_counts_and_one_that_the_text_lacks_is_zero():
     np.testing.assert_allclose(blimp_words.rarest(pairs, counts), [99_997 / 2, 1.5, 0])
 
 
-def test_words_are_the_tokenizer_s(novels):
+def test_words_are_the_tokenizer_s():
     assert blimp_words.words_of("The cat's hat. THE cat!") == {'the', 'cat', "'s", 'hat', '.', '!'}
     pairs = [{'the', 'cat'}, {'the', 'impressionists'}]
-    assert blimp_words.split_words(pairs, novels.tokenizer).tolist() == [False, True]
-
-
-@pytest.fixture(scope='module')
-def novels():
-    return api.load('novels')
+    assert blimp_words.split_words(pairs, api.load('novels').tokenizer).tolist() == [False, True]
 
 
 def test_the_program_prints_a_table_and_names_a_pair_of_other_files(tmp_path, monkeypatch, capsys):
@@ -56,9 +51,9 @@ def test_the_program_prints_a_table_and_names_a_pair_of_other_files(tmp_path, mo
     results.write_predictions(tmp_path / 'scores.jsonl', [one.id for one in examples], [0] * len(examples),
                               rng.standard_normal((len(examples), 2)))
     (tmp_path / 'text.txt').write_text('\n'.join(one.choices[0] for one in examples[::3]))
-    given = {'init_from': 'novels', 'predictions': str(tmp_path / 'scores.jsonl'), 'data': str(data),
-             'corpus': [str(tmp_path / 'text.txt')]}
-    monkeypatch.setattr(blimp_words.flags, 'FLAGS', types.SimpleNamespace(**given))
+    monkeypatch.setattr(blimp_words.flags, 'FLAGS', types.SimpleNamespace(
+        init_from='novels', predictions=str(tmp_path / 'scores.jsonl'), data=str(data),
+        corpus=[str(tmp_path / 'text.txt')]))
     blimp_words.main()
     printed = capsys.readouterr().out
     assert f'{len(examples):,} pairs, mean of the sets ' in printed and '| every word one token |' in printed

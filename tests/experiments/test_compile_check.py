@@ -21,9 +21,10 @@ pytestmark = pytest.mark.full
 
 V, D, N = 101, 32, 3  # words, width, layers of the tiny step
 
+
 @functools.cache
 def compiled(sizes, **fields):
-    config = tiny(**dict(fields))
+    config = tiny(**fields)
     mesh = sharding.make_mesh(*sizes, devices=jax.devices()[:int(np.prod(sizes))])
     step = check.compile_step(config, model_of(config), mesh)
     return step, check.measure(step, config, model_of(config), mesh.size)
@@ -39,13 +40,17 @@ def model_of(config):
     return backbone(own_fields(config.model.to_dict()) | {'vocab_size': V})
 
 
-def test_the_step_with_fsdp_gathers_each_weight_forward_and_backward_and_the_table_once():
+def test_a_row_has_the_gathers_of_fsdp_the_arithmetic_by_formula_and_the_memory_of_the_compiler():
     step, row = compiled((1, 4, 1))
+    # Each weight is gathered forward and backward, the table once.
     gathers = [one for one in hlo.collectives(step.text, 4) if one.kind == 'all-gather']
-    made = sorted((int(np.prod([d for d in dims])), one.times) for one in gathers for _, dims in one.arrays)
+    made = sorted((int(np.prod(dims)), one.times) for one in gathers for _, dims in one.arrays)
     kernels = [3 * D * D, D * D, D * 48, D * 48]  # qkv, out, fc, proj; each in the loops forward and backward
     assert made == sorted([(V * D, 1), (20 * D, 1), *((size, N) for size in kernels * 2)])
-    assert row['table_gathers'] == {'f32': 1} and row['logit_transfers'] == {} and row['trips_known']
+    assert row['trips_known']
+    per_token = 3 * (2 * N * (4 * D * D + 2 * D * 48) + 2 * V * D + 4 * N * 20 * D)
+    assert row['flops_per_token'] == per_token and row['flops_per_step'] == per_token * 16 * 20
+    assert row['memory']['in all'] == step.bytes > step_cost.memory(step.program.state)['parameters'] * 3
 
 
 @pytest.mark.parametrize('sizes', [(1, 4, 1), (2, 4, 1), (2, 2, 2)], ids=str)
@@ -80,42 +85,29 @@ def test_logits_that_are_gathered_would_be_seen():
     assert hlo.logit_transfers(hlo.collectives(text, 4), 100, 32) == {'all-gather f32': 1}
 
 
-def test_the_row_has_the_arithmetic_by_formula_and_the_memory_of_the_compiler():
-    step, row = compiled((1, 4, 1))
-    per_token = 3 * (2 * N * (4 * D * D + 2 * D * 48) + 2 * V * D + 4 * N * 20 * D)
-    assert row['flops_per_token'] == per_token and row['flops_per_step'] == per_token * 16 * 20
-    assert row['memory']['in all'] == step.bytes > step_cost.memory(step.program.state)['parameters'] * 3
-
-
 def test_a_batch_that_the_mesh_cannot_divide_is_refused():
     with pytest.raises(UserError, match='batch.size = 6 .* is not divisible by 4 devices'):
-        check.compile_step(tiny(batch__size=6), model_of(tiny()),
-                                   sharding.make_mesh(1, 4, 1, devices=jax.devices()[:4]))
+        compiled((1, 4, 1), batch__size=6)
 
 
 def test_the_lines_say_what_was_compiled_and_found():
-    row = compile_check_row() | compiled((2, 2, 2))[1]
+    row = ROW | compiled((2, 2, 2))[1]
     text = '\n'.join(check.lines(row))
-    for part in ('mesh data=2 x fsdp=2 x tensor=2', 'count as often as it runs:', 'all-gather', 'temporaries',
+    for part in ('mesh data=1 x fsdp=4 x tensor=1', 'count as often as it runs:', 'all-gather', 'temporaries',
                  'gathers of the token table: 1 in f32', 'transfers of logits: none', 'MFLOP a token'):
         assert part in text
     assert '(once where the compiled text does not tell):' in '\n'.join(check.lines(row | {'trips_known': False}))
 
 
-def compile_check_row(**values):
-    return {'topology': 'v5e:2x4', 'chip': 'v5e', 'shape': [2, 4], 'devices': 8,
-            'mesh': {'data': 2, 'fsdp': 2, 'tensor': 2}, 'batch': 16, 'microbatches': 1, 'n_ctx': 20,
-            'dtype': 'float32', 'remat': False, 'vocab_size': V, 'jax': 'x', 'compiler': 'y', 'code': 'z',
-            'cores': 2} | values
-
-
 # Slices
 
-@pytest.mark.parametrize('name, chip, shape', [
-    ('v5e:16x16', 'v5e', (16, 16)), ('v5e-256', 'v5e', (16, 16)), ('v4-16', 'v4', (2, 2, 2)),
-    ('v5p-1024', 'v5p', (8, 8, 8)), ('v6e-8', 'v6e', (2, 4)), ('h200:8', 'h200', (8,))])
-def test_a_slice_is_named_by_shape_or_as_the_cloud_names_it(name, chip, shape):
-    assert chips.parse(name) == (chips.CHIPS[chip], shape)
+@pytest.mark.parametrize('name, chip, shape, links', [  # links: one an open axis, two a ring; and those of a torus
+    ('v5e:16x16', 'v5e', (16, 16), (4, 4)), ('v5e-256', 'v5e', (16, 16), (4, 4)), ('v5e:2x2', 'v5e', (2, 2), (2, 4)),
+    ('v5e:2x4', 'v5e', (2, 4), (2, 4)), ('v5e:8x16', 'v5e', (8, 16), (3, 4)), ('v5e:1x1', 'v5e', (1, 1), (0, 4)),
+    ('v4-16', 'v4', (2, 2, 2), (3, 6)), ('v5p-1024', 'v5p', (8, 8, 8), (6, 6)), ('v6e-8', 'v6e', (2, 4), (2, 4)),
+    ('h200:8', 'h200', (8,), (1, 1))])
+def test_a_slice_is_named_by_shape_or_as_the_cloud_names_it_and_has_links(name, chip, shape, links):
+    assert chips.parse(name) == (chips.CHIPS[chip], shape) and chips.links(*chips.parse(name)) == links
 
 
 @pytest.mark.parametrize('name, message', [
@@ -136,11 +128,11 @@ def test_a_compiler_that_is_not_installed_is_named_with_what_to_install(name, in
         chips.devices(name)
 
 
-@pytest.mark.parametrize('name, expected', [
-    ('v5e:16x16', (4, 4)), ('v5e:2x2', (2, 4)), ('v5e:2x4', (2, 4)), ('v5e:8x16', (3, 4)), ('v4:2x2x2', (3, 6)),
-    ('v5p:8x8x8', (6, 6)), ('v5e:1x1', (0, 4)), ('h200:8', (1, 1))])
-def test_links_in_use_are_one_an_open_axis_and_two_a_ring(name, expected):
-    assert chips.links(*chips.parse(name)) == expected
+def test_transfers_take_from_all_links_at_once_to_those_of_one_axis():
+    v5e = chips.CHIPS['v5e']
+    assert chips.link_seconds(v5e, (16, 16), 200e9) == (1.0, 2.0)  # 4 links, 2 of them on each ring
+    assert chips.link_seconds(v5e, (2, 2), 200e9) == (2.0, 4.0)    # 2 of 4 links, 1 on an open axis
+    assert chips.link_seconds(v5e, (1, 1), 0.0) == (0.0, 0.0)
 
 
 # The command
@@ -163,34 +155,30 @@ def test_a_step_that_does_not_fit_is_told_what_to_change(fields, offered, not_of
     assert all(way in line for way in offered) and not any(way in line for way in not_offered)
 
 
-def test_a_compiler_that_runs_out_of_memory_is_an_out_of_memory_line(monkeypatch):
-    def full(config, model, mesh, options):
+def test_a_step_that_is_too_large_is_one_line_by_the_compiler_s_error_or_though_it_compiles(monkeypatch):
+    def full(*_):
         raise jax.errors.JaxRuntimeError('RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for '
                                          'HLO temporaries (46.57G) exceeds available HBM (15.75G).')
-    monkeypatch.setattr(check, 'compile_step', full)
-    monkeypatch.setattr(chips, 'devices', lambda name: jax.devices()[:4])
-    with pytest.raises(UserError, match=r'^v5e:2x2: out of memory, 46.57 GiB of 15.75 GiB a chip: try'):
-        check.check(tiny(), 'v5e:2x2', V)
-
-
-def test_a_step_larger_than_a_gpu_is_an_out_of_memory_line_though_it_compiles(monkeypatch):
     step = dataclasses.replace(compiled((1, 4, 1))[0], memory={
         'arguments': 2e9, 'output': 2e9, 'aliased': 1.5e9, 'temporaries': 140e9, 'code': 0})
-    monkeypatch.setattr(check, 'compile_step', lambda config, model, mesh, options: step)
     monkeypatch.setattr(chips, 'devices', lambda name: jax.devices()[:4])
-    with pytest.raises(UserError, match=r'^h200:4: out of memory, 132.71 GiB of 131.32 GiB a chip'):
-        check.check(tiny(mesh__fsdp=4), 'h200:4', V)
+    for topology, compile_step, sizes in (('v5e:2x2', full, '46.57 GiB of 15.75 GiB'),
+                                          ('h200:4', lambda *_: step, '132.71 GiB of 131.32 GiB')):
+        monkeypatch.setattr(check, 'compile_step', compile_step)
+        with pytest.raises(UserError, match=f'^{topology}: out of memory, {sizes} a chip: try'):
+            check.check(tiny(mesh__fsdp=4), topology, V)
 
 
 # The table
 
 ENTRY = table.Entry('v5e-4', 'v5e:2x2', 64, fsdp=4)
-ROW = compile_check_row(
-    topology='v5e:2x2', shape=[2, 2], devices=4, mesh={'data': 1, 'fsdp': 4, 'tensor': 1}, batch=64, n_ctx=512,
-    dtype='bfloat16', compile_seconds=70.4, memory={'in all': 8 * 2**30}, estimated_sent=590e6,
-    collectives={'all-gather': {'count': 98, 'bytes': 1, 'sent': 3e8}, 'all-reduce': {'count': 2, 'bytes': 1,
-                                                                                     'sent': 2e8}},
-    table_gathers={'bf16': 1}, logit_transfers={}, flops_per_step=24.67e12)
+ROW = {
+    'topology': 'v5e:2x2', 'chip': 'v5e', 'shape': [2, 2], 'devices': 4, 'mesh': {'data': 1, 'fsdp': 4, 'tensor': 1},
+    'batch': 64, 'microbatches': 1, 'n_ctx': 512, 'dtype': 'bfloat16', 'remat': False, 'vocab_size': V, 'jax': 'x',
+    'compiler': 'y', 'code': 'z', 'cores': 2, 'compile_seconds': 70.4, 'memory': {'in all': 8 * 2**30},
+    'collectives': {'all-gather': {'count': 98, 'bytes': 1, 'sent': 3e8},
+                    'all-reduce': {'count': 2, 'bytes': 1, 'sent': 2e8}},
+    'estimated_sent': 590e6, 'table_gathers': {'bf16': 1}, 'logit_transfers': {}, 'flops_per_step': 24.67e12}
 
 
 def test_the_table_shows_what_was_compiled_and_estimates_its_time():

@@ -93,36 +93,33 @@ esac
 
 
 def queued(directory, trains_at, *granted):
-    """(exit status, stderr, what was called) of tpu_queued.sh. granted: the states after each request."""
-    (directory / 'gcloud').write_text(GCLOUD)
-    (directory / 'gcloud').chmod(0o755)
-    (directory / 'git').write_text('#!/usr/bin/env bash\n')
-    (directory / 'git').chmod(0o755)
+    """(exit status, stderr, what was called, in short) of tpu_queued.sh. granted: the states after each request."""
+    for name, script in (('gcloud', GCLOUD), ('git', '#!/usr/bin/env bash\n')):
+        (directory / name).write_text(script)
+        (directory / name).chmod(0o755)
     for number, states in enumerate(granted, 1):
         (directory / f'granted.{number}').write_text(''.join(f'{state}\n' for state in states))
     environment = {'PATH': f'{directory}:{os.environ["PATH"]}', 'TPU': 'mine', 'ZONE': 'z', 'WORKDIR': 'gs://b/run',
                    'TOKENS': 'gs://b/tokens', 'POLL': '0', 'TRAINS_AT': str(trains_at), 'TMPDIR': str(directory)}
     done = subprocess.run(['bash', str(LAUNCH / 'tpu_queued.sh'), '--config.batch.size=512'], cwd=directory,
                           env=environment, capture_output=True, text=True, timeout=60)
-    return done.returncode, done.stderr, (directory / 'calls').read_text()
-
-
-def verbs(calls):
-    return re.findall(r'queued-resources (create|delete)|(gpt1 pretrain) .*batch\.size=512', calls)
+    calls = (directory / 'calls').read_text()
+    verbs = re.findall(r'queued-resources (create|delete)|(gpt1 pretrain) .*batch\.size=512', calls)
+    return done.returncode, done.stderr, calls, [a or b for a, b in verbs]
 
 
 def test_a_preempted_slice_is_asked_for_again_and_deleted_when_the_run_is_done(tmp_path):
-    status, errors, calls = queued(tmp_path, 2, ['WAITING_FOR_RESOURCES', 'PROVISIONING', 'ACTIVE', 'SUSPENDED',
-                                                 'SUSPENDED'], ['ACTIVE'])
+    status, errors, calls, verbs = queued(tmp_path, 2, ['WAITING_FOR_RESOURCES', 'PROVISIONING', 'ACTIVE', 'SUSPENDED',
+                                                        'SUSPENDED'], ['ACTIVE'])
     assert status == 0, errors
-    assert [a or b for a, b in verbs(calls)] == ['create', 'gpt1 pretrain', 'delete'] * 2
+    assert verbs == ['create', 'gpt1 pretrain', 'delete'] * 2
     assert '--spot' in calls and '--workdir=gs://b/run' in calls
 
 
 def test_a_program_that_fails_without_a_preemption_is_not_tried_for_ever(tmp_path):
-    status, errors, calls = queued(tmp_path, 99, ['ACTIVE'] * 20)
+    status, errors, _, verbs = queued(tmp_path, 99, ['ACTIVE'] * 20)
     assert status == 1 and 'error: the program failed, and mine was not preempted' in errors
-    assert [a or b for a, b in verbs(calls)] == ['create', *['gpt1 pretrain'] * 3]
+    assert verbs == ['create', *['gpt1 pretrain'] * 3]
 
 
 @pytest.mark.full

@@ -1,32 +1,40 @@
-"""Training curves of several runs: what is drawn, and the command."""
-
+"""What is drawn: training curves of several runs, with their command, and the figures of tables."""
 import itertools
 
+import numpy as np
 import pytest
 
 from experiments import plots
+from experiments.lib import blimp_published, figures, figures_blimp
+from gpt1_jax.data.tasks.blimp import PHENOMENA
 from gpt1_jax.runs import results
 
 pytestmark = pytest.mark.full
 
 
-def rows(last, first=0, shift=0.0):
-    for step in range(first + 10, last + 1, 10):
-        yield {'step': step, 'loss': 9 - step / 20 + shift, 'learning_rate': step / 1e4, 'tokens_per_s': 1000.0 + step,
-               'grad_norm': 1.0}
-        if step % 20 == 0:
-            yield {'step': step, 'valid_loss': 2.0, 'valid_perplexity': 1000.0 / step}
+@pytest.fixture
+def drawn(monkeypatch):
+    """The figures that would be saved."""
+    kept = []
+    for module in (figures, figures_blimp, plots):
+        monkeypatch.setattr(module, 'save', lambda figure, path: kept.append(figure))
+    yield kept
+    for figure in kept:
+        plots.plt.close(figure)
 
 
 @pytest.fixture
 def run(tmp_path):
     """Stopped after 50 steps, continued from 30 to 60."""
-    (tmp_path / 'a' / 'run').mkdir(parents=True)
+    (tmp_path / 'run').mkdir()
     for first, last, shift in ((0, 50, 0.5), (30, 60, 0.0)):
-        log = results.Log(tmp_path / 'a' / 'run' / 'metrics.jsonl', first)
-        for row in rows(last, first, shift):
-            log.append(row)
-    return tmp_path / 'a' / 'run'
+        log = results.Log(tmp_path / 'run' / 'metrics.jsonl', first)
+        for step in range(first + 10, last + 1, 10):
+            log.append({'step': step, 'loss': 9 - step / 20 + shift, 'learning_rate': step / 1e4,
+                        'tokens_per_s': 1000.0 + step, 'grad_norm': 1.0})
+            if step % 20 == 0:
+                log.append({'step': step, 'valid_loss': 2.0, 'valid_perplexity': 1000.0 / step})
+    return tmp_path / 'run'
 
 
 @pytest.mark.quick
@@ -85,3 +93,65 @@ def test_the_command_draws_a_run_given_twice_once_and_no_loss_that_is_not_finite
     assert [one['loss'] for one in seen[0].values()] == [[(1, 2), (4, 1)]]
     assert (tmp_path / 'runs.png').read_bytes().startswith(b'\x89PNG')
     assert plots.main(['.', '--out=no/x.png']) == 1 and 'no/x.png: No such file' in capsys.readouterr().err
+
+
+# Of tables
+
+def points(field, places, value, low, high):
+    return [{field: place, 'value': value, 'low': low, 'high': high} for place in places]
+
+
+@pytest.mark.quick
+def test_dev_is_solid_train_dashed_and_a_task_has_one_colour(drawn):
+    figures.layers_transferred('x.png', [
+        {'task': task, 'name': task.upper(), 'split': split, 'points': points('layers', (2, -1, 0), 0.5, 0.4, 0.6)}
+        for task in ('race', 'mnli') for split in ('dev', 'train')])
+    lines = drawn[0].axes[0].get_lines()
+    assert [(line.get_label(), line.get_linestyle()) for line in lines] == [
+        ('RACE Dev', '-'), ('RACE Train', '--'), ('MNLI Dev', '-'), ('MNLI Train', '--')]
+    colours = [line.get_color() for line in lines]
+    assert colours[0] == colours[1] != colours[2] == colours[3]
+    assert list(lines[0].get_xdata()) == [-1, 0, 2]
+
+
+def test_the_transformer_is_solid_the_lstm_dashed_and_update_0_has_a_place(drawn):
+    figures.zero_shot_tasks('x.png', [
+        {'task': 'sst2', 'name': 'sentiment analysis', 'model': model,
+         'points': points('step', (0, 10, 1000), -0.2, -0.3, 1.4)} for model in ('Transformer', 'LSTM')])
+    axes, = drawn[0].axes
+    assert [line.get_linestyle() for line in axes.get_lines()[:2]] == ['-', '--']
+    assert [line.get_text() for line in axes.get_legend().get_texts()] == ['sentiment analysis', 'Transformer', 'LSTM']
+    assert axes.get_xscale() == 'symlog' and axes.get_ylim()[0] < -0.3 and axes.get_ylim()[1] > 1.4  # not clipped
+    places = [axes.transData.transform((step, 0))[0] for step in (0, 10, 1000)]
+    assert places[0] + 20 < places[1] < places[2] - 20
+
+
+def test_the_published_lines_and_a_panel_for_each_phenomenon_are_drawn(drawn):
+    curves = {group: points('step', (1000, 50_000), 55, 54, 56) for group in (None, *PHENOMENA)}
+    curves['binding'][0] |= {'value': 12, 'low': 11}
+    figures_blimp.draw('x.png', [{'group': group, 'model': 'Transformer', 'points': curve}
+                            for group, curve in curves.items()], 2048)
+    overall, *panels = drawn[0].axes
+    assert [panel.get_title() for panel in panels] == list(PHENOMENA.values())
+    assert {panel.get_ylim() for panel in panels} == {(11, 100)}  # one scale, and nothing is cut off
+    heights = {line.get_ydata()[0] for line in overall.get_lines()}
+    assert {one.sets for one in blimp_published.PAPER} <= heights
+    for group, panel in zip(PHENOMENA, panels):
+        assert set(blimp_published.BY_PHENOMENON[group]) <= {line.get_ydata()[0] for line in panel.get_lines()}
+    decoder, = [line for line in overall.get_lines() if line.get_marker() == 'D']
+    np.testing.assert_allclose(decoder.get_xdata() * 2048, [25e6, 50e6, 100e6])  # as far as our curve goes
+
+
+def test_the_published_decoder_is_in_the_legend_where_it_is_in_the_figure(drawn):
+    for last in (10_000, 13_000):
+        curve = {'group': None, 'model': 'Transformer', 'points': points('step', (1000, last), 55, 54, 56)}
+        figures_blimp.draw('x.png', [curve], 2048)
+    in_legend = [blimp_published.DECODER in [text.get_text() for text in one.legends[0].get_texts()] for one in drawn]
+    in_figure = [any(line.get_marker() == 'D' for line in one.axes[0].get_lines()) for one in drawn]
+    assert in_legend == in_figure == [False, True]
+
+
+def test_labels_on_a_log_scale_keep_their_distance():
+    assert figures.labelled_steps([0, 25, 50, 100, 200, 400]) == [0, 25, 50, 100, 200, 400]
+    every = figures.labelled_steps(list(range(0, 200001, 2000)))
+    assert every[0] == 0 and every[-1] == 200000 and len(every) <= 14

@@ -1,4 +1,5 @@
 """Section 4.1: a corpus prepared by Ray, with one of its processes killed, is the corpus prepared at once."""
+import contextlib
 import json
 import os
 import pathlib
@@ -36,13 +37,20 @@ def made(tmp_path_factory):
     return here
 
 
+@contextlib.contextmanager
 def started(made, home, out, field):
     """The program, in the directory of `made` with relative paths, and its own HOME, where Ray keeps a token."""
+    pytest.importorskip('ray', reason='needs the extra: ray')
     home.mkdir()
     environment = os.environ | {'PYTHONPATH': str(ROOT), 'HOME': str(home), 'RAY_USAGE_STATS_ENABLED': '0'}
     line = [sys.executable, '-m', 'experiments.launch.prepare_ray', f'--out={out}', '--corpus=corpus.parquet',
             '--valid=0.3', '--tokenizer=vocabulary', f'--text_field={field}', f'--parts={PARTS}']
-    return subprocess.Popen(line, cwd=made, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    program = subprocess.Popen(line, cwd=made, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True)
+    try:
+        yield program
+    finally:
+        program.kill()
 
 
 def kill_holder(part: pathlib.Path, program):
@@ -57,14 +65,10 @@ def kill_holder(part: pathlib.Path, program):
 
 @pytest.mark.full
 def test_a_part_that_dies_is_run_again_and_the_merged_streams_are_those_of_one_run(made, tmp_path):
-    pytest.importorskip('ray', reason='needs the extra: ray')
     out = tmp_path / 'out'
-    program = started(made, tmp_path / 'home', out, 'body')
-    try:
+    with started(made, tmp_path / 'home', out, 'body') as program:
         kill_holder(out / Part(1, PARTS).name, program)
         said, errors = program.communicate(timeout=WAIT)
-    finally:
-        program.kill()
     assert program.returncode == 0, errors
     assert f'{PARTS} of {PARTS} parts\ntrain: ' in said
     assert tokens.read_manifest(out)['inputs'] == tokens.read_manifest(made / 'whole')['inputs'] | {'parts': PARTS}
@@ -76,12 +80,8 @@ def test_a_part_that_dies_is_run_again_and_the_merged_streams_are_those_of_one_r
 
 @pytest.mark.full
 def test_a_mistake_in_the_input_is_one_line_and_not_tried_again(made, tmp_path):
-    pytest.importorskip('ray', reason='needs the extra: ray')
-    program = started(made, tmp_path / 'home', tmp_path / 'out', 'text')
-    try:
+    with started(made, tmp_path / 'home', tmp_path / 'out', 'text') as program:
         said, errors = program.communicate(timeout=WAIT)
-    finally:
-        program.kill()
     assert (program.returncode, said) == (1, '')
     assert errors.splitlines()[-1] == f"error: {made / 'corpus.parquet'} has no field 'text', only 'body'"
     assert 'Traceback' not in errors

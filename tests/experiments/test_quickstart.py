@@ -26,6 +26,10 @@ def novels():
     return list(corpus.documents('novels'))
 
 
+def joined(novels):
+    return ' '.join(' '.join(novel.text.split()) for novel in novels)
+
+
 @pytest.mark.quick
 def test_sentences_end_at_marks_before_a_capital_and_not_after_titles():
     text = 'Mr. Lee sat. "No!" she  said. Was it 3.5? It was.\n\nThe end'
@@ -35,7 +39,7 @@ def test_sentences_end_at_marks_before_a_capital_and_not_after_titles():
 
 def test_either_pronoun_comes_next_equally_often_and_words_alone_are_of_no_help(novels):
     items = novel_tasks.pronoun(novels[:6], 1500, random.Random(0))
-    text = ' '.join(' '.join(novel.text.split()) for novel in novels[:6])
+    text = joined(novels[:6])
     assert collections.Counter(item.label for item in items) == {0: 750, 1: 750}
     for item in items[:200]:
         assert f'{item.texts[0]} {PRONOUNS[item.label]}' in text and len(item.texts[0].split()) in range(4, 20)
@@ -48,7 +52,7 @@ def test_either_pronoun_comes_next_equally_often_and_words_alone_are_of_no_help(
 
 def test_the_wrong_ending_of_word_order_has_the_same_words_with_two_neighbours_exchanged(novels):
     items = novel_tasks.word_order(novels[7:], 200, random.Random(0))
-    text = ' '.join(' '.join(novel.text.split()) for novel in novels[7:])
+    text = joined(novels[7:])
     assert sum(item.label for item in items) == 100
     for item in items:
         right, wrong = item.choices[item.label].split(), item.choices[1 - item.label].split()
@@ -59,7 +63,7 @@ def test_the_wrong_ending_of_word_order_has_the_same_words_with_two_neighbours_e
 
 def test_each_ending_of_continuation_is_right_once_and_wrong_once_and_shares_the_same_words(novels):
     items = novel_tasks.continuation(novels[7:], 200, random.Random(0))
-    text = ' '.join(' '.join(novel.text.split()) for novel in novels[7:])
+    text = joined(novels[7:])
     right, wrong = (collections.Counter(item.choices[item.label ^ other] for item in items) for other in (0, 1))
     assert len(items) == 200 and right == wrong and sum(item.label for item in items) == 100
     for item in items:

@@ -1,18 +1,27 @@
-"""The paper's experiments in stages, in small: tiny models, CoLA alone, jobs that are stopped, killed and resumed."""
+"""The paper's experiments in stages, in small: tiny models, CoLA alone, jobs that are stopped, killed and resumed; the
+plan and the clock: which runs in which order, device minutes that survive a kill."""
 import contextlib
 import json
+import os
+import pathlib
 import re
 import shutil
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
-from experiments import tables
+import official
+from experiments import figure2_layers, tables
 from experiments.lib import runner
 from experiments.reproduce import __main__ as reproduce
-from experiments.reproduce import clock, inputs, plan
+from experiments.reproduce import clock as clock_lib
+from experiments.reproduce import inputs, plan
 from gpt1_jax import zero_shot
 from gpt1_jax.data import tasks
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.runs import results
 from gpt1_jax.weights import from_hub
 from interruptions import Killed, power_cut, sigterm
@@ -37,12 +46,6 @@ def given(tmp_path_factory):
 
 
 @pytest.fixture(scope='module')
-def gpu():
-    """configs/one_gpu.py with a tiny model."""
-    return override(load_config('one_gpu'), TINY)
-
-
-@pytest.fixture(scope='module')
 def small():
     """configs/small_cpu.py with a tiny model, a dozen updates and one seed."""
     config = override(load_config('small_cpu'), TINY | dict(
@@ -52,12 +55,8 @@ def small():
     return config
 
 
-@pytest.fixture(scope='module')
-def prepared(gpu, given, tmp_path_factory):
-    """OUT after --stage=prepare, for another machine."""
-    out = tmp_path_factory.mktemp('reproduce') / 'out'
-    reproduce.run(gpu, out, 'prepare', **given)
-    return out
+def changed(config, **fields):
+    return override(config.copy_and_resolve_references(), fields)
 
 
 @pytest.fixture(scope='module')
@@ -93,46 +92,35 @@ def test_a_whole_job_and_the_same_again_without_any_run(small, given, straight, 
     assert found(straight) == (rows, report)
     assert 'rte: no data: ' in capsys.readouterr().out
     monkeypatch.setattr(reproduce.pretrain, 'run', None)  # opening a finished run takes longer than is left
-    reproduce.run(override(small.copy_and_resolve_references(), dict(minutes=1e-4)), straight, 'pretrain', **given)
+    reproduce.run(changed(small, minutes=1e-4), straight, 'pretrain', **given)
 
 
-@pytest.mark.parametrize('stage, changed', [('pretrain', dict(pretrain__seed=1)),
-                                            ('pretrain_lstm', dict(lstm_differs__model__n_units=32))])
-def test_other_settings_of_a_finished_model_are_refused(small, given, straight, stage, changed):
+@pytest.mark.parametrize('stage, field, value', [('pretrain', 'pretrain__seed', 1),
+                                                 ('pretrain_lstm', 'lstm_differs__model__n_units', 32)])
+def test_other_settings_of_a_finished_model_are_refused(small, given, straight, stage, field, value):
     with pytest.raises(UserError, match='holds another run'):
-        reproduce.run(override(small.copy_and_resolve_references(), changed), straight, stage, **given)
+        reproduce.run(changed(small, **{field: value}), straight, stage, **given)
 
 
 @contextlib.contextmanager
-def killed(cut):
+def killed(module, name, before=lambda *_: None):
+    """A kill in place of a function's first call. before: what it still does."""
+    def kill(*arguments, **_):
+        before(*arguments)
+        raise Killed
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
-        cut(patch)
+        patch.setattr(module, name, kill)
         yield
 
 
-def raising(module, name):
-    """A kill in place of a function's first call."""
-    def kill(*_, **__):
-        raise Killed
-    return killed(lambda patch: patch.setattr(module, name, kill))
-
-
-def after_one_update():
-    """A kill once the first update is scored."""
-    score = zero_shot.run
-
-    def cut(config, steps):
-        score(config, steps[:1])
-        raise Killed
-    return killed(lambda patch: patch.setattr(zero_shot, 'run', cut))
-
-
 def test_a_job_killed_in_each_stage_finds_the_same(small, given, straight, tmp_path, capsys):
+    score = zero_shot.run
+    after_one_update = zero_shot, 'run', lambda config, steps: score(config, steps[:1])
     for stage, kill in {
-            'prepare': raising(inputs.prepare_lib, 'prepare'), 'pretrain': power_cut(5, Killed),
-            'zero_shot': after_one_update(), 'small': power_cut(7, Killed), 'layers': power_cut(7, Killed),
-            'pretrain_lstm': power_cut(5, Killed), 'zero_shot_lstm': after_one_update(), 'lstm': power_cut(7, Killed),
-            'grid': power_cut(7, Killed), 'report': raising(tables, 'run')}.items():
+            'prepare': killed(inputs.prepare_lib, 'prepare'), 'pretrain': power_cut(5, Killed),
+            'zero_shot': killed(*after_one_update), 'small': power_cut(7, Killed), 'layers': power_cut(7, Killed),
+            'pretrain_lstm': power_cut(5, Killed), 'zero_shot_lstm': killed(*after_one_update),
+            'lstm': power_cut(7, Killed), 'grid': power_cut(7, Killed), 'report': killed(tables, 'run')}.items():
         with kill:
             reproduce.run(small, tmp_path / 'out', **given)
         begun = re.findall(r'^=== (\w+)', capsys.readouterr().out, re.M)
@@ -145,9 +133,8 @@ def test_a_job_killed_in_each_stage_finds_the_same(small, given, straight, tmp_p
 
 def test_models_that_are_pretrained_already_are_taken(small, given, straight, tmp_path):
     """Neither books nor training are needed, and what the config says of their model does not matter."""
-    config = override(small.copy_and_resolve_references(), dict(
-        pretrained=str(straight / 'pretrain'), lstm=str(straight / 'pretrain_lstm'), pretrain__model__n_layer=5,
-        stages=('pretrain', 'zero_shot', 'pretrain_lstm', 'zero_shot_lstm')))
+    config = changed(small, pretrained=str(straight / 'pretrain'), lstm=str(straight / 'pretrain_lstm'),
+                     pretrain__model__n_layer=5, stages=('pretrain', 'zero_shot', 'pretrain_lstm', 'zero_shot_lstm'))
     out = tmp_path / 'out'
     reproduce.run(config, out, data=given['data'])
     scored = {row['key'] for row in results.read(out / 'results.jsonl')}
@@ -161,15 +148,13 @@ def test_a_model_that_is_not_finished_is_refused_however_its_length_is_given(sma
     config = json.loads((tmp_path / 'run' / 'config.json').read_text())
     config['train'] |= {'steps': None, 'epochs': 1.0}
     (tmp_path / 'run' / 'config.json').write_text(json.dumps(config))
-    there = override(small.copy_and_resolve_references(), dict(pretrained=str(tmp_path / 'run')))
     with pytest.raises(UserError, match=r'pretraining is at step \d+ of 12: it must be finished'):
-        reproduce.checked(there, tmp_path / 'out')
+        reproduce.checked(changed(small, pretrained=str(tmp_path / 'run')), tmp_path / 'out')
 
 
 def test_a_report_of_imported_weights_says_so_and_nothing_of_their_pretraining(small, given, tmp_path, monkeypatch):
     monkeypatch.setenv('GPT1_JAX_CACHE', str(tmp_path / 'cache'))
-    config = override(small.copy_and_resolve_references(), dict(
-        pretrained=str(from_hub.local_run('novels')), stages=('pretrain',)))
+    config = changed(small, pretrained=str(from_hub.local_run('novels')), stages=('pretrain',))
     reproduce.run(config, tmp_path / 'out', data=given['data'])
     report = (tmp_path / 'out' / 'report.md').read_text()
     assert '| pretraining | not here. Pretrained: imported/novels-' in report and '## Pretraining' not in report
@@ -193,26 +178,19 @@ def test_a_stage_that_fails_is_named_and_the_rest_goes_on(small, given, straight
     assert '**small failed:** no luck' in (tmp_path / 'out' / 'report.md').read_text()
 
 
-def test_the_packed_data_is_all_that_is_read(prepared):
+def test_stages_resume_and_the_report_says_which_runs_the_deadline_cut_off(given, tmp_path, monkeypatch, capsys):
+    """With data that is packed, for another machine. Pretraining is stopped half-way and resumes at its length, without
+    another measurement; then there is time for two runs."""
+    gpu, prepared = override(load_config('one_gpu'), TINY), tmp_path / 'out'
+
+    def do(stage, minutes=60.0, dry_run=False):
+        reproduce.run(changed(gpu, minutes=minutes), prepared, stage, dry_run=dry_run)
+    reproduce.run(gpu, prepared, 'prepare', **given)
     rows = [tasks.get('cola').read(prepared / 'data' / 'CoLA', split) for split in ('train', 'dev')]
     assert [*map(len, rows)] == [40, 13] and len(list((prepared / 'data').iterdir())) == 1
-
-
-@pytest.mark.parametrize('stage, message', [
-    ('pretrain', 'prepare comes first'), ('prepare', 'give --books'), ('prepair', 'there are prepare, pretrain,')])
-def test_a_stage_out_of_order_is_one_line(gpu, tmp_path, stage, message):
-    with pytest.raises(UserError, match=message):
-        reproduce.run(gpu, tmp_path, stage)
-
-
-def test_stages_resume_and_the_report_says_which_runs_the_deadline_cut_off(gpu, prepared, monkeypatch, capsys):
-    """Pretraining is stopped half-way and resumes at its length, without another measurement; then there is time for
-    two runs."""
-    def do(stage, minutes=60.0, dry_run=False):
-        reproduce.run(override(gpu.copy_and_resolve_references(), dict(minutes=minutes)), prepared, stage,
-                      dry_run=dry_run)
+    capsys.readouterr()
     monkeypatch.setattr(plan, 'measure', lambda *_: {'tokens_per_s': 500_000.0, 'step_seconds': 1.5})
-    monkeypatch.setattr(clock, 'EVERY', 1000)  # a slow machine is not stopped by the clock
+    monkeypatch.setattr(clock_lib, 'EVERY', 1000)  # a slow machine is not stopped by the clock
     do('pretrain', 1.0, dry_run=True)
     planned = capsys.readouterr().out
     assert planned.startswith('deadline: 0:01:00\npretrain: 12 updates of 8 x 32 tokens\n')
@@ -233,7 +211,7 @@ def test_stages_resume_and_the_report_says_which_runs_the_deadline_cut_off(gpu, 
     do('zero_shot')
     done = iter([60.0] * 3 + [-1.0] * 100)  # seconds left: when the stage begins, and before each of its runs
     with monkeypatch.context() as patch:
-        patch.setattr(clock.Clock, 'left', property(lambda self: next(done)))
+        patch.setattr(clock_lib.Clock, 'left', property(lambda self: next(done)))
         do('small')
     printed = capsys.readouterr().out
     assert 'cola-no_pretraining-0: done' in printed and 'cola-no_aux-0: left out' in printed
@@ -244,3 +222,135 @@ def test_stages_resume_and_the_report_says_which_runs_the_deadline_cut_off(gpu, 
     assert 'n/a (not run): cola-full-1' in report and '| no auxiliary LM, ours | n/a | n/a (not run) |' in report
     assert "| GPT-1: the paper's 100 epochs, 100,000,000,000 tokens, at this speed | " in report
     assert '| cost | $' in report
+
+
+# The clock
+
+@pytest.mark.quick
+def test_time_used_adds_up_over_starts(tmp_path):
+    for _ in range(2):
+        clock = clock_lib.Clock(tmp_path / 'clock.json', 100)
+        for stage in ('small', 'large'):
+            with clock.counting(stage):
+                time.sleep(0.1)
+    used = clock.used
+    time.sleep(0.1)  # outside, no time counts
+    assert 0.4 <= clock.used == used < 10 and clock.left == 100 - used
+    written = json.loads((tmp_path / 'clock.json').read_text())
+    assert written.keys() == {'small', 'large'} and sum(written.values()) == pytest.approx(used, abs=0.2)
+    (tmp_path / 'clock.json').write_text('{')
+    with pytest.raises(UserError, match=r'clock\.json: damaged'):
+        clock_lib.Clock(tmp_path / 'clock.json', 100)
+
+
+def test_a_kill_loses_at_most_what_was_not_noted(tmp_path):
+    code = ('import sys, time\nfrom experiments.reproduce import clock as clock_lib\nclock_lib.EVERY = 0.05\n'
+            'with clock_lib.Clock(sys.argv[1], 100).counting("a"):\n    print("in", flush=True)\n    time.sleep(60)')
+    with subprocess.Popen([sys.executable, '-c', code, tmp_path / 'clock.json'], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        time.sleep(0.6)
+        process.kill()
+    assert 0.2 <= clock_lib.Clock(tmp_path / 'clock.json', 100).used < 10
+
+
+@pytest.mark.parametrize('limits', [{'total': 0.2}, {'total': 100, 'start': 0.2}])
+def test_past_the_total_or_this_starts_limit_the_work_is_interrupted(tmp_path, limits, monkeypatch):
+    monkeypatch.setattr(clock_lib, 'EVERY', 0.05)
+    before = signal.getsignal(signal.SIGTERM)
+    began = time.monotonic()
+    clock = clock_lib.Clock(tmp_path / 'clock.json', **limits)
+    with pytest.raises(Interrupted), clock.counting('a'):
+        time.sleep(30)
+    assert time.monotonic() - began < 20
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_signal_from_outside_interrupts_and_is_no_failure_of_what_is_under_way(tmp_path):
+    """Writing a checkpoint, reading a row, a run: each takes any Exception for its own."""
+    clock = clock_lib.Clock(tmp_path / 'clock.json')
+    with pytest.raises(Interrupted, match='rerun the same command'), clock.counting('a'), contextlib.suppress(
+            Exception):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(5)
+
+
+# The plan
+
+@pytest.mark.quick
+def test_time_is_spent_in_the_order_of_priority():
+    config = reproduce.checked(load_config('one_gpu'), 'out')
+    model = config.pretrain.model  # the paper's
+    assert (model.n_layer, model.n_embd, model.n_head, model.n_ctx, config.minutes) == (12, 768, 12, 512, 30)
+    stages = plan.all_runs(config)
+    assert list(stages) == ['pretrain', 'zero_shot', 'small', 'large', 'layers', 'race', 'pretrain_lstm',
+                            'zero_shot_lstm', 'lstm', 'grid']
+    assert [one.name for one in stages['small'][:4]] == [
+        'cola-full-0', 'cola-no_pretraining-0', 'cola-no_aux-0', 'mrpc-full-0']
+    assert len(stages['small']) == 6 * 3 * 3 and len(stages['large']) == 6 * 3
+    assert [one.seed for one in stages['small']] == sorted(one.seed for one in stages['small'])
+    assert [one.config.n_transfer for one in stages['layers']] == [0, 2, 4, 6, 8, 10]
+    assert plan.runs(config, 'lstm') == [] != stages['lstm']
+
+
+@pytest.mark.parametrize('name', ['reproduce', 'small_cpu', 'overnight_cpu'])
+def test_the_stages_have_every_run_of_the_tables_and_figures(name, monkeypatch):
+    config = reproduce.checked(load_config(name), 'out')
+    planned = {one.name for one in plan.every_run(config)}
+    config.lstm, config.zero_shot_steps = 'lstm', (1,)
+    depth = config.pretrain.model.n_layer
+    monkeypatch.setattr(figure2_layers, 'conditions', lambda _: {n: f'layers_{n}' for n in range(depth)})
+    wanted = {one.name for name, part in tables.PARTS.items() for one in part.specs(config)
+              if one.task != 'wnli' and name not in ('figure_blimp', 'gains')}
+    assert wanted <= planned
+
+
+@pytest.mark.parametrize('change, stage, message', [
+    ({'stages': ('pretrain', 'smal')}, None, "config.stages: 'smal' is not one of"),
+    ({'runs__small__tasks': ('colaa',)}, None, "config.runs.small.tasks: there is no task 'colaa'"),
+    ({'runs__small__conditions': ('fulll',)}, None, "config.runs.small: 'fulll' is not one of full,"),
+    ({'minutes': None}, None, 'give --minutes'), ({'pretrained': 'nowhere'}, None, 'nowhere: not a run directory'),
+    ({}, 'pretrain', 'prepare comes first'), ({}, 'prepare', 'give --books'),
+    ({}, 'prepair', 'there are prepare, pretrain,')])
+def test_what_is_wrong_with_a_plan_or_a_stage_is_said_before_it_starts(tmp_path, change, stage, message):
+    with pytest.raises(UserError, match=message):
+        reproduce.run(override(load_config('one_gpu'), change), tmp_path, stage)
+
+
+def test_pretraining_fills_its_share_of_the_minutes_and_saves_a_dozen_updates_up_to_the_last(monkeypatch):
+    config = reproduce.checked(load_config('one_gpu'), 'out')
+    monkeypatch.setattr(plan, 'measure', lambda *_: {'tokens_per_s': 500_000.0, 'step_seconds': 0.065536})
+    p = plan.pretraining(config, 30)  # 600 of 30 minutes x 0.35
+    assert (p.train.steps, p.optimizer.warmup_steps) == (int(600 * 0.9 / 0.065536), 330)
+    saved = p.checkpoint.keep_steps
+    assert len(saved) == 12 and saved[0] == 16 and saved[-1] == 8239
+    with pytest.raises(UserError, match='give more --minutes'):
+        plan.pretraining(config, 629)
+
+
+@pytest.mark.quick
+def test_books_are_evenly_spaced_and_validation_books_are_used_where_there_are(tmp_path):
+    for name in [*(f'train/{i}.txt' for i in range(6)), 'valid/0.txt', 'valid/1.txt']:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    train, valid = inputs.corpus(tmp_path, 3, 1)
+    assert [pathlib.Path(name).name for name in train] == ['0.txt', '2.txt', '4.txt']
+    assert valid == [f'{tmp_path}/valid/0.txt']
+    assert inputs.corpus(f'{tmp_path}/train/*.txt', 100) == (
+        [f'{tmp_path}/train/{i}.txt' for i in range(6)], inputs.HELD_OUT)
+    with pytest.raises(UserError, match='no .txt files'):
+        inputs.corpus(tmp_path / 'nothing')
+
+
+def test_every_split_that_is_scored_is_packed(tmp_path, monkeypatch):
+    """Test labels that are public, too: whether they are there is asked of the originals."""
+    (tmp_path / 'sets' / 'StoryCloze').mkdir(parents=True)
+    files = {f'cloze_test_{name}__spring2016.csv' for name in ('val', 'test')}
+    for file in files:
+        official.story_cloze(tmp_path / 'sets' / 'StoryCloze' / file)
+    monkeypatch.setattr(inputs, 'tokenize', lambda *_: None)
+    config = reproduce.checked(load_config('one_gpu'), tmp_path / 'out')
+    for _ in range(2):  # the second time one file is missing
+        inputs.prepare(config, plan.every_run, 'books', str(tmp_path / 'sets'), again=True)
+        packed = tmp_path / 'out' / 'data' / 'StoryCloze'
+        assert {file.name for file in packed.iterdir()} == files
+        (packed / min(files)).unlink()

@@ -6,27 +6,21 @@ import pytest
 from experiments.benchmarks import roofline
 from experiments.compile import chips, gpus, hlo_text, kernels, tpu_schedule
 from gpt1_jax.errors import UserError
+from hlo_module import with_parameters
 from tiny import load_config
 
 pytestmark = pytest.mark.full
 
 # As the compiler for TPUs writes it. A product that reads one operand from VMEM, S(1), and updates a slice of a stack;
 # a copy to VMEM; a loop; a kernel in Pallas.
-TPU = """\
+TPU = with_parameters("""\
 HloModule jit_step, is_scheduled=true
-
-%product (p0: bf16[16,512,768], p1: bf16[1,768,3072], p2: bf16[12,16,512,3072], p3: s32[]) -> bf16[12,16,512,3072] {
-  %p0 = bf16[16,512,768]{2,1,0:T(8,128)(2,1)} parameter(0)
-  %p1 = bf16[1,768,3072]{2,1,0:T(8,128)(2,1)S(1)} parameter(1)
-  %p2 = bf16[12,16,512,3072]{3,2,1,0:T(8,128)(2,1)} parameter(2)
-  %p3 = s32[] parameter(3)
+%product (p0: bf16[16,512,768]{2,1,0:T(8,128)(2,1)}, p1: bf16[1,768,3072]{2,1,0:T(8,128)(2,1)S(1)}, p2: bf16[12,16,512,3072]{3,2,1,0:T(8,128)(2,1)}, p3: s32[]) -> bf16[12,16,512,3072] {
   %conv = bf16[16,512,3072]{2,1,0:T(8,128)(2,1)} convolution(%p0, %p1), window={size=1}, dim_labels=0bf_0io->0bf, metadata={op_name="jit(step)/blocks/mlp/fc/dot_general"}
   %one = bf16[1,16,512,3072]{3,2,1,0:T(8,128)(2,1)} bitcast(%conv)
   ROOT %stacked = bf16[12,16,512,3072]{3,2,1,0:T(8,128)(2,1)} dynamic-update-slice(%p2, %one, %p3, %p3, %p3, %p3)
 }
-
-%body (s: (bf16[16,512,768])) -> (bf16[16,512,768]) {
-  %state = (bf16[16,512,768]{2,1,0:T(8,128)(2,1)}) parameter(0)
+%body (state: (bf16[16,512,768]{2,1,0:T(8,128)(2,1)})) -> (bf16[16,512,768]) {
   %x = bf16[16,512,768]{2,1,0:T(8,128)(2,1)} get-tuple-element(%state), index=0
   %w = bf16[1,768,3072]{2,1,0:T(8,128)(2,1)S(1)} custom-call(), custom_call_target="AllocateBuffer"
   %stack = bf16[12,16,512,3072]{3,2,1,0:T(8,128)(2,1)} constant(0)
@@ -35,22 +29,17 @@ HloModule jit_step, is_scheduled=true
   %mine = bf16[16,512,768]{2,1,0:T(8,128)(2,1)} custom-call(%x, %x), custom_call_target="tpu_custom_call", metadata={op_name="jit(step)/blocks/attn/pallas_call"}, backend_config={"custom_call_config":{"cost_estimate":{"flops":"8000","bytes_accessed":"9"}}}
   ROOT %next = (bf16[16,512,768]{2,1,0:T(8,128)(2,1)}) tuple(%mine)
 }
-
-%condition (s: (bf16[16,512,768])) -> pred[] {
-  %state = (bf16[16,512,768]) parameter(0)
+%condition (state: (bf16[16,512,768])) -> pred[] {
   ROOT %more = pred[] constant(true)
 }
-
-ENTRY %main (x: bf16[16,512,768], w: f32[768,100]) -> bf16[16,512,768] {
-  %x = bf16[16,512,768]{2,1,0:T(8,128)(2,1)} parameter(0)
-  %w = f32[768,100]{1,0:T(8,128)} parameter(1)
+ENTRY %main (x: bf16[16,512,768]{2,1,0:T(8,128)(2,1)}, w: f32[768,100]{1,0:T(8,128)}) -> bf16[16,512,768] {
   %copy-start = (f32[768,100]{1,0:T(8,128)}, f32[768,100]{1,0:T(8,128)S(1)}, u32[]{:S(2)}) copy-start(%w)
   %copy-done = f32[768,100]{1,0:T(8,128)S(1)} copy-done(%copy-start)
   %state = (bf16[16,512,768]{2,1,0:T(8,128)(2,1)}) tuple(%x)
   %loop = (bf16[16,512,768]{2,1,0:T(8,128)(2,1)}) while(%state), condition=%condition, body=%body, "known_trip_count":{"n":"12"}
   ROOT %out = bf16[16,512,768]{2,1,0:T(8,128)(2,1)} get-tuple-element(%loop), index=0
 }
-"""  # noqa: E501
+""")  # noqa: E501
 X, H = 16 * 512 * 768 * 2, 16 * 512 * 3072 * 2  # bytes of the activations
 
 
@@ -74,36 +63,75 @@ def test_kernels_of_a_tpu_have_bytes_arithmetic_cycles_and_times():
         'mine': ('ours', X + X, 8000, 0, 12)}
 
 
+# As the compiler for GPUs does: fusions that have two results, read a slice and write a slice.
+GPU = with_parameters("""\
+HloModule jit_step
+%add (p0: f32[8,16]{1,0}, p1: bf16[8,16]{1,0}) -> (f32[8,16], f32[8]) {
+  %wide = f32[8,16]{1,0} convert(%p1)
+  %sum = f32[8,16]{1,0} add(%p0, %wide)
+  %rows = f32[8]{0} reduce(%sum), dimensions={1}
+  ROOT %both = (f32[8,16]{1,0}, f32[8]{0}) tuple(%sum, %rows)
+}
+%read_slice (p0: f32[4,8,16]{2,1,0}, p1: s32[]) -> f32[8,16] {
+  %one = f32[1,8,16]{2,1,0} dynamic-slice(%p0, %p1, %p1, %p1), dynamic_slice_sizes={1,8,16}
+  ROOT %flat = f32[8,16]{1,0} bitcast(%one)
+}
+%write_slice (p0: f32[4,8,16]{2,1,0}, p1: f32[1,8,16]{2,1,0}, p2: s32[]) -> f32[4,8,16] {
+  ROOT %updated = f32[4,8,16]{2,1,0} dynamic-update-slice(%p0, %p1, %p2, %p2, %p2)
+}
+%product (p0: bf16[8,16]{1,0}, p1: bf16[16,4]{1,0}) -> bf16[8,4] {
+  ROOT %dot = bf16[8,4]{1,0} dot(%p0, %p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+%body (state: (f32[4,8,16])) -> (f32[4,8,16]) {
+  %stack = f32[4,8,16]{2,1,0} get-tuple-element(%state), index=0
+  %i = s32[] constant(1)
+  %layer = f32[8,16]{1,0} fusion(%stack, %i), kind=kLoop, calls=%read_slice, metadata={op_name="read"}
+  ROOT %next = (f32[4,8,16]) tuple(%stack)
+}
+%condition (state: (f32[4,8,16])) -> pred[] {
+  ROOT %more = pred[] constant(true)
+}
+ENTRY %main (a: f32[8,16]{1,0}, b: bf16[8,16]{1,0}, w: bf16[16,4]{1,0}, stack: f32[4,8,16]{2,1,0}, one: f32[1,8,16]{2,1,0}) -> bf16[8,4] {
+  %i = s32[] constant(1)
+  %both = (f32[8,16]{1,0}, f32[8]{0}) fusion(%a, %b), kind=kInput, calls=%add, metadata={op_name="add"}
+  %state = (f32[4,8,16]) tuple(%stack)
+  %loop = (f32[4,8,16]) while(%state), condition=%condition, body=%body, "known_trip_count":{"n":"3"}
+  %after = f32[4,8,16]{2,1,0} fusion(%stack, %one, %i), kind=kLoop, calls=%write_slice, metadata={op_name="write"}
+  %mine = bf16[8,16]{1,0} custom-call(%b, %b, %b), custom_call_target="__gpu$xla.gpu.triton", metadata={op_name="ours"}
+  ROOT %out = bf16[8,4]{1,0} fusion(%mine, %w), kind=kCustom, calls=%product, metadata={op_name="dot"}
+}
+""")  # noqa: E501
+
+
+def test_kernels_of_a_gpu_read_operands_once_and_write_results_and_loops_run_as_often_as_they_say():
+    found = {one.name: (one.kind, one.bytes, one.times) for one in kernels.kernels(GPU)}
+    assert found == {
+        'add': ('other', 512 + 256 + 512 + 32, 1),
+        'read': ('other', 512 + 4 + 512, 3),           # a slice of the stack, the index, the layer
+        'write': ('other', 512 + 4 + 512, 1),          # the new slice, the index, and the slice in its place
+        'ours': ('ours', 256 + 256, 1),                # one operand three times: each place reads its own part
+        'dot': ('product', 256 + 128 + 64, 1)}
+    with pytest.raises(ValueError, match='does not tell how often its loop runs'):
+        kernels.kernels(GPU.replace(', "known_trip_count":{"n":"3"}', ''))
+
+
 # A product whose operand is given another shape by a fusion within the fusion: it is read once, whole.
-RESHAPED = """\
-%bitcast_fusion.1 (p: bf16[8,4,16]) -> bf16[32,16] {
-  %p = bf16[8,4,16]{2,1,0} parameter(0)
+RESHAPED = with_parameters("""\
+%bitcast_fusion.1 (p: bf16[8,4,16]{2,1,0}) -> bf16[32,16] {
   ROOT %flat = bf16[32,16]{1,0} bitcast(%p)
 }
-
-%product (p0: bf16[8,4,16], p1: bf16[16,4]) -> bf16[32,4] {
-  %p0 = bf16[8,4,16]{2,1,0} parameter(0)
+%product (p0: bf16[8,4,16]{2,1,0}, p1: bf16[16,4]{1,0}) -> bf16[32,4] {
   %fusion.3 = bf16[32,16]{1,0} fusion(%p0), kind=kLoop, calls=%bitcast_fusion.1
-  %p1 = bf16[16,4]{1,0} parameter(1)
   ROOT %conv = bf16[32,4]{1,0} convolution(%fusion.3, %p1), dim_labels=bf_io->bf
 }
-
-ENTRY %main (x: bf16[8,4,16], w: bf16[16,4]) -> bf16[32,4] {
-  %x = bf16[8,4,16]{2,1,0} parameter(0)
-  %w = bf16[16,4]{1,0} parameter(1)
+ENTRY %main (x: bf16[8,4,16]{2,1,0}, w: bf16[16,4]{1,0}) -> bf16[32,4] {
   ROOT %out = bf16[32,4]{1,0} fusion(%x, %w), kind=kOutput, calls=%product
 }
-"""
+""")
 
 
 def test_an_operand_that_is_given_another_shape_on_the_way_is_read_all_the_same():
     assert kernels.kernels(RESHAPED)[0].bytes == 2 * (8 * 4 * 16 + 16 * 4 + 32 * 4)
-
-
-def flops_of(line, *shapes):
-    operands = ''.join(f'  %o{i} = {shape} constant(0)\n' for i, shape in enumerate(shapes))
-    text = f'ENTRY %e (p: f32[8]) -> f32[8] {{\n{operands}  ROOT %r = {line}\n}}\n'
-    return kernels.kernels(text)[0].flops
 
 
 @pytest.mark.parametrize('line, shapes, flops', [
@@ -120,7 +148,9 @@ def flops_of(line, *shapes):
      '{"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"]}}}',
      ['bf16[8,16]', 'bf16[16,4]'], 2 * 8 * 4 * 16)])
 def test_arithmetic_is_that_of_products_in_every_form(line, shapes, flops):
-    assert flops_of(line, *shapes) == flops
+    operands = ''.join(f'  %o{i} = {shape} constant(0)\n' for i, shape in enumerate(shapes))
+    (kernel,) = kernels.kernels(f'ENTRY %e (p: f32[8]) -> f32[8] {{\n{operands}  ROOT %r = {line}\n}}\n')
+    assert kernel.flops == flops
 
 
 SCHEDULE = """\
@@ -181,19 +211,14 @@ def test_kernels_that_are_the_same_have_one_schedule(tmp_path, monkeypatch):
 
 # Adding up
 
-def test_a_kernel_takes_the_longer_of_its_bytes_and_its_arithmetic(monkeypatch):
-    monkeypatch.setattr(tpu_schedule, 'cycles', {'mine': 750000}.get)
-    v5e = chips.CHIPS['v5e']
-    found = {row['instruction']: row for row in roofline.costs(kernels.kernels(TPU), v5e)}
-    assert found['fused']['roofline'] == 2 * 16 * 512 * 768 * 3072 / 197e12  # longer than its 76 MB
-    assert found['fused']['compiler'] == 3e6 / 1.5e9 and found['mine']['compiler'] == 750000 / 1.5e9
-    assert found['mine']['roofline'] == 2 * X / 819e9
-    assert found['copy-start']['compiler'] == 0 < found['copy-start']['roofline']
-
-
 def test_the_report_has_the_step_its_parts_and_the_dearest_kernels(monkeypatch):
+    """A kernel takes the longer of its bytes and its arithmetic."""
     monkeypatch.setattr(tpu_schedule, 'cycles', {'mine': 750000}.get)
     found = roofline.summary(TPU, chips.CHIPS['v5e'], 0.003)
+    of = {row['instruction']: (row['roofline'], row['compiler']) for row in found['kernels']}
+    assert of['fused'] == (2 * 16 * 512 * 768 * 3072 / 197e12, 3e6 / 1.5e9)  # longer than its 76 MB
+    assert of['mine'] == (2 * X / 819e9, 750000 / 1.5e9)
+    assert of['copy-start'] == (pytest.approx(768 * 128 * 4 / 819e9), 0)
     assert found['seconds']['compiler'] == pytest.approx(12 * (0.002 + 0.0005))
     assert found['mfu']['compiler'] == pytest.approx(0.1) and found['launches'] == 25
     assert {part: row['flops'] for part, row in found['parts'].items()} == {
@@ -218,12 +243,6 @@ def test_flags_for_the_compiler_are_read_and_others_are_one_line():
     assert roofline.options_of('--xla_a=true, xla_b=2') == {'xla_a': True, 'xla_b': '2'}
     with pytest.raises(UserError, match="^--options: 'xla_a' is not FLAG=VALUE$"):
         roofline.options_of('xla_a')
-
-
-def test_transfers_take_from_all_links_at_once_to_those_of_one_axis():
-    assert chips.link_seconds(chips.CHIPS['v5e'], (16, 16), 200e9) == (1.0, 2.0)  # 4 links, 2 of them on each ring
-    assert chips.link_seconds(chips.CHIPS['v5e'], (2, 2), 200e9) == (2.0, 4.0)    # 2 of 4 links, 1 on an open axis
-    assert chips.link_seconds(chips.CHIPS['v5e'], (1, 1), 0.0) == (0.0, 0.0)
 
 
 def test_every_gpu_has_a_description_for_the_compiler_and_the_makers_figures():

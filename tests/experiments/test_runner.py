@@ -3,12 +3,13 @@ import os
 import pathlib
 import subprocess
 import sys
+import types
 
 import pytest
 from gpt1_jax.configs import experiments as experiments_config
 from ml_collections import ConfigDict
 
-from experiments.lib import run_list, runner, scores
+from experiments.lib import run_list, runner
 from experiments.lib.run_list import finetune_runs as specs
 from gpt1_jax import finetune, zero_shot
 from gpt1_jax.errors import Interrupted, UserError
@@ -27,40 +28,40 @@ def config(tmp_path):
     return config
 
 
-class Trainer:
+@pytest.fixture
+def trainer(monkeypatch):
     """Stands in for finetune: a key of seed, rate, lambda and code; rows of 1 / (seed + 2); what is run, remembered."""
+    found = types.SimpleNamespace(code='now', ran=[], broken={})
 
-    def __init__(self, monkeypatch):
-        self.code, self.ran, self.broken = 'now', [], {}
-        monkeypatch.setattr(finetune, 'run', self.run)
-        monkeypatch.setattr(finetune, 'run_key', self.key)
-        monkeypatch.setattr(finetune, 'count_tokens', lambda config: {'steps': 2, 'tokens': 1000 * config.train.epochs})
+    def key(config, code=None):
+        return provenance.digest([config.seed, config.optimizer.peak_rate, config.lm_weight, code or found.code])
 
-    def key(self, config, code=None):
-        return provenance.digest([config.seed, config.optimizer.peak_rate, config.lm_weight, code or self.code])
-
-    def run(self, config, directory):
-        if config.seed in self.broken:
-            raise self.broken[config.seed]
-        self.ran.append(pathlib.Path(directory).name)
+    def run(config, directory):
+        if config.seed in found.broken:
+            raise found.broken[config.seed]
+        found.ran.append(directory.name)
         (directory / 'checkpoints' / '5' / 'params').mkdir(parents=True, exist_ok=True)
         (directory / 'predictions.jsonl').touch()
         rows = [{'kind': 'finetune', 'task': config.task, 'split': split, 'group': None, 'n': 8, 'metric': metric,
-                 'value': 1 / (config.seed + 2), 'selection': selection, 'seed': config.seed, 'key': self.key(config),
-                 'code': self.code, 'run': str(directory), 'predictions': str(directory / 'predictions.jsonl')}
+                 'value': 1 / (config.seed + 2), 'selection': selection, 'seed': config.seed, 'key': key(config),
+                 'code': found.code, 'run': str(directory), 'predictions': str(directory / 'predictions.jsonl')}
                 for split in config.eval.splits for selection in config.eval.selections
                 for metric in ('matthews', 'accuracy')]
         results.append(config.results, *rows)
         return rows
-
-
-@pytest.fixture
-def trainer(monkeypatch):
-    return Trainer(monkeypatch)
+    monkeypatch.setattr(finetune, 'run', run)
+    monkeypatch.setattr(finetune, 'run_key', key)
+    monkeypatch.setattr(finetune, 'count_tokens', lambda config: {'steps': 2, 'tokens': 1000 * config.train.epochs})
+    return found
 
 
 def statuses(outcomes):
     return [outcome.status for outcome in outcomes]
+
+
+def carried_out(config, settings=None, **more):
+    """The statuses of CoLA's full runs."""
+    return statuses(runner.carry_out(config, specs(config, 'cola', 'full', settings, **more)))
 
 
 def test_a_plan_has_the_seeds_and_settings_of_its_task_its_condition_and_its_own(config):
@@ -95,20 +96,19 @@ def test_a_second_time_nothing_runs_and_the_rows_are_those_found(config, trainer
     assert statuses(second) == ['done', 'done'] and len(trainer.ran) == 2
     assert [one.rows for one in second] == [one.rows for one in first]
     assert {row['selection'] for row in second[0].rows} == {'final', 'best'}
-    runner.carry_out(config, specs(config, 'cola', 'full', {'optimizer.peak_rate': 1e-3}))
+    carried_out(config, {'optimizer.peak_rate': 1e-3})
     assert len(set(trainer.ran)) == 4  # changed settings: another directory
 
 
 @pytest.mark.parametrize('lost', ['selection', 'metric', 'predictions'])
 def test_a_run_that_lacks_a_row_or_its_predictions_is_not_done(config, trainer, lost):
-    wanted = specs(config, 'cola', 'full')
-    row = runner.carry_out(config, wanted)[1].rows[0]
+    row = runner.carry_out(config, specs(config, 'cola', 'full'))[1].rows[0]
     path = runner.results_path(config)
     if lost == 'predictions':
         pathlib.Path(row[lost]).unlink()
     else:
         results.write(path, [one for one in results.read(path) if (one['seed'], one[lost]) != (1, row[lost])])
-    assert statuses(runner.carry_out(config, wanted)) == ['done', 'ran']
+    assert carried_out(config) == ['done', 'ran']
 
 
 def test_the_same_run_under_two_names_is_done_once(config, trainer):
@@ -118,14 +118,12 @@ def test_the_same_run_under_two_names_is_done_once(config, trainer):
 
 
 def test_a_run_of_other_code_is_done_again_unless_any_version_will_do(config, trainer, capsys):
-    wanted = specs(config, 'cola', 'full')
-    runner.carry_out(config, wanted)
-    trainer.code = 'later'
-    config.any_version = True
-    assert statuses(runner.carry_out(config, wanted)) == ['done', 'done'] and len(trainer.ran) == 2
+    carried_out(config)
+    trainer.code, config.any_version = 'later', True
+    assert carried_out(config) == ['done', 'done'] and len(trainer.ran) == 2
     assert 'cola-full-0: rows of another version of the code are taken (now)' in capsys.readouterr().out
     config.any_version = False
-    assert statuses(runner.carry_out(config, wanted)) == ['ran', 'ran']
+    assert carried_out(config) == ['ran', 'ran']
 
 
 @pytest.mark.parametrize('error', [UserError('the loss is nan'), ValueError('the loss is nan')])
@@ -137,30 +135,22 @@ def test_a_failing_run_is_one_line_and_the_rest_goes_on(config, trainer, error, 
     assert len(lines) == 1 and lines[0].startswith('cola-full-0: failed: ')
     assert len(list(pathlib.Path(config.out).glob('runs/*.error.txt'))) == (not isinstance(error, UserError))
     trainer.broken = {}
-    assert statuses(runner.carry_out(config, specs(config, 'cola', 'full'))) == ['ran', 'done']
+    assert carried_out(config) == ['ran', 'done']
 
 
 @pytest.mark.parametrize('error', [KeyboardInterrupt(), Interrupted('stopped')])
 def test_an_interrupt_stops_all(config, trainer, error):
     trainer.broken = {0: error}
     with pytest.raises(type(error)):
-        runner.carry_out(config, specs(config, 'cola', 'full'))
+        carried_out(config)
     assert trainer.ran == []
-
-
-def test_missing_files_are_no_failure(config, trainer, capsys):
-    outcomes = runner.carry_out(config, specs(config, 'rte', 'full') + specs(config, 'cola', 'full', seeds=[0]))
-    assert statuses(outcomes) == ['no data', 'no data', 'ran'] and 'lacks files of dev, train' in outcomes[0].error
-    assert capsys.readouterr().out.count('RTE lacks files') == 1  # told once a set
-    config.data = 'nowhere'
-    with pytest.raises(UserError, match='nowhere: no such directory'):
-        run_list.check(config, pretrained=False)
 
 
 @pytest.mark.parametrize('field, value, message', [
     ('layer_tasks', ('colaa',), "config.layer_tasks: there is no task 'colaa'"),
     ('layer_tasks', ('stsb',), 'config.layer_tasks: stsb has no accuracy'), ('zero_shot_tasks', ('mnli',), 'mnli'),
-    ('pretrained', '', 'give --config.pretrained'), ('pretrained', 'nowhere', 'nowhere: not a run directory'),
+    ('data', 'nowhere', 'nowhere: no such directory'), ('pretrained', '', 'give --config.pretrained'),
+    ('pretrained', 'nowhere', 'nowhere: not a run directory'),
     ('layers', 'all', "config.layers is 'all', must be"),
     ('seeds', (), r'config.seeds is \(\), must be a tuple of seeds'),
     ('grid', {'train': {'epochs': 3}}, 'config.grid'), ('tasks', {'cola': 3}, 'config.tasks is')])
@@ -171,24 +161,13 @@ def test_what_is_wrong_with_a_list_is_said_before_it_runs(config, field, value, 
         run_list.check(config, pretrained=field == 'pretrained')
 
 
-def test_a_dry_run_lists_tokens_and_what_is_done_and_runs_nothing(config, trainer, capsys):
-    runner.carry_out(config, specs(config, 'cola', 'full', seeds=[1]))
-    capsys.readouterr()
-    wanted = specs(config, 'cola', 'full') + specs(config, 'rte', 'full', seeds=[0])
-    outcomes = runner.carry_out(config, wanted, dry_run=True)
-    out = capsys.readouterr().out
-    assert statuses(outcomes) == ['to do', 'done', 'no data'] and len(trainer.ran) == 1
-    assert 'cola-full-0: 3,000 tokens' in out and 'cola-full-1: done' in out and 'in all: 3,000 tokens' in out
-
-
 def test_checkpoints_of_finished_runs_go_unless_they_are_wanted(config, trainer):
     def kept():
         return len(list(pathlib.Path(config.out).glob('runs/*/checkpoints')))
-    runner.carry_out(config, specs(config, 'cola', 'full'))
+    carried_out(config)
     assert kept() == 0
-    assert statuses(runner.carry_out(config, specs(config, 'cola', 'full', seeds=[0], keep=True))) == ['ran']
-    assert kept() == 1
-    assert statuses(runner.carry_out(config, specs(config, 'cola', 'full', seeds=[0], keep=True))) == ['done']
+    assert carried_out(config, seeds=[0], keep=True) == ['ran'] and kept() == 1
+    assert carried_out(config, seeds=[0], keep=True) == ['done']
 
 
 def test_zero_shot_scores_only_the_updates_that_are_missing(config, monkeypatch):
@@ -202,23 +181,10 @@ def test_zero_shot_scores_only_the_updates_that_are_missing(config, monkeypatch)
         return rows
     monkeypatch.setattr(zero_shot, 'run', run)
     monkeypatch.setattr(zero_shot, 'run_key', lambda one, step, code=None: f'k{step}')
-    runner.carry_out(config, run_list.zero_shot_runs(config, 'cola', steps=(10, 20)))
-    outcomes = runner.carry_out(config, run_list.zero_shot_runs(config, 'cola', steps=(10, 20, 30)))
-    assert scored == [[10, 20], [30]]
-    assert [row['step'] for row in outcomes[0].rows] == [10, 10, 20, 20, 30, 30]
-    assert statuses(runner.carry_out(config, run_list.zero_shot_runs(config, 'cola', steps=(10, 30)))) == ['done']
-
-
-def test_what_may_not_start_is_left_out_and_named(config, trainer, capsys):
-    wanted, left = specs(config, 'cola', 'full'), iter([True, False])
-    outcomes = runner.carry_out(config, wanted, may_start=lambda: next(left))
-    assert statuses(outcomes) == ['ran', 'left out'] and len(trainer.ran) == 1
-    assert 'cola-full-1: left out' in capsys.readouterr().out
-    config.start = False
-    outcomes = runner.carry_out(config, wanted)
-    assert statuses(outcomes) == ['done', 'left out'] and len(trainer.ran) == 1
-    assert scores.absent(outcomes, 'cola') == 'n/a (not run)'
-    assert scores.state(outcomes) == ['n/a (not run): cola-full-1']
+    _, (more,), (fewer,) = (runner.carry_out(config, run_list.zero_shot_runs(config, 'cola', steps=steps))
+                            for steps in ((10, 20), (10, 20, 30), (10, 30)))
+    assert scored == [[10, 20], [30]] and [row['step'] for row in more.rows] == [10, 10, 20, 20, 30, 30]
+    assert fewer.status == 'done'
 
 
 @pytest.mark.parametrize('program, data, out, how, said', [

@@ -36,7 +36,7 @@ def config(tmp_path):
 
 def test_tables_gains_and_claims_are_those_of_the_golden_file(made, config, monkeypatch):
     """SST-2 and MNLI with two seeds, RTE with one, Table 5's grid on each; SNLI and Story Cloze on test, a baseline,
-    two zero-shot curves, a set that is left out. UPDATE=1 writes the file."""
+    zero-shot curves, a set that is left out. UPDATE=1 writes the file."""
     monkeypatch.setattr(figure2_layers, 'conditions', lambda config: LAYERS)
     config.lstm, config.finetune.batch.size, config.tasks.rte = None, 8, {'train': {'epochs': 7}}
     for seed in (0, 1):
@@ -46,6 +46,7 @@ def test_tables_gains_and_claims_are_those_of_the_golden_file(made, config, monk
                                  ('layers_1', 700)):
             made.add('mnli', condition, seed, right, n=HARD)
     made.add('mnli', 'full', 0, 650, n=HARD - 1, split='dev_mismatched', value=650 / (HARD - 1))
+    made.add('mnli', 'layers_0', 0, 600, n=HARD, split='train')
     for condition, right in (('full', 560), ('no_pretraining', 550), ('no_aux', 560)):
         made.add('rte', condition, 0, right, n=HARD, selections=('final',))
     made.add('rte', 'full', 0, 580, n=HARD, selections=('best',))
@@ -57,11 +58,12 @@ def test_tables_gains_and_claims_are_those_of_the_golden_file(made, config, monk
     made.add('story_cloze', 'full', 0, 7, split='test')
     made.zero_shot('sst2', 'full', {10: 500, 100: 550, 1000: 600})
     made.zero_shot('sst2', 'lstm', {10: 500, 100: 700, 1000: 500})
+    made.zero_shot('cola', 'full', {10: 440, 100: 560, 1000: 600}, metric='matthews', threshold=-0.125)
     made.outcomes.append(Run('qnli-full-0', 'qnli', 'full', 0, 'finetune', None, ('dev',), status='left out'))
     rows = [{'task': 'rte', 'split': 'dev', 'group': None, 'metric': 'accuracy', 'baseline': name, 'value': value}
             for name, value in (('constant', 0.53), ('words', 0.58))]
     (pathlib.Path(config.out) / scores.BASELINES_FILE).write_text(json.dumps({'rows': rows}))
-    parts = [name for name in tables.PARTS if not name.startswith('figure')]
+    parts = [name for name in tables.PARTS if name != 'figure_blimp']
     found = '\n'.join(line for name in parts for line in tables.PARTS[name].lines(config, made.outcomes)) + '\n'
     if os.environ.get('UPDATE'):
         GOLDEN.write_text(found, encoding='utf-8')
@@ -77,11 +79,10 @@ def test_the_papers_nine_values_give_its_glue_score_and_its_columns_the_averages
 
 
 def test_a_missing_figure_is_missing_from_both_averages():
-    figures = [figure for several in paper.GLUE.values() for figure in several]
-    found = {figure: None for figure in figures} | {paper.COLA: 0.5, paper.MNLI: 0.7}
-    ours, theirs, missing = paper.shared_glue(found)
+    found = {figure: None for figures in paper.GLUE.values() for figure in figures}
+    ours, theirs, missing = paper.shared_glue(found | {paper.COLA: 0.5, paper.MNLI: 0.7})
     assert ours == {'CoLA': [0.5], 'MNLI': [0.7]} and theirs == {'CoLA': [45.4], 'MNLI': [82.1]}
-    assert 'MNLI mismatched' in missing and 'MRPC (f1)' in missing and 'WNLI' in missing and 'CoLA' not in missing
+    assert {'MNLI mismatched', 'MRPC (f1)', 'WNLI'} < set(missing) and 'CoLA' not in missing
 
 
 def test_several_seeds_give_median_range_and_joint_interval(made):
@@ -104,23 +105,22 @@ def test_a_difference_is_paired_over_items_and_over_the_seeds_that_both_have(mad
     assert 0.003 <= low <= 0.006 and 0.014 <= high <= 0.018
 
 
-def test_a_difference_of_other_items_or_a_file_of_something_else_is_refused(made):
+def test_a_difference_needs_the_same_items_split_and_seed_and_a_score_its_own_predictions(made):
+    def difference(of, b):
+        return scores.difference(made.outcomes, (of,), 'full', b)
     made.add('sst2', 'full', 0, 6)
     made.add('sst2', 'no_aux', 0, 6, n=12)
     with pytest.raises(UserError, match='not about the same items'):
-        scores.difference(made.outcomes, (paper.SST2,), 'full', 'no_aux')
+        difference(paper.SST2, 'no_aux')
     made.add('rte', 'full', 0, 6, value=0.9)
     with pytest.raises(UserError, match='something else was written there'):
         scores.find(made.outcomes, 'rte', 'full', 'accuracy', 'dev', 'final')
-
-
-def test_scores_on_other_splits_or_of_other_seeds_have_no_difference(made):
     made.add('snli', 'full', 0, 8, n=20, split='test')
     made.add('snli', 'no_pretraining', 0, 5)  # stopped before it had scored test
-    assert scores.difference(made.outcomes, (paper.TABLE2[2],), 'full', 'no_pretraining') is None
-    made.add('sst2', 'full', 1, 5)
-    made.add('sst2', 'no_aux', 0, 5)
-    assert scores.difference(made.outcomes, (paper.SST2,), 'full', 'no_aux') is None
+    assert difference(paper.TABLE2[2], 'no_pretraining') is None
+    made.add('qnli', 'full', 1, 5)
+    made.add('qnli', 'no_aux', 0, 5)
+    assert difference(paper.QNLI, 'no_aux') is None
 
 
 def test_means_of_several_sets_are_resampled_apart(made):
@@ -150,14 +150,13 @@ def test_an_imported_model_is_named_without_this_machine_s_cache(config, monkeyp
 
 def test_table_5_plans_every_condition_and_one_grid_for_both(config):
     wanted = table5_ablations.specs(config)
-    conditions = {one.condition for one in wanted}
-    assert conditions == {'full', 'no_pretraining', 'no_aux', 'lstm', *(
+    assert {one.condition for one in wanted} == {'full', 'no_pretraining', 'no_aux', 'lstm', *(
         f'{c}@peak_rate={rate}' for c in ('full', 'no_pretraining') for rate in ('0.0001', '0.001'))}
     assert len(wanted) == 8 * 8
-    by = {one.name: one.config for one in wanted}
-    assert by['rte-no_pretraining-0'].n_transfer == -1 and by['rte-no_pretraining-0'].init_from == 'gpt'
-    assert by['rte-no_aux-0'].lm_weight == 0 and by['rte-lstm-0'].init_from == 'lstm'
-    at_rate = by['rte-no_pretraining@peak_rate=0.001-0']
+    by = {one.condition: one.config for one in wanted if one.task == 'rte'}
+    assert (by['no_pretraining'].n_transfer, by['no_pretraining'].init_from) == (-1, 'gpt')
+    assert by['no_aux'].lm_weight == 0 and by['lstm'].init_from == 'lstm'
+    at_rate = by['no_pretraining@peak_rate=0.001']
     assert (at_rate.optimizer.peak_rate, at_rate.n_transfer) == (1e-3, -1)
 
 
@@ -214,8 +213,6 @@ def test_many_differences_need_bonferronis_level_to_fail():
         assert claims.verdict(claims.Claim('', '', found, '', len(found))) == expected
 
 
-def test_a_slope_is_over_the_logarithm_of_the_updates():
-    one = claims.slope({10 ** i: estimate(*[.4 + i / 10] * 3) for i in (1, 2, 3)})
-    assert one.value == pytest.approx(.1) and one.interval() == pytest.approx((.1, .1))
+def test_the_slope_of_a_curve_that_never_moves_is_0():
     flat = claims.slope({step: estimate(.516, .4, .6) for step in (50, 100, 200, 400, 800, 1600, 3000)})
     assert flat.value == 0 and flat.interval() == (0, 0)

@@ -23,13 +23,14 @@ class Made:
                          'seed': seed, 'step': 10_000, 'predictions': where})
         self._append(f'{task}-{condition}-{seed}', task, condition, seed, 'finetune', split, rows)
 
-    def zero_shot(self, task, condition, curve, metric='accuracy'):
-        """curve: {step: how many of HARD items are right}."""
+    def zero_shot(self, task, condition, curve, metric='accuracy', **fields):
+        """curve: {step: how many of HARD items are right, as many of either label}."""
         rows = []
         for step, right in curve.items():
             path = self.directory / f'zero_shot-{task}-{condition}-{step}.jsonl'
             rows.append({'kind': 'zero_shot', 'task': task, 'split': 'dev', 'group': None, 'n': HARD, 'metric': metric,
-                         'value': right / HARD, 'step': step, 'predictions': predictions(path, right, HARD)})
+                         'value': right / HARD if metric == 'accuracy' else 2 * right / HARD - 1, 'step': step,
+                         'predictions': predictions(path, right, HARD)} | fields)
         self._append(f'{task}-zero_shot-{condition}', task, condition, 0, 'zero_shot', 'dev', rows)
 
     def _append(self, name, task, condition, seed, kind, split, rows):
