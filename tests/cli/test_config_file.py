@@ -1,12 +1,14 @@
-"""What --config names: a path, or a config that comes with the package."""
+"""What --config names: a path, or a config of the package; their fields in --help, the paper's numbers in them."""
+import pathlib
 import sys
 
 import pytest
 from absl import flags
 
-from gpt1_jax.cli import config_file
+from gpt1_jax.cli import config_file, config_help
 from gpt1_jax.errors import UserError
-from tiny import ROOT
+from refusal import refusal
+from tiny import ROOT, load_config
 
 
 def test_a_name_without_a_file_is_that_of_a_packaged_config(tmp_path, monkeypatch):
@@ -66,21 +68,84 @@ def test_none_unsets_a_field_and_commas_make_a_list(monkeypatch):
 
 
 @pytest.mark.parametrize('source, argument, message', [
-    ('def get_config(:', '', 'line 1: invalid syntax'), ('x = 1', '', 'no function get_config in it'),
-    ("def get_config():\n    return {'a': 1}", '', 'get_config returns dict, must return an ml_collections.ConfigDict'),
-    ('def get_config():\n    return data', '', "line 2: NameError: name 'data' is not defined"),
-    ('def get_config():\n    return 1', ':x', 'its get_config takes no argument, remove :x')])
-def test_what_is_wrong_with_a_config_file_is_one_line(tmp_path, source, argument, message):
-    (tmp_path / 'mine.py').write_text(source)
-    with pytest.raises(UserError) as caught:
-        config_file.load(f'{tmp_path}/mine.py{argument}')
-    assert str(caught.value) == f'{tmp_path}/mine.py: {message}'
+    ('def get_config(:', '', 'mine.py: line 1: invalid syntax'), ('x = 1', '', 'mine.py: no function get_config in it'),
+    ("def get_config():\n    return {'a': 1}", '',
+     'mine.py: get_config returns dict, must return an ml_collections.ConfigDict'),
+    ('def get_config():\n    return data', '', "mine.py: line 2: NameError: name 'data' is not defined"),
+    ('def get_config():\n    return 1', ':x', 'mine.py: its get_config takes no argument, remove :x'),
+    (None, 'custom:ratin', "custom.py: no example 'ratin', did you mean 'rating'? (there are own, sentiment, "),
+    (None, 'babylm:10', "babylm.py: no track '10', did you mean '10M'? (there are 10M, 100M, cpu")])
+def test_what_is_wrong_with_a_config_file_or_its_argument_is_one_line(tmp_path, source, argument, message):
+    if source is not None:
+        (tmp_path / 'mine.py').write_text(source)
+        argument = f'{tmp_path}/mine.py{argument}'
+    assert message in refusal(config_file.load, argument)
 
 
-@pytest.mark.parametrize('given, message', [
-    ('custom:nonsense', r"custom.py: no example 'nonsense' .there are own, sentiment, "),
-    ('babylm:10', r"babylm.py: no track '10', did you mean '10M'\? .there are 10M, 100M, cpu"),
-])
-def test_an_unknown_argument_of_a_packaged_config_is_one_line(given, message):
-    with pytest.raises(UserError, match=message):
-        config_file.load(given)
+SOURCE = '''"""A config of one's own."""
+from gpt1_jax.configs import pretrain
+from ml_collections import ConfigDict, config_dict
+import base
+
+
+def get_config():
+    c = base.get_config()
+    c.size = 3                  # of the whole,
+    # and of its parts
+    c.rate = 0.5
+    p = c.inner = ConfigDict()
+    p.steps = config_dict.placeholder(int)  # none: all
+    c.other = more()
+    c.a, c.b = 1, 2             # not of one field
+    return c
+
+
+def more():
+    config = ConfigDict()
+    config.name = ''            # of it
+    return config
+'''
+BASE = '''from ml_collections import ConfigDict
+
+
+def get_config():
+    config = ConfigDict()
+    config.size, config.a, config.b = 1, 1, 1
+    config.rate = 1.0           # per update
+    return config
+'''
+
+
+def test_comments_follow_the_names_of_the_fields(tmp_path, monkeypatch):
+    (tmp_path / 'base.py').write_text(BASE)
+    (tmp_path / 'own.py').write_text(SOURCE)
+    path = str(tmp_path / 'own.py')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert [line.rstrip() for line in config_help.lines(config_file.load(path), path)] == [
+        '  a: int = 1', '  b: int = 2', f'{"  inner.steps: int or None = None":44}none: all',
+        f"{'  other.name: str = ' + repr(''):44}of it", f'{"  rate: float = 0.5":44}per update',
+        f'{"  size: int = 3":44}of the whole, and of its parts']
+
+
+@pytest.mark.parametrize('given', ['pretrain', 'finetune:rte', 'zero_shot:cola', 'custom:rating', 'overnight_cpu:lstm'])
+def test_every_field_of_a_program_s_config_has_a_comment_and_lines_fit(given):
+    path = config_file.path_of(given).partition(':')[0]
+    config, notes = config_file.load(given), config_help.comments(pathlib.Path(path))
+    assert not [name for name, *_ in config_help.fields(config) if not config_help.comment(name, notes)]
+    assert max(map(len, config_help.lines(config, path))) <= config_help.WIDTH
+
+
+def test_the_papers_numbers_are_the_defaults():
+    c = load_config('pretrain')
+    assert (c.model.n_layer, c.model.n_embd, c.model.n_head, c.model.n_inner, c.model.n_ctx) == (12, 768, 12, 3072, 512)
+    assert (c.model.embd_dropout, c.model.attn_dropout, c.model.resid_dropout) == (0.1, 0.1, 0.1)
+    assert (c.batch.size, c.train.epochs, c.tokenizer.merges) == (64, 100, 40000)
+    assert (c.optimizer.peak_rate, c.optimizer.warmup_steps, c.optimizer.weight_decay) == (2.5e-4, 2000, 0.01)
+    assert (c.optimizer.b1, c.optimizer.b2, c.optimizer.eps) == (0.9, 0.999, 1e-8)
+
+
+def test_every_field_of_a_config_has_a_comment():
+    for file in sorted((ROOT / 'configs').glob('*.py')):
+        for line in file.read_text().splitlines():
+            if line.strip().startswith('config.') and 'ConfigDict(' not in line:
+                assert '#' in line, f'{file.name}: {line}'
