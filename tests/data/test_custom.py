@@ -1,37 +1,27 @@
 """A set described by fields: rows of each kind of file and target as Examples, and what is said of bad ones."""
 import json
+import re
 import types
 
 import pytest
 
 from gpt1_jax.data import inputs
-from gpt1_jax.data.tasks import custom
+from gpt1_jax.data.tasks import custom, unlabelled
 from gpt1_jax.data.tasks.example import Example
-from gpt1_jax.errors import UserError, fail
+from gpt1_jax.errors import fail
+from own_sets import FIVE, FIVE_EXAMPLES, FIVE_ROWS, LINES, PREMISES, RATING, lines
+from refusal import refusal
+from tiny import load_config
 
-FIVE = {'name': 'five', 'files': {'train': 'train.csv', 'dev': 'dev.csv'}, 'segments': [['passage', 'question']],
-        'cut': 'passage', 'choices': ['a', 'b', 'c', 'd', 'e'], 'label': 'answer', 'answer': 'letter', 'id': 'id'}
-FIVE_ROWS = ('id,passage,question,a,b,c,d,e,answer\n'
-             'q1,"It sat, then left.",Where?,mat,tree,hill,car,sea,B\n'
-             'q2,Dogs ran.,Who ran?,cats,dogs,birds,fish,,d\n')
-FIVE_EXAMPLES = [Example('q1', ('It sat, then left.', 'Where?'), ('mat', 'tree', 'hill', 'car', 'sea'), 1),
-                 Example('q2', ('Dogs ran.', 'Who ran?'), ('cats', 'dogs', 'birds', 'fish'), 3)]
-RATING = {'name': 'rating', 'files': {'train': 'train.csv', 'dev': 'dev.csv'}, 'segments': [['text']],
-          'label': 'score', 'score': [1, 7]}
-LINES = {'files': {'train': 'train.jsonl', 'dev': 'dev.jsonl'}, 'format': 'jsonl'}
-PREMISES = {'name': 'two', 'files': {'train': 'train.tsv', 'dev': 'dev.tsv'}, 'format': 'tsv', 'quoting': False,
-            'segments': [['p1', 'p2'], ['h']], 'label': 'label', 'labels': ['no', 'maybe', 'yes']}
 DIGITS = types.SimpleNamespace(encode=lambda text: [int(c) for c in text], start_id=10, delimiter_id=11, extract_id=12)
 
 
 def read(fields, directory, content, split='train', on_bad=fail):
     """The examples of a split whose file is written first: text, or JSON of each record of a list."""
-    if isinstance(content, list):
-        content = ''.join(json.dumps(record) + '\n' for record in content)
-    content = content if isinstance(content, bytes) else content.encode()
+    content = lines(content) if isinstance(content, list) else content
     task = custom.task(fields)
     with open(task.files(directory, split)[0], 'wb') as file:
-        file.write(content)
+        file.write(content if isinstance(content, bytes) else content.encode())
     return task.read(directory, split, on_bad)
 
 
@@ -100,23 +90,162 @@ def test_an_unlabelled_file_may_have_the_label_and_the_ids_or_not(tmp_path):
     assert read(headless, tmp_path, 'A\tB\tC\n', 'unlabelled') == [Example('0', ('A', 'B', 'C'))]
 
 
+HEADER = 'id,passage,question,a,b,c,d,e,answer\n'
+
+
 @pytest.mark.parametrize('answer, cell, label', [
     ('index0', '0', 0), ('index0', '3', 3), ('index1', '1', 0), ('index1', '4', 3), ('letter', 'A', 0),
     ('letter', 'd', 3), ('text', ' birds ', 2), ('index0', '4', None), ('index1', '0', None), ('letter', 'E', None),
     ('text', 'Birds', None), ('text', 'dogs', None)])
 def test_the_right_choice_is_given_as_declared(tmp_path, answer, cell, label):
-    fields = FIVE | {'answer': answer}
-    rows = f'id,passage,question,a,b,c,d,e,answer\nq,P,Q,dogs,dogs,birds,fish,,{cell}\n'
+    given = FIVE | {'answer': answer}, tmp_path, HEADER + f'q,P,Q,dogs,dogs,birds,fish,,{cell}\n'
     if label is not None:
-        assert read(fields, tmp_path, rows)[0].label == label
-        return
-    with pytest.raises(UserError, match=f"train.csv: row 2: answer: '{cell}' is .* of the row's (4 )?choices"):
-        read(fields, tmp_path, rows)
+        assert read(*given)[0].label == label
+    else:
+        assert re.search(f"train.csv: row 2: answer: '{cell}' is .* of the row's (4 )?choices", refusal(read, *given))
 
 
-HEADER = 'id,passage,question,a,b,c,d,e,answer\n'
+# Sets of JSON records: several questions a record, lists of texts, texts made from templates.
+
+# The first two rows of COPA's train.jsonl in SuperGLUE.
+COPA = [{'premise': 'My body cast a shadow over the grass.', 'choice1': 'The sun was rising.',
+         'choice2': 'The grass was cut.', 'question': 'cause', 'label': 0, 'idx': 0},
+        {'premise': 'The physician misdiagnosed the patient.',
+         'choice1': 'The patient filed a malpractice lawsuit against the physician.',
+         'choice2': 'The patient disclosed confidential information to the physician.', 'question': 'effect',
+         'label': 0, 'idx': 1}]
+COPA_EXAMPLES = [
+    Example('0', ('My body cast a shadow over the grass. because',), ('The sun was rising.', 'The grass was cut.'), 0),
+    Example('1', ('The physician misdiagnosed the patient. so',), (COPA[1]['choice1'], COPA[1]['choice2']), 0)]
+DREAM = [[['W: Late again?', 'M: The bus.'],
+          [{'question': 'Who is late?', 'choice': ['The man.', 'The woman.', 'The bus.'], 'answer': 'The man.'},
+           {'question': 'Why?', 'choice': ['A bike.', 'A bus.', 'A walk.'], 'answer': 'A bus.'}], '4-199'],
+         [['M: Hi.'], [{'question': 'Who?', 'choice': ['A.', 'B.', 'C.'], 'answer': 'C.'}], '4-200']]
+DREAM_EXAMPLES = [
+    Example('4-199/0', ('W: Late again?\nM: The bus.', 'Who is late?'), ('The man.', 'The woman.', 'The bus.'), 0),
+    Example('4-199/1', ('W: Late again?\nM: The bus.', 'Why?'), ('A bike.', 'A bus.', 'A walk.'), 1),
+    Example('4-200/0', ('M: Hi.', 'Who?'), ('A.', 'B.', 'C.'), 2)]
+PAIR = {'name': 'pair', 'files': {'train': 'train.json', 'dev': 'dev.json'}, 'format': 'json',
+        'segments': [['a'], ['b']], 'label': 'y', 'labels': ['no', 'yes']}
+ROWS = [{'a': 'A.', 'b': 'B.', 'y': 'no'}, {'a': 'C.', 'b': 'D.', 'y': 'yes'}]
+PAIRS = [Example('0', ('A.', 'B.'), (), 0), Example('1', ('C.', 'D.'), (), 1)]
+
+
+def example(name):
+    """The task of an example in configs/custom.py."""
+    return custom.task(load_config('custom', name).to_dict()['custom'])
+
+
+def test_copa_is_read_by_config_alone_and_rows_to_be_answered_with_the_same_templates(tmp_path):
+    path = tmp_path / 'train.jsonl'
+    path.write_text(lines(COPA))
+    assert example('copa').read(tmp_path, 'train') == COPA_EXAMPLES
+    path.write_text(lines([{name: value for name, value in record.items() if name != 'label'} for record in COPA]))
+    found = unlabelled.read(example('copa'), path)
+    assert [(e.id, e.texts, e.choices) for e in found] == [(e.id, e.texts, e.choices) for e in COPA_EXAMPLES]
+
+
+@pytest.mark.parametrize('indent', [None, 1])
+def test_dream_is_read_by_config_alone(tmp_path, indent):
+    path = tmp_path / 'train.json'
+    path.write_text(json.dumps(DREAM, indent=indent))
+    task = example('dream')
+    assert task.read(tmp_path, 'train') == DREAM_EXAMPLES
+    assert (task.segments, task.cut, task.labels) == ((2,), 0, ('1', '2', '3'))
+    assert [e.choices for e in unlabelled.read(task, path)] == [e.choices for e in DREAM_EXAMPLES]
+    path.write_text(lines(DREAM))  # a dialogue a line
+    assert task.read(tmp_path, 'train') == DREAM_EXAMPLES
+    path.write_text(lines(DREAM[:1]))  # a single line, whose items are no dialogues
+    assert task.read(tmp_path, 'train') == DREAM_EXAMPLES[:2]
+
+
+MCTEST = {'name': 'mctest', 'files': {'train': 'train.json', 'dev': 'dev.json'}, 'format': 'json',
+          'questions': 'questions', 'segments': [['story', 'question']], 'cut': 'story', 'choices': ['choices'],
+          'max_choices': 4, 'label': 'answer', 'answer': 'letter'}
+STORY = {'story': 'It was hot. The cat slept.', 'questions': [
+    {'question': 'Who slept?', 'choices': ['the dog', 'the cat', 'a bird', 'no one'], 'answer': 'B'},
+    {'question': 'How was it?', 'choices': ['hot', 'cold', 'wet', 'dry'], 'answer': 'A'}]}
+
+
+def test_questions_about_a_story_are_a_row_each(tmp_path):
+    assert read(MCTEST, tmp_path, lines([STORY])) == [
+        Example('0/0', (STORY['story'], 'Who slept?'), ('the dog', 'the cat', 'a bird', 'no one'), 1),
+        Example('0/1', (STORY['story'], 'How was it?'), ('hot', 'cold', 'wet', 'dry'), 0)]
+    named = [STORY | {'questions': [question | {'q': f'q{i}'} for i, question in enumerate(STORY['questions'])]}]
+    assert [e.id for e in read(MCTEST | {'id': 'q'}, tmp_path, lines(named))] == ['q0', 'q1']
+
+
+@pytest.mark.parametrize('name', ['train.json', 'train.jsonl'])
+@pytest.mark.parametrize('text', [
+    json.dumps(ROWS), json.dumps(ROWS, indent=2), '\n' + json.dumps(ROWS, indent=2).replace('\n', '\r\n') + '\n\n',
+    lines(ROWS), lines(ROWS).replace('\n', '\n\n'), '\ufeff' + json.dumps(ROWS, indent=2)])
+def test_an_array_of_records_and_a_record_a_line_are_the_same_whatever_the_files_name(tmp_path, name, text):
+    assert read(PAIR | {'files': {'train': name, 'dev': name}}, tmp_path, text) == PAIRS
+
+
+def test_the_items_of_records_that_are_lists_are_named_by_columns(tmp_path):
+    fields = PAIR | {'columns': ['y', 'a', 'b']}
+    text = lines([['no', 'A.', 'B.'], ['yes', 'C.', 'D.']])
+    assert read(fields, tmp_path, text) == PAIRS
+    (tmp_path / 'new.jsonl').write_text(lines([['A.', 'B.']]))
+    assert unlabelled.read(custom.task(fields), tmp_path / 'new.jsonl') == [Example('0', ('A.', 'B.'))]
+
+
+def test_a_list_of_texts_is_read_as_lines_in_a_template_too(tmp_path):
+    rows = [ROWS[0] | {'a': ['One.', ' ', 'Two.']}]
+    assert read(PAIR, tmp_path, lines(rows))[0].texts == ('One.\nTwo.', 'B.')
+    quoted = PAIR | {'segments': [['Said: {a} {{end}}'], ['b']]}
+    assert read(quoted, tmp_path, lines(rows))[0].texts == ('Said: One.\nTwo. {end}', 'B.')
+
+
+TEMPLATES = {'name': 'x', 'files': {'train': 't.csv', 'dev': 'd.csv'}, 'segments': [
+    ['{a.b} or {c d}?', 'c d'], [{'column': 'kind', 'x': 'c d', 'y': '{a.b}!'}]], 'cut': 'a.b', 'label': 'kind2',
+    'labels': ['no', 'yes']}
+
+
+def test_a_template_may_join_columns_of_a_table_and_a_column_may_stand_twice(tmp_path):
+    found = read(TEMPLATES, tmp_path, 'a.b,c d,kind,kind2\nA,C,x,no\nA,C,y,yes\n')
+    assert [e.texts for e in found] == [('A or C?', 'C', 'C'), ('A or C?', 'C', 'A!')]
+    assert (custom.task(TEMPLATES).segments, custom.task(TEMPLATES).cut) == ((2, 1), 0)
+
+
+def parts(fields, directory, content):
+    """The first texts of (train, dev), where dev is a share of the training rows."""
+    fields = fields | {'files': {'train': fields['files']['train']}, 'dev_fraction': 0.25}
+    read(fields, directory, content)
+    return [[e.texts[0] for e in custom.task(fields).read(directory, split)] for split in ('train', 'dev')]
+
+
+def rated(texts):
+    return 'text,score\n' + ''.join(f'{text},1\n' for text in texts)
+
+
+def test_a_share_of_the_training_rows_becomes_dev_whatever_their_order(tmp_path):
+    fields, texts = RATING | {'dev_seed': 3}, [f'text {i}' for i in range(40)]
+    train, dev = parts(fields, tmp_path, rated(texts))
+    assert len(dev) == 10 and sorted(train + dev) == sorted(texts) and not set(train) & set(dev)
+    assert parts(fields, tmp_path, rated(texts[::-1])) == [train[::-1], dev[::-1]]
+    assert set(parts(RATING | {'dev_seed': 4}, tmp_path, rated(texts))[1]) != set(dev)
+    train, dev = parts(fields, tmp_path, rated([f'text {i % 10}' for i in range(40)]))  # equal texts stay together
+    assert len(train) + len(dev) == 40 and not set(train) & set(dev)
+    assert '1 rows leave none for train beside config.custom.dev_fraction = 0.25' in refusal(
+        parts, fields, tmp_path, rated(['A']))
+
+
+def test_the_questions_of_one_story_are_never_both_trained_on_and_dev(tmp_path):
+    stories = [STORY | {'story': f'Story {i}.'} for i in range(20)]
+    train, dev = map(set, parts(MCTEST, tmp_path, json.dumps(stories)))
+    assert not train & dev and len(train | dev) == 20 and dev
+
+
+def test_a_split_that_is_not_there_and_tfds_are_errors(tmp_path):
+    assert refusal(custom.task(RATING).read, tmp_path, 'test') == "rating has no split 'test' (there are train, dev)"
+    assert refusal(custom.task(RATING).read, 'tfds:x', 'train') == 'tfds:x: rating is not read from TFDS'
+
+
 JSON_FIVE = FIVE | LINES | {'choices': ['a'], 'max_choices': 3}
 RECORD = {'id': 'q', 'passage': 'P', 'question': 'Q', 'a': ['x', 'y'], 'answer': 'A'}
+QUESTION = STORY['questions'][0]
 
 
 @pytest.mark.parametrize('fields, content, cause', [
@@ -140,11 +269,28 @@ RECORD = {'id': 'q', 'passage': 'P', 'question': 'Q', 'a': ['x', 'y'], 'answer':
     (JSON_FIVE, b'{"a": "\xe9"}', 'not UTF-8 at byte 7'), (JSON_FIVE, b'', 'empty'),
     (RATING, 'text,score\n', 'no rows'),
     (RATING, 'text,scores\nA,1\n', "no column 'score' (columns: text, scores)"),
-    (RATING, 'text,score,text\nA,1,B\n', "two columns are called 'text'")])
+    (RATING, 'text,score,text\nA,1,B\n', "two columns are called 'text'"),
+    (PAIR, '[{"a": "A."},\n{"a": \n', 'neither a JSON array of records nor a record a line: not JSON (Expecting value'),
+    (PAIR, '{\n "data": []\n}', 'one JSON object, expected an array of records or a record a line'),
+    (PAIR, '[]', 'no rows'), (PAIR, ' \n\n', 'no rows'),
+    (PAIR, json.dumps([ROWS[0], {'a': 'A.', 'b': 'B.'}], indent=1), 'record 2: no y'),
+    (PAIR, '[\n{"a": "A.", "b": "B.", "y": "no"},\n7]', 'record 2: int, expected an object'),
+    (PAIR, '[' * 10_000, 'neither a JSON array of records nor a record a line: not JSON (maximum recursion depth'),
+    *[(PAIR, lines([ROWS[0] | {'a': value}]), 'row 1: a is empty') for value in (None, float('nan'))],
+    (PAIR, lines([ROWS[0] | {'y': ['no']}]), 'row 1: y: ["no"] is not a text'),
+    (PAIR | {'id': 'i'}, lines([ROWS[0] | {'i': ['no']}]), 'row 1: i: ["no"] is not a text'),
+    (PAIR | {'columns': ['y', 'a', 'b']}, lines([['no', 'A.']]), 'row 1: 2 items, expected 3 (y, a, b)'),
+    (PAIR | {'columns': ['y', 'a', 'b']}, lines(ROWS), 'row 1: dict, expected a list (y, a, b)'),
+    (TEMPLATES, 'a.b,c d,kind,kind2\nA,C,z,no\n', "row 2: kind: 'z' is not one of x, y"),
+    (TEMPLATES, 'a.b,kind,kind2\nA,x,no\n', "no column 'c d'"),
+    (MCTEST | {'id': 'i'}, lines([STORY | {'i': [1]}]), 'row 1: question 1: i: [1] is not a text'),
+    *[(MCTEST, lines([STORY | {'questions': questions}]), f'row 1: {cause}') for questions, cause in (
+        ([], 'questions: not a list of objects'),
+        ([QUESTION, {'question': 'Why?', 'answer': 'A'}], 'question 2: choices: not a JSON list of texts'),
+        ([QUESTION | {'answer': 'E'}], "question 1: answer: 'E' is not one of the row's 4 choices"))]])
 def test_a_bad_row_or_file_is_named_with_its_cause(tmp_path, fields, content, cause):
-    with pytest.raises(UserError) as caught:
-        read(fields, tmp_path, content)
-    assert str(caught.value).startswith(f'{tmp_path}/{fields["files"]["train"]}: {cause}')
+    message = refusal(read, fields, tmp_path, content)
+    assert message.startswith(f'{tmp_path}/{fields["files"]["train"]}: {cause}')
 
 
 def test_bad_rows_are_left_out_and_told_where_a_list_is_given(tmp_path):
@@ -152,35 +298,5 @@ def test_bad_rows_are_left_out_and_told_where_a_list_is_given(tmp_path):
     found = read(RATING, tmp_path, 'text,score\nA,1\n,2\nB,9\nC,3,4\nD,5\n', on_bad=skipped.append)
     assert found == [Example('0', ('A',), (), 1.0), Example('4', ('D',), (), 5.0)]
     assert [line.split(': ')[1] for line in skipped] == ['row 3', 'row 4', 'row 5']
-    with pytest.raises(UserError, match='the first: .*row 2: score is empty'):
-        read(RATING, tmp_path, 'text,score\nA,\n', on_bad=[].append)
-
-
-PARTED = RATING | {'files': {'train': 'train.csv'}, 'dev_fraction': 0.25, 'dev_seed': 3}
-
-
-def parts(directory, texts, fields=PARTED):
-    """(train, dev) as sets of texts, where each row has one text."""
-    read(fields, directory, 'text,score\n' + ''.join(f'{text},1\n' for text in texts))
-    return [[e.texts[0] for e in custom.task(fields).read(directory, split)] for split in ('train', 'dev')]
-
-
-def test_a_share_of_the_training_rows_becomes_dev_whatever_their_order(tmp_path):
-    texts = [f'text {i}' for i in range(40)]
-    train, dev = parts(tmp_path, texts)
-    assert len(dev) == 10 and sorted(train + dev) == sorted(texts) and not set(train) & set(dev)
-    again = parts(tmp_path, texts[::-1])
-    assert (again[0], again[1]) == (train[::-1], dev[::-1])
-    assert set(parts(tmp_path, texts, PARTED | {'dev_seed': 4})[1]) != set(dev)
-    assert custom.task(PARTED).files(tmp_path, 'dev') == [str(tmp_path / 'train.csv')]
-    train, dev = parts(tmp_path, [f'text {i % 10}' for i in range(40)])  # equal texts stay together
-    assert len(train) + len(dev) == 40 and not set(train) & set(dev)
-    with pytest.raises(UserError, match='1 rows leave none for train beside config.custom.dev_fraction = 0.25'):
-        parts(tmp_path, ['A'])
-
-
-def test_a_split_that_is_not_there_and_tfds_are_errors(tmp_path):
-    with pytest.raises(UserError, match=r"rating has no split 'test' \(there are train, dev\)"):
-        custom.task(RATING).read(tmp_path, 'test')
-    with pytest.raises(UserError, match='tfds:x: rating is not read from TFDS'):
-        custom.task(RATING).read('tfds:x', 'train')
+    message = refusal(read, RATING, tmp_path, 'text,score\nA,\n', on_bad=[].append)
+    assert re.search('the first: .*row 2: score is empty', message)
