@@ -124,7 +124,7 @@ def other_sets(vocabulary):
 
     rows = [{'id': str(i), 'text': 'A text.', 'before': 'A.', 'beginning': 'text.', 'ending1': 'One.',
              'ending2': 'Two.', 'label': i % 2 + 1} for i in range(4)]
-    return [*(found for name in sets.OTHERS for found in of_set(name, vocabulary)),
+    return [*(found for name in sets.EXPECTED for found in of_set(name, vocabulary)),
             *of_set('story_cloze', vocabulary, validation_stories),
             *json_lines('continuation', 'continuation_dev.jsonl', rows),
             *json_lines('pronoun', 'pronoun_dev.jsonl', [row | {'label': 'he'} for row in rows]),
