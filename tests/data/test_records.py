@@ -13,8 +13,9 @@ import pytest
 
 from gpt1_jax.data import corpus, records
 from gpt1_jax.errors import UserError
+from refusal import refused_flips
+from tiny import ROOT
 
-REPOSITORY = pathlib.Path(__file__).parents[2]
 TEXT = 'The cat.\nsat é\n'
 # What the command line tools zstd 1.5 and lz4 1.9 make of TEXT.
 ZSTD = bytes.fromhex('28b52ffd2410810000546865206361742e0a73617420c3a90a18961514')
@@ -115,20 +116,11 @@ def test_a_parquet_file_that_cannot_be_a_corpus_is_named(here, columns, message)
 
 
 def test_a_damaged_parquet_file_is_one_line_or_the_same_text(here):
-    """One byte flipped anywhere: pages have checksums, the footer has a parser."""
+    """Pages have checksums, the footer has a parser."""
     texts = [f'The cat number {i} sat.' for i in range(50)]
     write_parquet('a.parquet', {'text': texts}, write_page_checksum=True, compression='none', use_dictionary=False)
-    data = (here / 'a.parquet').read_bytes()
-    refused = 0
-    for place in range(0, len(data), 29):
-        (here / 'a.parquet').write_bytes(data[:place] + bytes([data[place] ^ 4]) + data[place + 1:])
-        try:
-            assert [text for _, text in read('a.parquet')] == texts
-        except UserError as error:
-            assert 'a.parquet' in str(error) and '\n' not in str(error)
-            refused += 1
-    assert refused > len(texts) // 2
-    (here / 'a.parquet').write_bytes(data[:-10])
+    assert refused_flips(pathlib.Path('a.parquet'), lambda: read('a.parquet'), 29) > len(texts) // 2
+    (here / 'a.parquet').write_bytes((here / 'a.parquet').read_bytes()[:-10])
     with pytest.raises(UserError, match='a.parquet: cannot be read'):
         read('a.parquet')
 
@@ -166,45 +158,43 @@ import re, sys
 from gpt1_jax.data import corpus, encode, sources
 from gpt1_jax.errors import UserError
 import pyarrow.parquet
+
+def characters(text):
+    splits, _, _ = sources.splits(text, valid)  # nothing of the text is held out
+    return sum(unit.characters for unit in encode.units(splits['train']()))
+
+def words(text):
+    return sum(encode.count_words(corpus.documents(text)).values())
+
 peak = lambda: int(re.search(r'VmHWM:\\s+(\\d+) kB', open('/proc/self/status').read())[1]) // 1024
+text, valid, count = sys.argv[1:]
+if count == 'words':
+    words(valid)  # with spaCy in memory
 before = peak()
-characters = 0
 try:
-    splits, _, _ = sources.splits(sys.argv[1], sys.argv[2])  # nothing of the text is held out
-    for unit in encode.units(splits['train']()):
-        characters += unit.characters
+    print(globals()[count](text), peak() - before)
 except UserError as error:
+    print(0, peak() - before)
     print(error, file=sys.stderr)
-print(characters, peak() - before)
 '''
 LINE = 'the cat sat on the mat and, well, it sat. '
+ODD_LINE = 'the cat sat on the mat and, well — it sat. '  # not split without spaCy
 
 
-def memory(path):
-    """(characters read, MiB that it took, what was said) in a fresh process."""
+def memory(path, count):
+    """(what was counted, MiB that it took, what was said) in a fresh process."""
     valid = path.parent / 'valid' / 'valid.txt'
     valid.parent.mkdir()
-    valid.write_text('Another text.')
-    done = subprocess.run([sys.executable, '-c', MEMORY, str(path), str(valid)], capture_output=True, text=True,
-                          timeout=300, env={**os.environ, 'PYTHONPATH': str(REPOSITORY)})
+    valid.write_text(ODD_LINE * 15_000)
+    done = subprocess.run([sys.executable, '-c', MEMORY, path, valid, count], capture_output=True, text=True,
+                          timeout=300, env={**os.environ, 'PYTHONPATH': str(ROOT)})
     assert done.returncode == 0, done.stderr
     return *map(int, done.stdout.split()), done.stderr
 
 
-def line(directory):
-    (directory / 'line.txt').write_text(LINE * 4_800_000)  # 200 MB
-
-
-def json_lines(directory):
-    (directory / 'line.jsonl').write_text(('{"text": "' + LINE * 2_850_000 + '"}\n') * 2)  # 120 MB each
-
-
-def long_json_line(directory):
-    (directory / 'line.jsonl').write_text('{"text": "' + LINE * 4_800_000 + '"}\n')
-
-
-def json_array(directory):
-    (directory / 'array.json').write_text('[' + ', '.join(['{"text": "the cat sat"}'] * 8_000_000) + ']')
+def of(name, *parts):
+    """Writes a file of (text, how often)."""
+    return lambda directory: (directory / name).write_text(''.join(text * times for text, times in parts))
 
 
 def parquet(row_group):
@@ -214,13 +204,21 @@ def parquet(row_group):
     return write
 
 
+JSON_LINE = (('{"text": "', 1), (LINE, 2_850_000), ('"}\n', 1))  # 120 MB
+
+
 @pytest.mark.full
 @pytest.mark.skipif(sys.platform != 'linux', reason='reads /proc')
-@pytest.mark.parametrize('write, characters, most, message', [
-    (line, 4_800_000 * len(LINE), 450, ''), (json_lines, 5_700_000 * len(LINE), 270, ''),  # MiB: in memory twice
-    (long_json_line, 0, 300, 'line.jsonl: line 1 is longer than 128 MiB'), (json_array, 0, 300, 'line 1 is list'),
-    (parquet(1000), 202_328_890, 100, ''), (parquet(10 ** 6), 202_328_890, 100, '')])
-def test_memory_is_bounded(tmp_path, write, characters, most, message):
+@pytest.mark.parametrize('write, count, expected, most, message', [
+    (of('a.txt', (LINE, 4_800_000)), 'characters', 4_800_000 * len(LINE), 450, ''),  # 200 MB: in memory twice
+    (of('a.txt', (ODD_LINE, 150_000)), 'words', 13 * 150_000, 50, ''),  # 7 MB; tokenized as a whole: 200 MiB
+    (of('a.jsonl', *JSON_LINE, *JSON_LINE), 'characters', 5_700_000 * len(LINE), 270, ''),
+    (of('a.jsonl', ('{"text": "', 1), (LINE, 4_800_000), ('"}\n', 1)), 'characters', 0, 300,
+     'a.jsonl: line 1 is longer than 128 MiB'),
+    (of('a.json', ('[{"text": ""}', 1), (', {"text": "the cat sat"}', 8_000_000), (']', 1)), 'characters', 0, 300,
+     'line 1 is list'),
+    (parquet(1000), 'characters', 202_328_890, 100, ''), (parquet(10 ** 6), 'characters', 202_328_890, 100, '')])
+def test_memory_is_bounded(tmp_path, write, count, expected, most, message):
     write(tmp_path)
-    found, mib, said = memory(next(tmp_path.iterdir()))
-    assert found == characters and mib < most and message in said
+    found, mib, said = memory(next(tmp_path.iterdir()), count)
+    assert found == expected and mib < most and message in said
