@@ -1,11 +1,12 @@
 """A set described by fields: rows of each kind of file and target as Examples, and what is said of bad ones."""
+import dataclasses
+import functools
 import json
+import pathlib
 import re
-import types
 
 import pytest
 
-from gpt1_jax.data import inputs
 from gpt1_jax.data.tasks import custom, unlabelled
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.errors import fail
@@ -13,7 +14,25 @@ from own_sets import FIVE, FIVE_EXAMPLES, FIVE_ROWS, LINES, PREMISES, RATING, li
 from refusal import refusal
 from tiny import load_config
 
-DIGITS = types.SimpleNamespace(encode=lambda text: [int(c) for c in text], start_id=10, delimiter_id=11, extract_id=12)
+HEADER = 'id,passage,question,a,b,c,d,e,answer\n'
+PAIR = {'name': 'pair', 'files': {'train': 'train.json', 'dev': 'dev.json'}, 'format': 'json',
+        'segments': [['a'], ['b']], 'label': 'y', 'labels': ['no', 'yes']}
+ROWS = [{'a': 'A.', 'b': 'B.', 'y': 'no'}, {'a': 'C.', 'b': 'D.', 'y': 'yes'}]
+PAIRS = [(('A.', 'B.'), 0), (('C.', 'D.'), 1)]
+TEMPLATES = {'name': 'x', 'files': {'train': 't.csv', 'dev': 'd.csv'}, 'segments': [
+    ['{a.b} or {c d}?', 'c d'], [{'column': 'kind', 'x': 'c d', 'y': '{a.b}!'}]], 'cut': 'a.b', 'label': 'kind2',
+    'labels': ['no', 'yes']}
+MCTEST = {'name': 'mctest', 'files': {'train': 'train.json', 'dev': 'dev.json'}, 'format': 'json',
+          'questions': 'questions', 'segments': [['story', 'question']], 'cut': 'story', 'choices': ['choices'],
+          'max_choices': 4, 'label': 'answer', 'answer': 'letter'}
+STORY = {'story': 'It was hot. The cat slept.', 'questions': [
+    {'question': 'Who slept?', 'choices': ['the dog', 'the cat', 'a bird', 'no one'], 'answer': 'B'},
+    {'question': 'How was it?', 'choices': ['hot', 'cold', 'wet', 'dry'], 'answer': 'A'}]}
+
+
+def example(name):
+    """The description of an example in configs/custom.py."""
+    return load_config('custom', name).to_dict()['custom']
 
 
 def read(fields, directory, content, split='train', on_bad=fail):
@@ -45,18 +64,13 @@ def test_choices_are_columns_of_which_the_last_may_be_empty_or_a_json_list(tmp_p
     (PREMISES, dict(head='classify', labels=('no', 'maybe', 'yes'), segments=(2, 1), cut=None)),
     (PREMISES | {'segments': [['p1'], ['p2']], 'orders': 2, 'metrics': ['f1', 'accuracy'], 'labels': ['same', 'other'],
                  'positive': 'same'}, dict(head='similarity', segments=(1, 1), metrics=('f1', 'accuracy'), positive=0)),
+    (TEMPLATES, dict(segments=(2, 1), cut=0)),
+    (example('dream'), dict(segments=(2,), cut=0, labels=('1', '2', '3'))),
     (PREMISES | {'files': PREMISES['files'] | {'test': 'a', 'unlabelled': 'b'}},
      dict(splits=('train', 'dev', 'test'), unlabelled=('unlabelled',)))])
 def test_a_description_becomes_a_task(fields, expected):
     task = custom.task(fields)
     assert {name: getattr(task, name) for name in expected} == expected
-
-
-def test_the_columns_of_a_segment_are_laid_end_to_end_and_a_delimiter_stands_between_segments(tmp_path):
-    (example,) = read(PREMISES, tmp_path, 'p1\tp2\th\tlabel\n12\t3\t45\tyes\n')
-    assert example == Example('0', ('12', '3', '45'), (), 2)
-    (row,) = inputs.encode_all([example], custom.task(PREMISES), DIGITS, 64)
-    assert row.sequences == [[10, 1, 2, 3, 11, 4, 5, 12]] and row.target == [0, 0, 1]
 
 
 LONG = ' '.join(['word'] * 40_000)
@@ -73,7 +87,14 @@ LONG = ' '.join(['word'] * 40_000)
     # Numbers and truths are read as JSON writes them.
     (RATING | LINES | {'score': None, 'labels': ['false', 'true']}, [{'text': 12, 'score': True}], [(('12',), 1)]),
     (RATING | LINES | {'score': None, 'labels': [0, 1]}, [{'text': 'x', 'score': 0}], [(('x',), 0)]),
-    (PREMISES | {'columns': ['label', 'p1', 'p2', 'h', 'source']}, 'yes\tA\tB\tC\tx\n', [(('A', 'B', 'C'), 2)])])
+    (PREMISES | {'columns': ['label', 'p1', 'p2', 'h', 'source']}, 'yes\tA\tB\tC\tx\n', [(('A', 'B', 'C'), 2)]),
+    # Records that are lists; texts that are lists of lines; templates, which may name a column that stands alone, too.
+    (PAIR | {'columns': ['y', 'a', 'b']}, [['no', 'A.', 'B.'], ['yes', 'C.', 'D.']], PAIRS),
+    (PAIR, [ROWS[0] | {'a': ['One.', ' ', 'Two.']}], [(('One.\nTwo.', 'B.'), 0)]),
+    (PAIR | {'segments': [['Said: {a} {{end}}'], ['b']]}, [ROWS[0] | {'a': ['One.', ' ', 'Two.']}],
+     [(('Said: One.\nTwo. {end}', 'B.'), 0)]),
+    (TEMPLATES, 'a.b,c d,kind,kind2\nA,C,x,no\nA,C,y,yes\n',
+     [(('A or C?', 'C', 'C'), 0), (('A or C?', 'C', 'A!'), 1)])])
 def test_cells_are_read_as_written(tmp_path, fields, content, expected):
     found = read(fields, tmp_path, content)
     assert [(e.texts, e.label) for e in found] == expected and [e.id for e in found] == list('012')[:len(found)]
@@ -86,11 +107,10 @@ def test_an_unlabelled_file_may_have_the_label_and_the_ids_or_not(tmp_path):
             assert read(fields | of_id, tmp_path, content, 'unlabelled') == [Example('0', ('Good.',))]
     assert read(fields | {'id': 'id'}, tmp_path, 'id,text\n7,Good.\n', 'unlabelled') == [Example('7', ('Good.',))]
     assert custom.task(fields | {'choices': ('',)}) == custom.task(fields)  # --config.custom.choices=
+    as_lists = PAIR | {'columns': ['y', 'a', 'b'], 'files': PAIR['files'] | {'unlabelled': 'new.jsonl'}}
+    assert read(as_lists, tmp_path, [['A.', 'B.']], 'unlabelled') == [Example('0', ('A.', 'B.'))]
     headless = PREMISES | {'columns': ['label', 'p1', 'p2', 'h'], 'files': PREMISES['files'] | {'unlabelled': 'n.tsv'}}
     assert read(headless, tmp_path, 'A\tB\tC\n', 'unlabelled') == [Example('0', ('A', 'B', 'C'))]
-
-
-HEADER = 'id,passage,question,a,b,c,d,e,answer\n'
 
 
 @pytest.mark.parametrize('answer, cell, label', [
@@ -104,8 +124,6 @@ def test_the_right_choice_is_given_as_declared(tmp_path, answer, cell, label):
     else:
         assert re.search(f"train.csv: row 2: answer: '{cell}' is .* of the row's (4 )?choices", refusal(read, *given))
 
-
-# Sets of JSON records: several questions a record, lists of texts, texts made from templates.
 
 # The first two rows of COPA's train.jsonl in SuperGLUE.
 COPA = [{'premise': 'My body cast a shadow over the grass.', 'choice1': 'The sun was rising.',
@@ -125,46 +143,18 @@ DREAM_EXAMPLES = [
     Example('4-199/0', ('W: Late again?\nM: The bus.', 'Who is late?'), ('The man.', 'The woman.', 'The bus.'), 0),
     Example('4-199/1', ('W: Late again?\nM: The bus.', 'Why?'), ('A bike.', 'A bus.', 'A walk.'), 1),
     Example('4-200/0', ('M: Hi.', 'Who?'), ('A.', 'B.', 'C.'), 2)]
-PAIR = {'name': 'pair', 'files': {'train': 'train.json', 'dev': 'dev.json'}, 'format': 'json',
-        'segments': [['a'], ['b']], 'label': 'y', 'labels': ['no', 'yes']}
-ROWS = [{'a': 'A.', 'b': 'B.', 'y': 'no'}, {'a': 'C.', 'b': 'D.', 'y': 'yes'}]
-PAIRS = [Example('0', ('A.', 'B.'), (), 0), Example('1', ('C.', 'D.'), (), 1)]
 
 
-def example(name):
-    """The task of an example in configs/custom.py."""
-    return custom.task(load_config('custom', name).to_dict()['custom'])
-
-
-def test_copa_is_read_by_config_alone_and_rows_to_be_answered_with_the_same_templates(tmp_path):
-    path = tmp_path / 'train.jsonl'
-    path.write_text(lines(COPA))
-    assert example('copa').read(tmp_path, 'train') == COPA_EXAMPLES
-    path.write_text(lines([{name: value for name, value in record.items() if name != 'label'} for record in COPA]))
-    found = unlabelled.read(example('copa'), path)
-    assert [(e.id, e.texts, e.choices) for e in found] == [(e.id, e.texts, e.choices) for e in COPA_EXAMPLES]
-
-
-@pytest.mark.parametrize('indent', [None, 1])
-def test_dream_is_read_by_config_alone(tmp_path, indent):
-    path = tmp_path / 'train.json'
-    path.write_text(json.dumps(DREAM, indent=indent))
-    task = example('dream')
-    assert task.read(tmp_path, 'train') == DREAM_EXAMPLES
-    assert (task.segments, task.cut, task.labels) == ((2,), 0, ('1', '2', '3'))
-    assert [e.choices for e in unlabelled.read(task, path)] == [e.choices for e in DREAM_EXAMPLES]
-    path.write_text(lines(DREAM))  # a dialogue a line
-    assert task.read(tmp_path, 'train') == DREAM_EXAMPLES
-    path.write_text(lines(DREAM[:1]))  # a single line, whose items are no dialogues
-    assert task.read(tmp_path, 'train') == DREAM_EXAMPLES[:2]
-
-
-MCTEST = {'name': 'mctest', 'files': {'train': 'train.json', 'dev': 'dev.json'}, 'format': 'json',
-          'questions': 'questions', 'segments': [['story', 'question']], 'cut': 'story', 'choices': ['choices'],
-          'max_choices': 4, 'label': 'answer', 'answer': 'letter'}
-STORY = {'story': 'It was hot. The cat slept.', 'questions': [
-    {'question': 'Who slept?', 'choices': ['the dog', 'the cat', 'a bird', 'no one'], 'answer': 'B'},
-    {'question': 'How was it?', 'choices': ['hot', 'cold', 'wet', 'dry'], 'answer': 'A'}]}
+@pytest.mark.parametrize('name, records, expected', [
+    ('copa', COPA, COPA_EXAMPLES), ('dream', DREAM, DREAM_EXAMPLES),
+    ('dream', DREAM[:1], DREAM_EXAMPLES[:2])])  # as lines: one, whose items are no dialogues
+@pytest.mark.parametrize('write', [lines, json.dumps, functools.partial(json.dumps, indent=1)])
+def test_published_sets_are_read_by_the_examples_to_copy_labelled_or_not(tmp_path, name, records, expected, write):
+    task = custom.task(example(name))
+    (path,) = task.files(tmp_path, 'train')
+    pathlib.Path(path).write_text(write(records))
+    assert task.read(tmp_path, 'train') == expected
+    assert unlabelled.read(task, path) == [dataclasses.replace(example, label=None) for example in expected]
 
 
 def test_questions_about_a_story_are_a_row_each(tmp_path):
@@ -180,33 +170,8 @@ def test_questions_about_a_story_are_a_row_each(tmp_path):
     json.dumps(ROWS), json.dumps(ROWS, indent=2), '\n' + json.dumps(ROWS, indent=2).replace('\n', '\r\n') + '\n\n',
     lines(ROWS), lines(ROWS).replace('\n', '\n\n'), '\ufeff' + json.dumps(ROWS, indent=2)])
 def test_an_array_of_records_and_a_record_a_line_are_the_same_whatever_the_files_name(tmp_path, name, text):
-    assert read(PAIR | {'files': {'train': name, 'dev': name}}, tmp_path, text) == PAIRS
-
-
-def test_the_items_of_records_that_are_lists_are_named_by_columns(tmp_path):
-    fields = PAIR | {'columns': ['y', 'a', 'b']}
-    text = lines([['no', 'A.', 'B.'], ['yes', 'C.', 'D.']])
-    assert read(fields, tmp_path, text) == PAIRS
-    (tmp_path / 'new.jsonl').write_text(lines([['A.', 'B.']]))
-    assert unlabelled.read(custom.task(fields), tmp_path / 'new.jsonl') == [Example('0', ('A.', 'B.'))]
-
-
-def test_a_list_of_texts_is_read_as_lines_in_a_template_too(tmp_path):
-    rows = [ROWS[0] | {'a': ['One.', ' ', 'Two.']}]
-    assert read(PAIR, tmp_path, lines(rows))[0].texts == ('One.\nTwo.', 'B.')
-    quoted = PAIR | {'segments': [['Said: {a} {{end}}'], ['b']]}
-    assert read(quoted, tmp_path, lines(rows))[0].texts == ('Said: One.\nTwo. {end}', 'B.')
-
-
-TEMPLATES = {'name': 'x', 'files': {'train': 't.csv', 'dev': 'd.csv'}, 'segments': [
-    ['{a.b} or {c d}?', 'c d'], [{'column': 'kind', 'x': 'c d', 'y': '{a.b}!'}]], 'cut': 'a.b', 'label': 'kind2',
-    'labels': ['no', 'yes']}
-
-
-def test_a_template_may_join_columns_of_a_table_and_a_column_may_stand_twice(tmp_path):
-    found = read(TEMPLATES, tmp_path, 'a.b,c d,kind,kind2\nA,C,x,no\nA,C,y,yes\n')
-    assert [e.texts for e in found] == [('A or C?', 'C', 'C'), ('A or C?', 'C', 'A!')]
-    assert (custom.task(TEMPLATES).segments, custom.task(TEMPLATES).cut) == ((2, 1), 0)
+    found = read(PAIR | {'files': {'train': name, 'dev': name}}, tmp_path, text)
+    assert [(e.texts, e.label) for e in found] == PAIRS
 
 
 def parts(fields, directory, content):
