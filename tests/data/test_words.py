@@ -8,6 +8,7 @@ from gpt1_jax.data.document import Document
 from gpt1_jax.prepare import prepare
 from tiny import corpus
 
+
 @pytest.mark.parametrize('text', [' The  cat\tsat.\n\n"Oh!" - it\u2019s 3\x0bpm\n', '', ' ', 'a', ' ab', 'ab ',
                                   'a\x1cb\x85c\u2028d\u200be\xa0f'])
 def test_words_are_those_of_split(text):
