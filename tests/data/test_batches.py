@@ -114,17 +114,12 @@ def test_official_sets_are_as_random_as_shuffled_and_padded_less(name, folder):
     assert tokens['ours'] < 0.9 * tokens['batch'] and tokens['ours'] < 1.3 * tokens['sorted']
 
 
-def test_there_are_at_most_four_lengths_and_the_longest_row_fits():
-    data = rows(1000)
-    sizes = batches.sizes_of(data, 96)
-    assert len(sizes.lengths) <= 4 and all(s % 8 == 0 for s in sizes.lengths)
-    assert max(len(r.sequences[0]) for r in data) <= sizes.lengths[-1] <= 96
-
-
-@pytest.mark.parametrize('n', [1, 2, 3])
-def test_no_other_lengths_pad_the_rows_less(n):
+@pytest.mark.parametrize('n', [1, 2, 3, 4])
+def test_no_other_lengths_up_to_so_many_pad_the_rows_less(n):
     own = np.random.default_rng(n).geometric(0.02, 60)
     found = batches.sizes_of(of_lengths(own), 512, n).lengths
+    assert len(found) <= n and all(length % 8 == 0 for length in found) and own.max() <= found[-1] <= 512
+    assert n != 4 or found == batches.sizes_of(of_lengths(own), 512).lengths  # by default
 
     def padded(lengths):
         return sum(min(length for length in lengths if length >= one) for one in own)

@@ -100,6 +100,7 @@ def test_a_pair_is_named_by_phenomenon_set_and_number(tmp_path):
 
 
 def test_the_folder_of_the_archive_is_found_and_s_selection_counts_under_argument_structure(tmp_path):
+    assert 'no .jsonl file, nor in its folder data' in refusal(BLIMP.read, tmp_path, 'test')
     official.blimp(tmp_path / 'data')
     found = BLIMP.read(tmp_path, 'test')
     assert found == BLIMP.read(tmp_path / 'data', 'test')
@@ -119,13 +120,6 @@ def test_a_bad_pair_is_named_or_left_out(tmp_path, changed, cause):
     assert message.startswith(f'{tmp_path / "a.jsonl"}: row 2: ') and cause in message
     skipped = []
     assert len(BLIMP.read(tmp_path, 'test', skipped.append)) == 1 and skipped == [message]
-
-
-@pytest.mark.parametrize('directory, split, cause', [
-    ('', 'test', 'no .jsonl file, nor in its folder data'), ('', 'dev', "blimp has no split 'dev'"),
-    ('tfds:', 'test', 'blimp is not read from TFDS'), ('hf:a/blimp', 'test', 'blimp is not read from Parquet files')])
-def test_what_is_not_there_is_said(tmp_path, directory, split, cause):
-    assert cause in refusal(BLIMP.read, directory or tmp_path, split)
 
 
 @pytest.mark.parametrize('content, cause', [

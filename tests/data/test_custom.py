@@ -203,11 +203,6 @@ def test_the_questions_of_one_story_are_never_both_trained_on_and_dev(tmp_path):
     assert not train & dev and len(train | dev) == 20 and dev
 
 
-def test_a_split_that_is_not_there_and_tfds_are_errors(tmp_path):
-    assert refusal(custom.task(RATING).read, tmp_path, 'test') == "rating has no split 'test' (there are train, dev)"
-    assert refusal(custom.task(RATING).read, 'tfds:x', 'train') == 'tfds:x: rating is not read from TFDS'
-
-
 JSON_FIVE = FIVE | LINES | {'choices': ['a'], 'max_choices': 3}
 RECORD = {'id': 'q', 'passage': 'P', 'question': 'Q', 'a': ['x', 'y'], 'answer': 'A'}
 QUESTION = STORY['questions'][0]

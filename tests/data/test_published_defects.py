@@ -23,33 +23,23 @@ CUT = [('213220', '213221', '213222', '"What is known of him? '),
 EMPTY = ('363362', '493340', '493341', 'How could I have become a better developer?', '', '0')
 
 
-def qqp_rows(pairs):
-    """Rows of train.tsv: broken ones in the third and fourth place, one with an empty question2 at the end."""
-    rows = [(str(133273 + i), str(2 * i), str(2 * i + 1), *pair[:2], pair[4]) for i, pair in enumerate(pairs)]
-    return [*rows[:2], *CUT, *rows[2:], EMPTY]
-
-
-def qqp_examples(pairs):
-    labels = [int(pair[4]) for pair in pairs]
-    ids = [0, 1, *range(4, len(pairs) + 2)]  # positions in the file, the cut rows included
-    found = [Example(str(i), pair[:2], (), label) for i, pair, label in zip(ids, pairs, labels)]
-    return [*found, Example(str(len(pairs) + 2), ('How could I have become a better developer?', ''), (), 0)]
-
-
 def test_qqp_leaves_its_cut_rows_out_says_so_in_one_line_and_keeps_an_empty_question(tmp_path, capsys):
-    path = official.tsv(tmp_path / 'train.tsv', qqp_rows(official.PAIRS), QQP_HEADER)
-    skipped = []
-    assert tasks.get('qqp').read(tmp_path, 'train') == qqp_examples(official.PAIRS)
+    pairs, qqp, skipped = official.PAIRS, tasks.get('qqp'), []
+    rows = [(str(133273 + i), str(2 * i), str(2 * i + 1), *pair[:2], pair[4]) for i, pair in enumerate(pairs)]
+    path = official.tsv(tmp_path / 'train.tsv', [*rows[:2], *CUT, *rows[2:], EMPTY], QQP_HEADER)
+    expected = [Example(str(i + 2 * (i > 1)), pair[:2], (), int(pair[4])) for i, pair in enumerate(pairs)]
+    expected.append(Example(str(len(pairs) + 2), EMPTY[3:5], (), 0))  # ids count the cut rows, too
+    assert qqp.read(tmp_path, 'train') == expected
     assert capsys.readouterr().out == (
         f'{path} (qqp train): 2 row(s) left out, the first: {path}: row 4: 4 columns, expected 6 '
         '(id, qid1, qid2, question1, question2, is_duplicate)\n')
-    assert tasks.get('qqp').read(tmp_path, 'train', skipped.append) == qqp_examples(official.PAIRS) and skipped == []
+    assert qqp.read(tmp_path, 'train', skipped.append) == expected and skipped == []
     assert capsys.readouterr().out == ''  # said once
     new = official.tsv(tmp_path / 'new.tsv', [('7', 'How?', '')], ('id', 'question1', 'question2'))
-    assert unlabelled.read(tasks.get('qqp'), new) == [Example('7', ('How?', ''))]
+    assert unlabelled.read(qqp, new) == [Example('7', ('How?', ''))]
     pytest.importorskip('tensorflow_datasets')
     glue(tmp_path / 'tfds', 'qqp', [('train', path, 'train')])
-    assert tasks.get('qqp').read(f'tfds:{tmp_path}/tfds', 'train') == qqp_examples(official.PAIRS)
+    assert qqp.read(f'tfds:{tmp_path}/tfds', 'train') == expected
 
 
 def test_a_published_release_of_qqp_is_complete_without_its_malformed_rows(tmp_path, capsys):

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from gpt1_jax.data import tasks
+from gpt1_jax.data.tasks import custom
+from own_sets import RATING
 from refusal import refusal
 from shared import DATA, needs_data
 
@@ -129,9 +131,16 @@ def test_every_set_has_the_heads_labels_and_metrics_of_the_paper():
     assert (race.head, race.segments, race.cut, race.groups) == ('choice', (2,), 0, ('middle', 'high'))
 
 
-def test_an_unknown_task_or_split_names_the_near_miss_or_what_there_is(tmp_path):
+def test_an_unknown_task_split_or_source_names_the_near_miss_or_what_there_is(tmp_path):
     assert "no task 'storycloze', did you mean 'story_cloze'" in refusal(tasks.get, 'storycloze')
-    for name, split, message in (
-            ('mnli', 'dev_mismatch', "mnli has no split 'dev_mismatch', did you mean 'dev_mismatched'? (there are "),
-            ('continuation', 'dve', "continuation has no split 'dve', did you mean 'dev'")):
-        assert refusal(tasks.get(name).read, tmp_path, split).startswith(message)
+    for task, directory, split, message in (
+            (tasks.get('mnli'), tmp_path, 'dev_mismatch',
+             "mnli has no split 'dev_mismatch', did you mean 'dev_mismatched'? (there are train, dev, "),
+            (tasks.get('continuation'), tmp_path, 'dve', "continuation has no split 'dve', did you mean 'dev'"),
+            (custom.task(RATING), tmp_path, 'test', "rating has no split 'test' (there are train, dev)"),
+            (custom.task(RATING), 'tfds:x', 'train', 'tfds:x: rating is not read from TFDS'),
+            (tasks.get('blimp'), tmp_path, 'dev', "blimp has no split 'dev'"),
+            (tasks.get('blimp'), 'tfds:', 'test', 'tfds:: blimp is not read from TFDS'),
+            *((tasks.get(name), 'parquet:x', split, f'parquet:x: {name} is not read from Parquet files')
+              for name, split in (('blimp', 'test'), ('story_cloze', 'test'), ('continuation', 'dev')))):
+        assert refusal(task.read, directory, split).startswith(message)
