@@ -158,11 +158,11 @@ def test_published_sets_are_read_by_the_examples_to_copy_labelled_or_not(tmp_pat
 
 
 def test_questions_about_a_story_are_a_row_each(tmp_path):
-    assert read(MCTEST, tmp_path, lines([STORY])) == [
+    assert read(MCTEST, tmp_path, [STORY]) == [
         Example('0/0', (STORY['story'], 'Who slept?'), ('the dog', 'the cat', 'a bird', 'no one'), 1),
         Example('0/1', (STORY['story'], 'How was it?'), ('hot', 'cold', 'wet', 'dry'), 0)]
     named = [STORY | {'questions': [question | {'q': f'q{i}'} for i, question in enumerate(STORY['questions'])]}]
-    assert [e.id for e in read(MCTEST | {'id': 'q'}, tmp_path, lines(named))] == ['q0', 'q1']
+    assert [e.id for e in read(MCTEST | {'id': 'q'}, tmp_path, named)] == ['q0', 'q1']
 
 
 @pytest.mark.parametrize('name', ['train.json', 'train.jsonl'])
@@ -209,45 +209,41 @@ QUESTION = STORY['questions'][0]
 
 
 @pytest.mark.parametrize('fields, content, cause', [
-    (RATING, 'text,score\nA,1\n ,2\n', 'row 3: text is empty'), (RATING, 'text,score\nA,\n', 'row 2: score is empty'),
-    (RATING, 'text,score\nA,good\n', "row 2: score 'good' is not a number"),
-    (RATING, 'text,score\nA,nan\n', 'row 2: score nan is out of range 1 to 7'),
+    *[(RATING, content, cause) for content, cause in (
+        ('text,score\nA,1\n ,2\n', 'row 3: text is empty'), ('text,score\nA,\n', 'row 2: score is empty'),
+        ('text,score\nA,good\n', "row 2: score 'good'"), ('text,score\nA,nan\n', 'row 2: score nan is out of range'),
+        (b'text,score\nA caf\xe9.,1\n', 'not UTF-8 at byte 16'), (b'', 'empty'), ('text,score\n', 'no rows'),
+        ('text,scores\nA,1\n', "no column 'score' (columns: text, scores)"),
+        ('text,score,text\nA,1,B\n', "two columns are called 'text'"))],
     (PREMISES, 'p1\tp2\th\tlabel\nA\tB\tC\tNo\n', "row 2: label 'No' is not one of no, maybe, yes"),
-    (FIVE, HEADER + 'q,P,Q,x,,y,,,A\n', 'row 2: b is empty'), (FIVE, HEADER + 'q,P,Q,x,,,,,A\n', 'row 2: b is empty'),
-    (FIVE, HEADER + 'q,P,Q,x,y,,,,A\nq,P,Q,x,y,,,,A\n', "row 3: duplicate id 'q'"),
-    (FIVE, HEADER + ',P,Q,x,y,,,,A\n', 'row 2: id is empty'),
-    (JSON_FIVE, [RECORD | {'a': ['x']}], 'row 1: a: 1 choices, must be 2 to 3 (config.custom.max_choices)'),
-    (JSON_FIVE, [RECORD | {'a': ['x', ' ', 'z']}], 'row 1: a: choice 2 is empty'),
-    (JSON_FIVE, [RECORD | {'a': {'x': 'y'}}], 'row 1: a: not a JSON list of texts'),
-    (JSON_FIVE, [RECORD | {'a': '[x'}], 'row 1: a: not JSON ('),
-    (JSON_FIVE, [RECORD | {'passage': [['P']]}], 'row 1: passage: [["P"]] is not a text'),
-    (JSON_FIVE, [RECORD | {'passage': None}], 'row 1: passage is empty'),
-    (JSON_FIVE, [RECORD, {'id': 'r', 'passage': 'P'}], 'row 2: no question'),
-    (JSON_FIVE, [7], 'row 1: int, expected an object'),
-    (JSON_FIVE, json.dumps(RECORD) + '\n{"id"\n', 'row 2: not JSON ('),
-    (RATING, b'text,score\nA caf\xe9.,1\n', 'not UTF-8 at byte 16'), (RATING, b'', 'empty'),
-    (JSON_FIVE, b'{"a": "\xe9"}', 'not UTF-8 at byte 7'), (JSON_FIVE, b'', 'empty'),
-    (RATING, 'text,score\n', 'no rows'),
-    (RATING, 'text,scores\nA,1\n', "no column 'score' (columns: text, scores)"),
-    (RATING, 'text,score,text\nA,1,B\n', "two columns are called 'text'"),
-    (PAIR, '[{"a": "A."},\n{"a": \n', 'neither a JSON array of records nor a record a line: not JSON (Expecting value'),
-    (PAIR, '{\n "data": []\n}', 'one JSON object, expected an array of records or a record a line'),
-    (PAIR, '[]', 'no rows'), (PAIR, ' \n\n', 'no rows'),
-    (PAIR, json.dumps([ROWS[0], {'a': 'A.', 'b': 'B.'}], indent=1), 'record 2: no y'),
-    (PAIR, '[\n{"a": "A.", "b": "B.", "y": "no"},\n7]', 'record 2: int, expected an object'),
-    (PAIR, '[' * 10_000, 'neither a JSON array of records nor a record a line: not JSON (maximum recursion depth'),
-    *[(PAIR, lines([ROWS[0] | {'a': value}]), 'row 1: a is empty') for value in (None, float('nan'))],
-    (PAIR, lines([ROWS[0] | {'y': ['no']}]), 'row 1: y: ["no"] is not a text'),
-    (PAIR | {'id': 'i'}, lines([ROWS[0] | {'i': ['no']}]), 'row 1: i: ["no"] is not a text'),
-    (PAIR | {'columns': ['y', 'a', 'b']}, lines([['no', 'A.']]), 'row 1: 2 items, expected 3 (y, a, b)'),
-    (PAIR | {'columns': ['y', 'a', 'b']}, lines(ROWS), 'row 1: dict, expected a list (y, a, b)'),
+    *[(FIVE, HEADER + rows, cause) for rows, cause in (
+        ('q,P,Q,x,,y,,,A\n', 'row 2: b is empty'), ('q,P,Q,x,,,,,A\n', 'row 2: b is empty'),
+        ('q,P,Q,x,y,,,,A\n' * 2, "row 3: duplicate id 'q'"), (',P,Q,x,y,,,,A\n', 'row 2: id is empty'))],
+    *[(JSON_FIVE, [RECORD | {'a': choices}], f'row 1: a: {cause}') for choices, cause in (
+        (['x'], '1 choices, must be 2 to 3'), (['x', ' ', 'z'], 'choice 2 is empty'), ({'x': 'y'}, 'not a JSON list'),
+        ('[x', 'not JSON ('))],
+    *[(JSON_FIVE, content, cause) for content, cause in (
+        ([RECORD | {'passage': [['P']]}], 'row 1: passage: [["P"]] is not a text'), (b'', 'empty'),
+        ([RECORD | {'passage': None}], 'row 1: passage is empty'), ([7], 'row 1: int, expected an object'),
+        ([RECORD, {'id': 'r', 'passage': 'P'}], 'row 2: no question'), (b'{"a": "\xe9"}', 'not UTF-8 at byte 7'),
+        (lines([RECORD]) + '{"id"\n', 'row 2: not JSON ('))],
+    *[(PAIR, content, cause) for content, cause in (
+        ('[{"a": "A."},\n{"a": \n', 'neither a JSON array of records nor a record a line: not JSON (Expecting value'),
+        ('[' * 10_000, 'neither a JSON array of records nor a record a line: not JSON (maximum recursion depth'),
+        ('{\n "data": []\n}', 'one JSON object, expected an array'), ('[]', 'no rows'), (' \n\n', 'no rows'),
+        (json.dumps([ROWS[0], {'a': 'A.', 'b': 'B.'}], indent=1), 'record 2: no y'),
+        ('[\n{"a": "A.", "b": "B.", "y": "no"},\n7]', 'record 2: int, expected an object'),
+        ([ROWS[0] | {'a': None}], 'row 1: a is empty'), ([ROWS[0] | {'a': float('nan')}], 'row 1: a is empty'),
+        ([ROWS[0] | {'y': ['no']}], 'row 1: y: ["no"] is not a text'))],
+    (PAIR | {'id': 'i'}, [ROWS[0] | {'i': ['no']}], 'row 1: i: ["no"] is not a text'),
+    (PAIR | {'columns': ['y', 'a', 'b']}, [['no', 'A.']], 'row 1: 2 items, expected 3 (y, a, b)'),
+    (PAIR | {'columns': ['y', 'a', 'b']}, ROWS, 'row 1: dict, expected a list (y, a, b)'),
     (TEMPLATES, 'a.b,c d,kind,kind2\nA,C,z,no\n', "row 2: kind: 'z' is not one of x, y"),
     (TEMPLATES, 'a.b,kind,kind2\nA,x,no\n', "no column 'c d'"),
-    (MCTEST | {'id': 'i'}, lines([STORY | {'i': [1]}]), 'row 1: question 1: i: [1] is not a text'),
-    *[(MCTEST, lines([STORY | {'questions': questions}]), f'row 1: {cause}') for questions, cause in (
-        ([], 'questions: not a list of objects'),
-        ([QUESTION, {'question': 'Why?', 'answer': 'A'}], 'question 2: choices: not a JSON list of texts'),
-        ([QUESTION | {'answer': 'E'}], "question 1: answer: 'E' is not one of the row's 4 choices"))]])
+    (MCTEST | {'id': 'i'}, [STORY | {'i': [1]}], 'row 1: question 1: i: [1] is not a text'),
+    *[(MCTEST, [STORY | {'questions': questions}], f'row 1: {cause}') for questions, cause in (
+        ([], 'questions: not a list of objects'), ([QUESTION | {'answer': 'E'}], "question 1: answer: 'E'"),
+        ([QUESTION, {'question': 'Why?', 'answer': 'A'}], 'question 2: choices: not a JSON list'))]])
 def test_a_bad_row_or_file_is_named_with_its_cause(tmp_path, fields, content, cause):
     message = refusal(read, fields, tmp_path, content)
     assert message.startswith(f'{tmp_path}/{fields["files"]["train"]}: {cause}')
