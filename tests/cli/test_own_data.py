@@ -7,8 +7,8 @@ from gpt1_jax import configs  # noqa: F401
 from gpt1_jax.cli import own_data
 from gpt1_jax.data import tasks
 from gpt1_jax.data.tasks import own_file
-from gpt1_jax.errors import UserError
 from gpt1_jax.runs import fine_tuning
+from refusal import refusal
 from tiny import load_config
 
 GIVEN = dict(data=None, text=[], label=None, choices=[], score=[], init_from=None)
@@ -43,20 +43,15 @@ def test_a_separator_is_recognised(tmp_path, monkeypatch, name, separator):
     assert tasks.of(config.to_dict()).read(config.data.dir, 'dev')[0].texts[0].startswith('text ')
 
 
-def test_numbers_are_labels_in_their_order_or_scores(tmp_path, monkeypatch):
-    file = table(tmp_path / 'a.csv', labels=('10', '9', '-1'))
-    config = config_of(monkeypatch, data=file, text=['one'], label='topic')
-    assert config.custom.labels == ('-1', '9', '10')
-    config = config_of(monkeypatch, data=file, text=['one'], label='stars', score=['0', '4'])
-    assert tasks.of(config.to_dict()).score == (0, 4)
-
-
-def test_answers_are_letters_numbers_or_texts(tmp_path, monkeypatch):
-    for answers, kind in ((('A', 'b'), 'letter'), (('0', '1'), 'index0'), (('1', '2'), 'index1'),
-                          (('text 0', 'more 0'), 'text')):
-        file = table(tmp_path / 'a.csv', labels=answers)
-        config = config_of(monkeypatch, data=file, text=['stars'], choices=['one', 'two'], label='topic')
-        assert config.custom.answer == kind and tasks.of(config.to_dict()).head == 'choice'
+@pytest.mark.parametrize('labels, given, field, expected', [
+    (('10', '9', '-1'), dict(label='topic'), 'labels', ('-1', '9', '10')),  # in the order of numbers
+    (('b', 'a'), dict(label='stars', score=['0', '4']), 'score', (0, 4)),
+    *[(answers, dict(text=['stars'], choices=['one', 'two'], label='topic'), 'answer', kind) for answers, kind in (
+        (('A', 'b'), 'letter'), (('0', '1'), 'index0'), (('1', '2'), 'index1'), (('text 0', 'more 0'), 'text'))]])
+def test_labels_scores_and_answers_are_recognised(tmp_path, monkeypatch, labels, given, field, expected):
+    config = config_of(monkeypatch, **{'data': table(tmp_path / 'a.csv', labels=labels), 'text': ['one']} | given)
+    assert config.custom[field] == expected
+    assert (tasks.of(config.to_dict()).head == 'choice') == (field == 'answer')
 
 
 def test_a_directory_has_the_splits_by_their_names(tmp_path, monkeypatch):
@@ -67,23 +62,18 @@ def test_a_directory_has_the_splits_by_their_names(tmp_path, monkeypatch):
                                              'unlabelled': None}
 
 
-def test_no_more_labels_are_read_from_a_file_than_memory_holds_targets_of(tmp_path, monkeypatch):
-    file = table(tmp_path / 'a.csv')
-    monkeypatch.setattr(own_file, 'MOST_LABELS', 1)
-    with pytest.raises(UserError, match=r"column 'topic' has 2 different labels in 30 rows; of a score give"):
-        config_of(monkeypatch, data=file, text=['one'], label='topic')
-
-
 @pytest.mark.parametrize('given, message', [
-    (dict(text=['three'], label='topic'), r"a.csv: no column 'three' \(columns: one, two, topic, stars\)"),
+    (dict(text=['three'], label='topic'), "a.csv: no column 'three' (columns: one, two, topic, stars)"),
     (dict(text=['one'], label='topics'), "no column 'topics', did you mean 'topic'?"),
     (dict(text=['two'], label='one'), "column 'one' has 30 different labels in 30 rows; of a score give"),
+    (dict(text=['one'], label='topic', MOST_LABELS=1), "column 'topic' has 2 different labels in 30 rows; of a score"),
     (dict(text=['one']), 'give --text=COLUMN and --label=COLUMN beside --data=FILE'),
     (dict(data=None, label='topic'), '--label goes with --data=FILE'),
     (dict(data='a.xlsx', text=['one'], label='two'), 'a.xlsx: must end in one of .csv, .tsv, .jsonl, .json'),
     (dict(text=['one'], label='topic', score=['low', 'high']), '--score=low,high: must be LOW,HIGH, two numbers')])
 def test_what_does_not_fit_is_one_line(tmp_path, monkeypatch, given, message):
-    file = table(tmp_path / 'a.csv')
+    """MOST_LABELS: no more are read than memory holds targets of."""
+    given = {'data': table(tmp_path / 'a.csv'), 'MOST_LABELS': own_file.MOST_LABELS} | given
     monkeypatch.setattr(own_file, 'MANY_LABELS', 5)
-    with pytest.raises(UserError, match=message):
-        config_of(monkeypatch, **{'data': file} | given)
+    monkeypatch.setattr(own_file, 'MOST_LABELS', given.pop('MOST_LABELS'))
+    assert message in refusal(config_of, monkeypatch, **given)

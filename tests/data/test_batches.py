@@ -5,39 +5,37 @@ import itertools
 import numpy as np
 import pytest
 
-from experiments.benchmarks import fine_tuning  # noqa: E402
+from experiments.benchmarks import fine_tuning
 from gpt1_jax.data import batches, tasks
 from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.data.tokens import permutation
 from shared import DATA, needs_data
 
 
-def rows(n=103, seed=0):
-    rng = np.random.default_rng(seed)
-    return [Encoded(str(i), [[i + 1] * int(rng.integers(2, 90))], i % 2, [1.0, 0.0], False) for i in range(n)]
+def of_lengths(lengths, labels=None):
+    """Rows whose tokens are their numbers, from 1."""
+    return [Encoded(str(i), [[i + 1] * int(n)], label, [1.0, 0.0], False)
+            for i, (n, label) in enumerate(zip(lengths, labels or itertools.cycle((0, 1))))]
 
 
-def test_an_epoch_has_every_row_at_most_once_and_drops_the_partial_batch():
-    data = rows()
-    sizes = batches.sizes_of(data, 96)
-    batch = batches.train_batches(data, 0, 4, sizes)
-    seen = [t for step in range(25) for t in batch(step)['tokens'][:, 0, 0]]
-    assert len(seen) == len(set(seen)) == 100
+def rows(n=103):
+    return of_lengths(np.random.default_rng(0).integers(2, 90, n))
 
 
-def test_epochs_and_seeds_differ_in_order_and_in_what_they_drop():
-    data = rows()
+SIZES = batches.Sizes((24, 48, 96), 1, 2)
 
+
+def test_an_epoch_has_every_row_at_most_once_epochs_and_seeds_differ_in_order_and_in_what_they_drop():
     def epoch(seed, first):
-        batch = batches.train_batches(data, seed, 4, batches.Sizes((96,), 1, 2))
-        return [tuple(batch(first + s)['tokens'][:, 0, 0]) for s in range(25)]
-    assert epoch(0, 0) != epoch(0, 25) and epoch(0, 0) != epoch(1, 0)
-    assert set(sum(epoch(0, 0), ())) != set(sum(epoch(0, 25), ()))
+        batch = batches.train_batches(rows(), seed, 4, SIZES)
+        return [t for step in range(25) for t in batch(first + step)['tokens'][:, 0, 0]]
+    one, next_one, other = epoch(0, 0), epoch(0, 25), epoch(1, 0)
+    assert len(one) == len(set(one)) == 100
+    assert next_one != one != other and set(one) != set(next_one)
 
 
 def test_a_batch_is_a_function_of_the_step_alone():
-    data = rows()
-    one, other = (batches.train_batches(data, 5, 4, batches.Sizes((96,), 1, 2)) for _ in range(2))
+    one, other = (batches.train_batches(rows(), 5, 4, SIZES) for _ in range(2))
     for step in (77, 26, 3):  # of other epochs
         one(step)
     a, b = one(7), other(7)
@@ -45,9 +43,8 @@ def test_a_batch_is_a_function_of_the_step_alone():
 
 
 def digest(n, size, steps, window):
-    made = [Encoded(str(i), [[i] * (2 + i * i * 7919 % 89)], i % 2, [1.0, 0.0], False) for i in range(n)]
-    batch = batches.train_batches(made, 3, size, batches.Sizes((24, 48, 96), 1, 2), window)
-    found = [batch(step)['tokens'][:, 0, 0].tolist() for step in range(steps)]
+    batch = batches.train_batches(of_lengths(2 + i * i * 7919 % 89 for i in range(n)), 3, size, SIZES, window)
+    found = [(batch(step)['tokens'][:, 0, 0] - 1).tolist() for step in range(steps)]
     return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
 
 
@@ -62,7 +59,7 @@ def test_the_order_of_every_window_is_the_same_for_ever(window, digests):
 
 
 def test_a_window_of_one_batch_is_a_permutation_cut_into_batches():
-    order = batches.epoch_order(rows(103), 5, 4, batches.Sizes((96,), 1, 2), window=1)
+    order = batches.epoch_order(rows(), 5, 4, SIZES, window=1)
     for epoch in range(3):
         assert order(epoch).ravel().tolist() == permutation(5, epoch, 103)[:100].tolist()
 
@@ -75,11 +72,6 @@ def test_rows_of_a_batch_are_of_similar_length(window):
     padded = sum(batch['tokens'].size for batch in found)
     real = sum(len(r.sequences[0]) for r in data)
     assert padded / real < 1.35  # in random batches padded to their longest row it is 1.8
-
-
-def of_lengths(lengths, labels):
-    return [Encoded(str(i), [[1] * int(n)], label, [1.0, 0.0], False) for i, (n, label) in
-            enumerate(zip(lengths, labels))]
 
 
 def longer_where_higher(n, kind):
@@ -122,17 +114,12 @@ def test_official_sets_are_as_random_as_shuffled_and_padded_less(name, folder):
     assert tokens['ours'] < 0.9 * tokens['batch'] and tokens['ours'] < 1.3 * tokens['sorted']
 
 
-def test_there_are_at_most_four_lengths_and_the_longest_row_fits():
-    data = rows(1000)
-    sizes = batches.sizes_of(data, 96)
-    assert len(sizes.lengths) <= 4 and all(s % 8 == 0 for s in sizes.lengths)
-    assert max(len(r.sequences[0]) for r in data) <= sizes.lengths[-1] <= 96
-
-
-@pytest.mark.parametrize('n', [1, 2, 3])
-def test_no_other_lengths_pad_the_rows_less(n):
+@pytest.mark.parametrize('n', [1, 2, 3, 4])
+def test_no_other_lengths_up_to_so_many_pad_the_rows_less(n):
     own = np.random.default_rng(n).geometric(0.02, 60)
-    found = batches.sizes_of([Encoded('a', [[1] * length], 0, [1.0], False) for length in own], 512, n).lengths
+    found = batches.sizes_of(of_lengths(own), 512, n).lengths
+    assert len(found) <= n and all(length % 8 == 0 for length in found) and own.max() <= found[-1] <= 512
+    assert n != 4 or found == batches.sizes_of(of_lengths(own), 512).lengths  # by default
 
     def padded(lengths):
         return sum(min(length for length in lengths if length >= one) for one in own)
@@ -166,14 +153,8 @@ def test_evaluation_covers_every_row_once_and_fills_up_the_last_batch():
         assert (batch['tokens'][:len(indices), 0, 0] == indices + 1).all()
 
 
-def test_no_length_is_above_the_context_that_rows_were_cut_to():
-    assert batches.sizes_of([Encoded('a', [[1] * 98], 0, [1.0], False)], 98) == ((98,), 1, 1)
-
-
-def test_fixed_lengths_are_those_that_the_rows_need():
-    def of(*lengths):
-        return [Encoded('a', [[1] * n], 0, [1.0], False) for n in lengths]
-    data = of(7, 30, 33, 70)
-    assert batches.sizes_of(data, 512, fixed=(128, 32, 64, 256)).lengths == (32, 64, 128)
-    assert batches.sizes_of(data, 80, fixed=(32, 64, 256)).lengths == (32, 64, 80)
-    assert batches.sizes_of(of(20), 512, fixed=(32,)).lengths == (32,)
+@pytest.mark.parametrize('lengths, n_ctx, fixed, expected', [
+    ((7, 30, 33, 70), 512, (128, 32, 64, 256), (32, 64, 128)), ((7, 30, 33, 70), 80, (32, 64, 256), (32, 64, 80)),
+    ((20,), 512, (32,), (32,)), ((98,), 98, (), (98,))])
+def test_fixed_lengths_are_those_that_the_rows_need_and_none_is_above_the_context(lengths, n_ctx, fixed, expected):
+    assert batches.sizes_of(of_lengths(lengths), n_ctx, fixed=fixed).lengths == expected

@@ -1,37 +1,46 @@
 """A set described by fields: rows of each kind of file and target as Examples, and what is said of bad ones."""
+import dataclasses
+import functools
 import json
-import types
+import pathlib
+import re
 
 import pytest
 
-from gpt1_jax.data import inputs
-from gpt1_jax.data.tasks import custom
+from gpt1_jax.data.tasks import custom, unlabelled
 from gpt1_jax.data.tasks.example import Example
-from gpt1_jax.errors import UserError, fail
+from gpt1_jax.errors import fail
+from own_sets import FIVE, FIVE_EXAMPLES, FIVE_ROWS, LINES, PREMISES, RATING, lines
+from refusal import refusal
+from tiny import load_config
 
-FIVE = {'name': 'five', 'files': {'train': 'train.csv', 'dev': 'dev.csv'}, 'segments': [['passage', 'question']],
-        'cut': 'passage', 'choices': ['a', 'b', 'c', 'd', 'e'], 'label': 'answer', 'answer': 'letter', 'id': 'id'}
-FIVE_ROWS = ('id,passage,question,a,b,c,d,e,answer\n'
-             'q1,"It sat, then left.",Where?,mat,tree,hill,car,sea,B\n'
-             'q2,Dogs ran.,Who ran?,cats,dogs,birds,fish,,d\n')
-FIVE_EXAMPLES = [Example('q1', ('It sat, then left.', 'Where?'), ('mat', 'tree', 'hill', 'car', 'sea'), 1),
-                 Example('q2', ('Dogs ran.', 'Who ran?'), ('cats', 'dogs', 'birds', 'fish'), 3)]
-RATING = {'name': 'rating', 'files': {'train': 'train.csv', 'dev': 'dev.csv'}, 'segments': [['text']],
-          'label': 'score', 'score': [1, 7]}
-LINES = {'files': {'train': 'train.jsonl', 'dev': 'dev.jsonl'}, 'format': 'jsonl'}
-PREMISES = {'name': 'two', 'files': {'train': 'train.tsv', 'dev': 'dev.tsv'}, 'format': 'tsv', 'quoting': False,
-            'segments': [['p1', 'p2'], ['h']], 'label': 'label', 'labels': ['no', 'maybe', 'yes']}
-DIGITS = types.SimpleNamespace(encode=lambda text: [int(c) for c in text], start_id=10, delimiter_id=11, extract_id=12)
+HEADER = 'id,passage,question,a,b,c,d,e,answer\n'
+PAIR = {'name': 'pair', 'files': {'train': 'train.json', 'dev': 'dev.json'}, 'format': 'json',
+        'segments': [['a'], ['b']], 'label': 'y', 'labels': ['no', 'yes']}
+ROWS = [{'a': 'A.', 'b': 'B.', 'y': 'no'}, {'a': 'C.', 'b': 'D.', 'y': 'yes'}]
+PAIRS = [(('A.', 'B.'), 0), (('C.', 'D.'), 1)]
+TEMPLATES = {'name': 'x', 'files': {'train': 't.csv', 'dev': 'd.csv'}, 'segments': [
+    ['{a.b} or {c d}?', 'c d'], [{'column': 'kind', 'x': 'c d', 'y': '{a.b}!'}]], 'cut': 'a.b', 'label': 'kind2',
+    'labels': ['no', 'yes']}
+MCTEST = {'name': 'mctest', 'files': {'train': 'train.json', 'dev': 'dev.json'}, 'format': 'json',
+          'questions': 'questions', 'segments': [['story', 'question']], 'cut': 'story', 'choices': ['choices'],
+          'max_choices': 4, 'label': 'answer', 'answer': 'letter'}
+STORY = {'story': 'It was hot. The cat slept.', 'questions': [
+    {'question': 'Who slept?', 'choices': ['the dog', 'the cat', 'a bird', 'no one'], 'answer': 'B'},
+    {'question': 'How was it?', 'choices': ['hot', 'cold', 'wet', 'dry'], 'answer': 'A'}]}
+
+
+def example(name):
+    """The description of an example in configs/custom.py."""
+    return load_config('custom', name).to_dict()['custom']
 
 
 def read(fields, directory, content, split='train', on_bad=fail):
     """The examples of a split whose file is written first: text, or JSON of each record of a list."""
-    if isinstance(content, list):
-        content = ''.join(json.dumps(record) + '\n' for record in content)
-    content = content if isinstance(content, bytes) else content.encode()
+    content = lines(content) if isinstance(content, list) else content
     task = custom.task(fields)
     with open(task.files(directory, split)[0], 'wb') as file:
-        file.write(content)
+        file.write(content if isinstance(content, bytes) else content.encode())
     return task.read(directory, split, on_bad)
 
 
@@ -55,18 +64,13 @@ def test_choices_are_columns_of_which_the_last_may_be_empty_or_a_json_list(tmp_p
     (PREMISES, dict(head='classify', labels=('no', 'maybe', 'yes'), segments=(2, 1), cut=None)),
     (PREMISES | {'segments': [['p1'], ['p2']], 'orders': 2, 'metrics': ['f1', 'accuracy'], 'labels': ['same', 'other'],
                  'positive': 'same'}, dict(head='similarity', segments=(1, 1), metrics=('f1', 'accuracy'), positive=0)),
+    (TEMPLATES, dict(segments=(2, 1), cut=0)),
+    (example('dream'), dict(segments=(2,), cut=0, labels=('1', '2', '3'))),
     (PREMISES | {'files': PREMISES['files'] | {'test': 'a', 'unlabelled': 'b'}},
      dict(splits=('train', 'dev', 'test'), unlabelled=('unlabelled',)))])
 def test_a_description_becomes_a_task(fields, expected):
     task = custom.task(fields)
     assert {name: getattr(task, name) for name in expected} == expected
-
-
-def test_the_columns_of_a_segment_are_laid_end_to_end_and_a_delimiter_stands_between_segments(tmp_path):
-    (example,) = read(PREMISES, tmp_path, 'p1\tp2\th\tlabel\n12\t3\t45\tyes\n')
-    assert example == Example('0', ('12', '3', '45'), (), 2)
-    (row,) = inputs.encode_all([example], custom.task(PREMISES), DIGITS, 64)
-    assert row.sequences == [[10, 1, 2, 3, 11, 4, 5, 12]] and row.target == [0, 0, 1]
 
 
 LONG = ' '.join(['word'] * 40_000)
@@ -83,7 +87,14 @@ LONG = ' '.join(['word'] * 40_000)
     # Numbers and truths are read as JSON writes them.
     (RATING | LINES | {'score': None, 'labels': ['false', 'true']}, [{'text': 12, 'score': True}], [(('12',), 1)]),
     (RATING | LINES | {'score': None, 'labels': [0, 1]}, [{'text': 'x', 'score': 0}], [(('x',), 0)]),
-    (PREMISES | {'columns': ['label', 'p1', 'p2', 'h', 'source']}, 'yes\tA\tB\tC\tx\n', [(('A', 'B', 'C'), 2)])])
+    (PREMISES | {'columns': ['label', 'p1', 'p2', 'h', 'source']}, 'yes\tA\tB\tC\tx\n', [(('A', 'B', 'C'), 2)]),
+    # Records that are lists; texts that are lists of lines; templates, which may name a column that stands alone, too.
+    (PAIR | {'columns': ['y', 'a', 'b']}, [['no', 'A.', 'B.'], ['yes', 'C.', 'D.']], PAIRS),
+    (PAIR, [ROWS[0] | {'a': ['One.', ' ', 'Two.']}], [(('One.\nTwo.', 'B.'), 0)]),
+    (PAIR | {'segments': [['Said: {a} {{end}}'], ['b']]}, [ROWS[0] | {'a': ['One.', ' ', 'Two.']}],
+     [(('Said: One.\nTwo. {end}', 'B.'), 0)]),
+    (TEMPLATES, 'a.b,c d,kind,kind2\nA,C,x,no\nA,C,y,yes\n',
+     [(('A or C?', 'C', 'C'), 0), (('A or C?', 'C', 'A!'), 1)])])
 def test_cells_are_read_as_written(tmp_path, fields, content, expected):
     found = read(fields, tmp_path, content)
     assert [(e.texts, e.label) for e in found] == expected and [e.id for e in found] == list('012')[:len(found)]
@@ -96,6 +107,8 @@ def test_an_unlabelled_file_may_have_the_label_and_the_ids_or_not(tmp_path):
             assert read(fields | of_id, tmp_path, content, 'unlabelled') == [Example('0', ('Good.',))]
     assert read(fields | {'id': 'id'}, tmp_path, 'id,text\n7,Good.\n', 'unlabelled') == [Example('7', ('Good.',))]
     assert custom.task(fields | {'choices': ('',)}) == custom.task(fields)  # --config.custom.choices=
+    as_lists = PAIR | {'columns': ['y', 'a', 'b'], 'files': PAIR['files'] | {'unlabelled': 'new.jsonl'}}
+    assert read(as_lists, tmp_path, [['A.', 'B.']], 'unlabelled') == [Example('0', ('A.', 'B.'))]
     headless = PREMISES | {'columns': ['label', 'p1', 'p2', 'h'], 'files': PREMISES['files'] | {'unlabelled': 'n.tsv'}}
     assert read(headless, tmp_path, 'A\tB\tC\n', 'unlabelled') == [Example('0', ('A', 'B', 'C'))]
 
@@ -105,46 +118,135 @@ def test_an_unlabelled_file_may_have_the_label_and_the_ids_or_not(tmp_path):
     ('letter', 'd', 3), ('text', ' birds ', 2), ('index0', '4', None), ('index1', '0', None), ('letter', 'E', None),
     ('text', 'Birds', None), ('text', 'dogs', None)])
 def test_the_right_choice_is_given_as_declared(tmp_path, answer, cell, label):
-    fields = FIVE | {'answer': answer}
-    rows = f'id,passage,question,a,b,c,d,e,answer\nq,P,Q,dogs,dogs,birds,fish,,{cell}\n'
+    given = FIVE | {'answer': answer}, tmp_path, HEADER + f'q,P,Q,dogs,dogs,birds,fish,,{cell}\n'
     if label is not None:
-        assert read(fields, tmp_path, rows)[0].label == label
-        return
-    with pytest.raises(UserError, match=f"train.csv: row 2: answer: '{cell}' is .* of the row's (4 )?choices"):
-        read(fields, tmp_path, rows)
+        assert read(*given)[0].label == label
+    else:
+        assert re.search(f"train.csv: row 2: answer: '{cell}' is .* of the row's (4 )?choices", refusal(read, *given))
 
 
-HEADER = 'id,passage,question,a,b,c,d,e,answer\n'
+# The first two rows of COPA's train.jsonl in SuperGLUE.
+COPA = [{'premise': 'My body cast a shadow over the grass.', 'choice1': 'The sun was rising.',
+         'choice2': 'The grass was cut.', 'question': 'cause', 'label': 0, 'idx': 0},
+        {'premise': 'The physician misdiagnosed the patient.',
+         'choice1': 'The patient filed a malpractice lawsuit against the physician.',
+         'choice2': 'The patient disclosed confidential information to the physician.', 'question': 'effect',
+         'label': 0, 'idx': 1}]
+COPA_EXAMPLES = [
+    Example('0', ('My body cast a shadow over the grass. because',), ('The sun was rising.', 'The grass was cut.'), 0),
+    Example('1', ('The physician misdiagnosed the patient. so',), (COPA[1]['choice1'], COPA[1]['choice2']), 0)]
+DREAM = [[['W: Late again?', 'M: The bus.'],
+          [{'question': 'Who is late?', 'choice': ['The man.', 'The woman.', 'The bus.'], 'answer': 'The man.'},
+           {'question': 'Why?', 'choice': ['A bike.', 'A bus.', 'A walk.'], 'answer': 'A bus.'}], '4-199'],
+         [['M: Hi.'], [{'question': 'Who?', 'choice': ['A.', 'B.', 'C.'], 'answer': 'C.'}], '4-200']]
+DREAM_EXAMPLES = [
+    Example('4-199/0', ('W: Late again?\nM: The bus.', 'Who is late?'), ('The man.', 'The woman.', 'The bus.'), 0),
+    Example('4-199/1', ('W: Late again?\nM: The bus.', 'Why?'), ('A bike.', 'A bus.', 'A walk.'), 1),
+    Example('4-200/0', ('M: Hi.', 'Who?'), ('A.', 'B.', 'C.'), 2)]
+
+
+@pytest.mark.parametrize('name, records, expected', [
+    ('copa', COPA, COPA_EXAMPLES), ('dream', DREAM, DREAM_EXAMPLES),
+    ('dream', DREAM[:1], DREAM_EXAMPLES[:2])])  # as lines: one, whose items are no dialogues
+@pytest.mark.parametrize('write', [lines, json.dumps, functools.partial(json.dumps, indent=1)])
+def test_published_sets_are_read_by_the_examples_to_copy_labelled_or_not(tmp_path, name, records, expected, write):
+    task = custom.task(example(name))
+    (path,) = task.files(tmp_path, 'train')
+    pathlib.Path(path).write_text(write(records))
+    assert task.read(tmp_path, 'train') == expected
+    assert unlabelled.read(task, path) == [dataclasses.replace(example, label=None) for example in expected]
+
+
+def test_questions_about_a_story_are_a_row_each(tmp_path):
+    assert read(MCTEST, tmp_path, [STORY]) == [
+        Example('0/0', (STORY['story'], 'Who slept?'), ('the dog', 'the cat', 'a bird', 'no one'), 1),
+        Example('0/1', (STORY['story'], 'How was it?'), ('hot', 'cold', 'wet', 'dry'), 0)]
+    named = [STORY | {'questions': [question | {'q': f'q{i}'} for i, question in enumerate(STORY['questions'])]}]
+    assert [e.id for e in read(MCTEST | {'id': 'q'}, tmp_path, named)] == ['q0', 'q1']
+
+
+@pytest.mark.parametrize('name', ['train.json', 'train.jsonl'])
+@pytest.mark.parametrize('text', [
+    json.dumps(ROWS), json.dumps(ROWS, indent=2), '\n' + json.dumps(ROWS, indent=2).replace('\n', '\r\n') + '\n\n',
+    lines(ROWS), lines(ROWS).replace('\n', '\n\n'), '\ufeff' + json.dumps(ROWS, indent=2)])
+def test_an_array_of_records_and_a_record_a_line_are_the_same_whatever_the_files_name(tmp_path, name, text):
+    found = read(PAIR | {'files': {'train': name, 'dev': name}}, tmp_path, text)
+    assert [(e.texts, e.label) for e in found] == PAIRS
+
+
+def parts(fields, directory, content):
+    """The first texts of (train, dev), where dev is a share of the training rows."""
+    fields = fields | {'files': {'train': fields['files']['train']}, 'dev_fraction': 0.25}
+    read(fields, directory, content)
+    return [[e.texts[0] for e in custom.task(fields).read(directory, split)] for split in ('train', 'dev')]
+
+
+def rated(texts):
+    return 'text,score\n' + ''.join(f'{text},1\n' for text in texts)
+
+
+def test_a_share_of_the_training_rows_becomes_dev_whatever_their_order(tmp_path):
+    fields, texts = RATING | {'dev_seed': 3}, [f'text {i}' for i in range(40)]
+    train, dev = parts(fields, tmp_path, rated(texts))
+    assert len(dev) == 10 and sorted(train + dev) == sorted(texts) and not set(train) & set(dev)
+    assert parts(fields, tmp_path, rated(texts[::-1])) == [train[::-1], dev[::-1]]
+    assert set(parts(RATING | {'dev_seed': 4}, tmp_path, rated(texts))[1]) != set(dev)
+    train, dev = parts(fields, tmp_path, rated([f'text {i % 10}' for i in range(40)]))  # equal texts stay together
+    assert len(train) + len(dev) == 40 and not set(train) & set(dev)
+    assert '1 rows leave none for train beside config.custom.dev_fraction = 0.25' in refusal(
+        parts, fields, tmp_path, rated(['A']))
+
+
+def test_the_questions_of_one_story_are_never_both_trained_on_and_dev(tmp_path):
+    stories = [STORY | {'story': f'Story {i}.'} for i in range(20)]
+    train, dev = map(set, parts(MCTEST, tmp_path, json.dumps(stories)))
+    assert not train & dev and len(train | dev) == 20 and dev
+
+
 JSON_FIVE = FIVE | LINES | {'choices': ['a'], 'max_choices': 3}
 RECORD = {'id': 'q', 'passage': 'P', 'question': 'Q', 'a': ['x', 'y'], 'answer': 'A'}
+QUESTION = STORY['questions'][0]
 
 
 @pytest.mark.parametrize('fields, content, cause', [
-    (RATING, 'text,score\nA,1\n ,2\n', 'row 3: text is empty'), (RATING, 'text,score\nA,\n', 'row 2: score is empty'),
-    (RATING, 'text,score\nA,good\n', "row 2: score 'good' is not a number"),
-    (RATING, 'text,score\nA,nan\n', 'row 2: score nan is out of range 1 to 7'),
+    *[(RATING, content, cause) for content, cause in (
+        ('text,score\nA,1\n ,2\n', 'row 3: text is empty'), ('text,score\nA,\n', 'row 2: score is empty'),
+        ('text,score\nA,good\n', "row 2: score 'good'"), ('text,score\nA,nan\n', 'row 2: score nan is out of range'),
+        (b'text,score\nA caf\xe9.,1\n', 'not UTF-8 at byte 16'), (b'', 'empty'), ('text,score\n', 'no rows'),
+        ('text,scores\nA,1\n', "no column 'score' (columns: text, scores)"),
+        ('text,score,text\nA,1,B\n', "two columns are called 'text'"))],
     (PREMISES, 'p1\tp2\th\tlabel\nA\tB\tC\tNo\n', "row 2: label 'No' is not one of no, maybe, yes"),
-    (FIVE, HEADER + 'q,P,Q,x,,y,,,A\n', 'row 2: b is empty'), (FIVE, HEADER + 'q,P,Q,x,,,,,A\n', 'row 2: b is empty'),
-    (FIVE, HEADER + 'q,P,Q,x,y,,,,A\nq,P,Q,x,y,,,,A\n', "row 3: duplicate id 'q'"),
-    (FIVE, HEADER + ',P,Q,x,y,,,,A\n', 'row 2: id is empty'),
-    (JSON_FIVE, [RECORD | {'a': ['x']}], 'row 1: a: 1 choices, must be 2 to 3 (config.custom.max_choices)'),
-    (JSON_FIVE, [RECORD | {'a': ['x', ' ', 'z']}], 'row 1: a: choice 2 is empty'),
-    (JSON_FIVE, [RECORD | {'a': {'x': 'y'}}], 'row 1: a: not a JSON list of texts'),
-    (JSON_FIVE, [RECORD | {'a': '[x'}], 'row 1: a: not JSON ('),
-    (JSON_FIVE, [RECORD | {'passage': [['P']]}], 'row 1: passage: [["P"]] is not a text'),
-    (JSON_FIVE, [RECORD | {'passage': None}], 'row 1: passage is empty'),
-    (JSON_FIVE, [RECORD, {'id': 'r', 'passage': 'P'}], 'row 2: no question'),
-    (JSON_FIVE, [7], 'row 1: int, expected an object'),
-    (JSON_FIVE, json.dumps(RECORD) + '\n{"id"\n', 'row 2: not JSON ('),
-    (RATING, b'text,score\nA caf\xe9.,1\n', 'not UTF-8 at byte 16'), (RATING, b'', 'empty'),
-    (JSON_FIVE, b'{"a": "\xe9"}', 'not UTF-8 at byte 7'), (JSON_FIVE, b'', 'empty'),
-    (RATING, 'text,score\n', 'no rows'),
-    (RATING, 'text,scores\nA,1\n', "no column 'score' (columns: text, scores)"),
-    (RATING, 'text,score,text\nA,1,B\n', "two columns are called 'text'")])
+    *[(FIVE, HEADER + rows, cause) for rows, cause in (
+        ('q,P,Q,x,,y,,,A\n', 'row 2: b is empty'), ('q,P,Q,x,,,,,A\n', 'row 2: b is empty'),
+        ('q,P,Q,x,y,,,,A\n' * 2, "row 3: duplicate id 'q'"), (',P,Q,x,y,,,,A\n', 'row 2: id is empty'))],
+    *[(JSON_FIVE, [RECORD | {'a': choices}], f'row 1: a: {cause}') for choices, cause in (
+        (['x'], '1 choices, must be 2 to 3'), (['x', ' ', 'z'], 'choice 2 is empty'), ({'x': 'y'}, 'not a JSON list'),
+        ('[x', 'not JSON ('))],
+    *[(JSON_FIVE, content, cause) for content, cause in (
+        ([RECORD | {'passage': [['P']]}], 'row 1: passage: [["P"]] is not a text'), (b'', 'empty'),
+        ([RECORD | {'passage': None}], 'row 1: passage is empty'), ([7], 'row 1: int, expected an object'),
+        ([RECORD, {'id': 'r', 'passage': 'P'}], 'row 2: no question'), (b'{"a": "\xe9"}', 'not UTF-8 at byte 7'),
+        (lines([RECORD]) + '{"id"\n', 'row 2: not JSON ('))],
+    *[(PAIR, content, cause) for content, cause in (
+        ('[{"a": "A."},\n{"a": \n', 'neither a JSON array of records nor a record a line: not JSON (Expecting value'),
+        ('[' * 10_000, 'neither a JSON array of records nor a record a line: not JSON (maximum recursion depth'),
+        ('{\n "data": []\n}', 'one JSON object, expected an array'), ('[]', 'no rows'), (' \n\n', 'no rows'),
+        (json.dumps([ROWS[0], {'a': 'A.', 'b': 'B.'}], indent=1), 'record 2: no y'),
+        ('[\n{"a": "A.", "b": "B.", "y": "no"},\n7]', 'record 2: int, expected an object'),
+        ([ROWS[0] | {'a': None}], 'row 1: a is empty'), ([ROWS[0] | {'a': float('nan')}], 'row 1: a is empty'),
+        ([ROWS[0] | {'y': ['no']}], 'row 1: y: ["no"] is not a text'))],
+    (PAIR | {'id': 'i'}, [ROWS[0] | {'i': ['no']}], 'row 1: i: ["no"] is not a text'),
+    (PAIR | {'columns': ['y', 'a', 'b']}, [['no', 'A.']], 'row 1: 2 items, expected 3 (y, a, b)'),
+    (PAIR | {'columns': ['y', 'a', 'b']}, ROWS, 'row 1: dict, expected a list (y, a, b)'),
+    (TEMPLATES, 'a.b,c d,kind,kind2\nA,C,z,no\n', "row 2: kind: 'z' is not one of x, y"),
+    (TEMPLATES, 'a.b,kind,kind2\nA,x,no\n', "no column 'c d'"),
+    (MCTEST | {'id': 'i'}, [STORY | {'i': [1]}], 'row 1: question 1: i: [1] is not a text'),
+    *[(MCTEST, [STORY | {'questions': questions}], f'row 1: {cause}') for questions, cause in (
+        ([], 'questions: not a list of objects'), ([QUESTION | {'answer': 'E'}], "question 1: answer: 'E'"),
+        ([QUESTION, {'question': 'Why?', 'answer': 'A'}], 'question 2: choices: not a JSON list'))]])
 def test_a_bad_row_or_file_is_named_with_its_cause(tmp_path, fields, content, cause):
-    with pytest.raises(UserError) as caught:
-        read(fields, tmp_path, content)
-    assert str(caught.value).startswith(f'{tmp_path}/{fields["files"]["train"]}: {cause}')
+    message = refusal(read, fields, tmp_path, content)
+    assert message.startswith(f'{tmp_path}/{fields["files"]["train"]}: {cause}')
 
 
 def test_bad_rows_are_left_out_and_told_where_a_list_is_given(tmp_path):
@@ -152,35 +254,5 @@ def test_bad_rows_are_left_out_and_told_where_a_list_is_given(tmp_path):
     found = read(RATING, tmp_path, 'text,score\nA,1\n,2\nB,9\nC,3,4\nD,5\n', on_bad=skipped.append)
     assert found == [Example('0', ('A',), (), 1.0), Example('4', ('D',), (), 5.0)]
     assert [line.split(': ')[1] for line in skipped] == ['row 3', 'row 4', 'row 5']
-    with pytest.raises(UserError, match='the first: .*row 2: score is empty'):
-        read(RATING, tmp_path, 'text,score\nA,\n', on_bad=[].append)
-
-
-PARTED = RATING | {'files': {'train': 'train.csv'}, 'dev_fraction': 0.25, 'dev_seed': 3}
-
-
-def parts(directory, texts, fields=PARTED):
-    """(train, dev) as sets of texts, where each row has one text."""
-    read(fields, directory, 'text,score\n' + ''.join(f'{text},1\n' for text in texts))
-    return [[e.texts[0] for e in custom.task(fields).read(directory, split)] for split in ('train', 'dev')]
-
-
-def test_a_share_of_the_training_rows_becomes_dev_whatever_their_order(tmp_path):
-    texts = [f'text {i}' for i in range(40)]
-    train, dev = parts(tmp_path, texts)
-    assert len(dev) == 10 and sorted(train + dev) == sorted(texts) and not set(train) & set(dev)
-    again = parts(tmp_path, texts[::-1])
-    assert (again[0], again[1]) == (train[::-1], dev[::-1])
-    assert set(parts(tmp_path, texts, PARTED | {'dev_seed': 4})[1]) != set(dev)
-    assert custom.task(PARTED).files(tmp_path, 'dev') == [str(tmp_path / 'train.csv')]
-    train, dev = parts(tmp_path, [f'text {i % 10}' for i in range(40)])  # equal texts stay together
-    assert len(train) + len(dev) == 40 and not set(train) & set(dev)
-    with pytest.raises(UserError, match='1 rows leave none for train beside config.custom.dev_fraction = 0.25'):
-        parts(tmp_path, ['A'])
-
-
-def test_a_split_that_is_not_there_and_tfds_are_errors(tmp_path):
-    with pytest.raises(UserError, match=r"rating has no split 'test' \(there are train, dev\)"):
-        custom.task(RATING).read(tmp_path, 'test')
-    with pytest.raises(UserError, match='tfds:x: rating is not read from TFDS'):
-        custom.task(RATING).read('tfds:x', 'train')
+    message = refusal(read, RATING, tmp_path, 'text,score\nA,\n', on_bad=[].append)
+    assert re.search('the first: .*row 2: score is empty', message)

@@ -1,8 +1,5 @@
 """Section 4.1: documents to shards."""
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -11,12 +8,13 @@ from gpt1_jax import storage
 from gpt1_jax.data import bpe_training, encode, published
 from gpt1_jax.data.document import Document
 from gpt1_jax.errors import UserError
-from tiny import ROOT
+
+TEXT = 'the cat sat on the mat . ab cd ef'
 
 
 @pytest.fixture(scope='session')
 def own():
-    return bpe_training.train(['the cat sat on the mat . ab cd ef'], merges=12)
+    return bpe_training.train([TEXT], merges=12)
 
 
 @pytest.fixture
@@ -74,43 +72,14 @@ def test_unknown_characters_are_counted(tmp_path):
     assert split['unknown'] == split['shards'][0]['unknown'] == 3
 
 
-def test_a_long_document_is_split_without_a_trace(own, tmp_path, small_units):
-    whole = 'the cat <b>\n\n' + 'sat &amp; mat\n' * 20 + 'a line that is longer than a unit of work\n \n'
-    split = encode.encode([Document('long', whole), Document('next', 'cat')], tmp_path, own)
-    assert stream_of(tmp_path) == ids_of(own, whole, 'cat') and split['documents'] == 2
-
-
-def test_a_long_line_is_cut_without_a_trace(own, tmp_path, small_units):
-    whole = 'the cat\n' + 'the cat sat on the mat , ' * 40 + ' \nab cd ef'
+@pytest.mark.parametrize('whole', [
+    'the cat <b>\n\n' + 'sat &amp; mat\n' * 20 + 'a line that is longer than a unit of work\n \n',
+    'the cat\n' + 'the cat sat on the mat , ' * 40 + ' \nab cd ef'])
+def test_a_long_line_is_cut_without_a_trace(own, tmp_path, small_units, whole):
     for place, size in (('cut', 20), ('whole', 100_000)):
         encode.units.__defaults__ = (size,)
-        encode.encode([Document('long', whole), Document('next', 'cat')], tmp_path / place, own)
-    assert stream_of(tmp_path / 'cut') == stream_of(tmp_path / 'whole') == ids_of(own, whole, 'cat')
-
-
-# Not getrusage's ru_maxrss: a program inherits that of the process that started it.
-MEMORY = '''
-import re
-from gpt1_jax.data import corpus, encode
-def words_and_peak(file):
-    words = sum(encode.count_words(corpus.documents(file)).values())
-    return words, int(re.search(r'VmHWM:\\s+(\\d+) kB', open('/proc/self/status').read())[1]) // 1024
-print(*words_and_peak({tenth!r}), *words_and_peak({whole!r}))
-'''
-
-
-@pytest.mark.full
-@pytest.mark.skipif(sys.platform != 'linux', reason='reads /proc')
-def test_memory_does_not_grow_with_a_line(tmp_path):
-    for name, times in (('tenth', 15_000), ('whole', 150_000)):  # the whole: 7 MB
-        (tmp_path / name).with_suffix('.txt').write_text('the cat sat on the mat and, well — it sat. ' * times)
-    program = MEMORY.format(tenth=str(tmp_path / 'tenth.txt'), whole=str(tmp_path / 'whole.txt'))
-    done = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True, timeout=300,
-                          env={**os.environ, 'PYTHONPATH': str(ROOT)})
-    assert done.returncode == 0, done.stderr
-    few, before, words, after = map(int, done.stdout.split())
-    assert (few, words) == (13 * 15_000, 13 * 150_000)
-    assert after - before < 50  # megabytes; tokenized as a whole: 200
+        split = encode.encode([Document('long', whole), Document('next', 'cat')], tmp_path / place, own)
+        assert stream_of(tmp_path / place) == ids_of(own, whole, 'cat') and split['documents'] == 2
 
 
 def test_several_processes_write_the_same_bytes(own, tmp_path, small_units):
@@ -119,15 +88,9 @@ def test_several_processes_write_the_same_bytes(own, tmp_path, small_units):
     assert contents(tmp_path / 'one') == contents(tmp_path / 'two')
 
 
-class Interrupted(Exception):
-    pass
-
-
 def interrupted(source, after):
-    for number, document in enumerate(source):
-        if number == after:
-            raise Interrupted
-        yield document
+    yield from source[:after]
+    raise KeyboardInterrupt
 
 
 @pytest.fixture
@@ -146,7 +109,7 @@ LONG = [Document('long', 'the cat sat on the mat , ' * 40), *documents(3)]
 def test_an_interrupted_run_resumes_and_ends_the_same(own, tmp_path, small_units, encoded_units, given, after):
     whole = encode.encode(given, tmp_path / 'whole', own, shard_tokens=50)
     units = len(encoded_units)
-    with pytest.raises(Interrupted):
+    with pytest.raises(KeyboardInterrupt):
         encode.encode(interrupted(given, after), tmp_path / 'cut', own, shard_tokens=50)
     kept = len(list((tmp_path / 'cut').glob('*.bin')))
     encoded_units.clear()
@@ -181,20 +144,15 @@ def test_damaged_and_left_over_shards_are_made_again(own, tmp_path, small_units,
     assert encode.encode(documents(), tmp_path, own, shard_tokens=50) == whole and contents(tmp_path) == before
 
 
-@pytest.mark.parametrize('changed', [
-    documents(31), documents(29), documents(12), [Document('', 'new'), *documents()], documents()[::-1],
-    [*documents(15), Document('', 'cat'), *documents()[16:]]])
-def test_shards_of_another_text_are_not_kept(own, tmp_path, small_units, changed):
-    encode.encode(documents(), tmp_path / 'mixed', own, shard_tokens=50)
+@pytest.mark.parametrize('changed, merges', [
+    (documents(31), 12), (documents(29), 12), (documents(12), 12), ([Document('', 'new'), *documents()], 12),
+    (documents()[::-1], 12), ([*documents(15), Document('', 'cat'), *documents()[16:]], 12), (documents(), 3)])
+def test_shards_of_another_text_are_not_kept(own, tmp_path, small_units, changed, merges):
+    """Nor those of another tokenizer."""
+    encode.encode(documents(), tmp_path / 'mixed', bpe_training.train([TEXT], merges=merges), shard_tokens=50)
     mixed = encode.encode(changed, tmp_path / 'mixed', own, shard_tokens=50)
     assert mixed == encode.encode(changed, tmp_path / 'fresh', own, shard_tokens=50)
     assert contents(tmp_path / 'mixed') == contents(tmp_path / 'fresh')
-
-
-def test_shards_of_another_tokenizer_are_not_kept(own, tmp_path):
-    encode.encode(documents(3), tmp_path, bpe_training.train(['the cat'], merges=3))
-    encode.encode(documents(3), tmp_path, own)
-    assert stream_of(tmp_path) == ids_of(own, *(d.text for d in documents(3)))
 
 
 def test_the_time_left_leaves_out_what_was_kept(monkeypatch, capsys):

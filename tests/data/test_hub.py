@@ -14,20 +14,20 @@ ROWS = [(p[0], int(p[4])) for p in official.PAIRS]
 
 
 @pytest.fixture
-def server(tmp_path, monkeypatch):
-    with hub_server.in_place_of_the_hub(monkeypatch, tmp_path / 'cache') as found:
-        yield found
-
-
-@pytest.fixture
-def glue(server, tmp_path):
-    """nyu-mll/glue with two configurations; its directory."""
+def glue(tmp_path):
+    """nyu-mll/glue with two configurations."""
     for split in ('train', 'validation'):
         hub_parquet.glue(tmp_path / 'glue', 'cola', split, ROWS, n=2)
     hub_parquet.glue(tmp_path / 'glue', 'sst2', 'train', ROWS)
     (tmp_path / 'glue' / 'README.md').write_text('---\n---\n')
-    server.add('nyu-mll/glue', tmp_path / 'glue', 'dataset')
     return tmp_path / 'glue'
+
+
+@pytest.fixture
+def server(glue, tmp_path, monkeypatch):
+    with hub_server.in_place_of_the_hub(monkeypatch, tmp_path / 'cache') as found:
+        found.add('nyu-mll/glue', glue, 'dataset')
+        yield found
 
 
 def complaint(name, split='train'):
@@ -53,11 +53,9 @@ def test_a_revision_is_what_it_was(server, glue):
     assert complaint('hf:nyu-mll/glue@v9') == 'hf:nyu-mll/glue@v9: the Hub has no such revision'
 
 
-def test_what_was_downloaded_is_read_without_a_network(tmp_path, monkeypatch):
+def test_what_was_downloaded_is_read_without_a_network(glue, tmp_path, monkeypatch):
     with hub_server.in_place_of_the_hub(monkeypatch, tmp_path / 'cache') as found:
-        hub_parquet.glue(tmp_path / 'glue', 'cola', 'train', ROWS)
-        hub_parquet.glue(tmp_path / 'glue', 'cola', 'validation', ROWS)
-        found.add('nyu-mll/glue', tmp_path / 'glue', 'dataset')
+        found.add('nyu-mll/glue', glue, 'dataset')
         expected = tasks.get('cola').read('hf:nyu-mll/glue', 'train')
     assert tasks.get('cola').read('hf:nyu-mll/glue', 'train') == expected
     for name, split in (('hf:nyu-mll/glue', 'dev'), ('hf:nyu-mll/other', 'train')):
@@ -65,7 +63,7 @@ def test_what_was_downloaded_is_read_without_a_network(tmp_path, monkeypatch):
         assert complaint(name, split).endswith('), and not all of it was downloaded before')
 
 
-def test_a_wrong_private_or_gated_name_is_one_line(server, glue, tmp_path, monkeypatch):
+def test_a_wrong_private_or_gated_name_is_one_line(server, glue, monkeypatch):
     private = ('the Hub has no such repository, or it is private: check the name, and set HF_TOKEN for a private one')
     server.add('me/mine', glue, 'dataset', private=True)
     server.add('me/gated', glue, 'dataset', gated=True)

@@ -1,15 +1,27 @@
-"""Section 3.3: the input layouts, as literal ids."""
-import types
+"""Section 3.3: the input layouts, as literal ids; the rows of a split, the same for all seeds and read once."""
+import warnings
 
 import pytest
 
-from gpt1_jax.data import inputs
+from gpt1_jax.data import inputs, splits
 from gpt1_jax.data.tasks.example import Example, Task
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import fail
+from refusal import refusal
 
-# A tokenizer of digits: '12' -> [1, 2]. Specials follow its ten rows.
-DIGITS = types.SimpleNamespace(encode=lambda text: [int(c) for c in text if c.isdigit()], start_id=10, delimiter_id=11,
-                               extract_id=12)
+
+class Digits:
+    """A tokenizer of digits: '12' -> [1, 2]. Specials follow its ten rows."""
+    start_id, delimiter_id, extract_id = 10, 11, 12
+
+    def __init__(self):
+        self.asked = []
+
+    def encode(self, text):
+        self.asked.append(text)
+        return [int(c) for c in text if c.isdigit()]
+
+
+DIGITS = Digits()
 
 
 def task_of(head, **fields):
@@ -24,6 +36,7 @@ def ids(example, head, n_ctx=512, **fields):
     ('classify', ('567',), (), (), [[10, 5, 6, 7, 12]]),
     ('classify', ('56', '7'), (), (), [[10, 5, 6, 11, 7, 12]]),
     ('similarity', ('56', '7'), (), (), [[10, 5, 6, 11, 7, 12], [10, 7, 11, 5, 6, 12]]),
+    ('similarity', ('56', ''), (), (), [[10, 5, 6, 11, 12], [10, 11, 5, 6, 12]]),  # QQP has an empty question
     ('choice', ('56',), ('7', '89'), (), [[10, 5, 6, 11, 7, 12], [10, 5, 6, 11, 8, 9, 12]]),
     ('classify', ('5', '6', '7'), (), (2, 1), [[10, 5, 6, 11, 7, 12]]),  # texts of a segment are concatenated
     ('classify', ('5', '6', '7'), (), (), [[10, 5, 11, 6, 11, 7, 12]])])
@@ -37,11 +50,8 @@ def test_texts_are_laid_out_as_in_figure_1(head, texts, choices, segments, expec
     (('1' * 9, '2' * 9, '3' * 3), 21, [10, 1, 1, 1, 1, 1, 11, 2, 2, 2, 2, 2, 11, 3, 3, 3, 12])])
 def test_n_texts_keep_their_first_nth_of_the_context_each(texts, n_ctx, expected):
     assert ids(Example('0', texts), 'classify', n_ctx) == [expected]
-
-
-def test_a_row_that_was_cut_says_so():
-    task = task_of('classify')
-    assert [inputs.encode(Example('0', ('1' * n,)), task, DIGITS, 16).cut for n in (14, 15)] == [False, True]
+    cut = [inputs.encode(Example('0', ('1' * n,)), task_of('classify'), DIGITS, 16).cut for n in (14, 15)]
+    assert cut == [False, True]
 
 
 def test_race_cuts_the_document_alone_and_alike_for_all_answers():
@@ -54,12 +64,12 @@ def test_race_cuts_the_document_alone_and_alike_for_all_answers():
 
 
 def test_a_question_too_long_for_the_context_names_the_row():
-    task = task_of('choice', segments=(2,), cut=0)
-    with pytest.raises(UserError, match='t: row q: 12 tokens that are never cut, and 3 more, leave no room in a conte'):
-        inputs.encode_all([Example('q', ('1', '7' * 11), ('8', '8'), 0)], task, DIGITS, 15)
-    skipped = []
+    task, skipped = task_of('choice', segments=(2,), cut=0), []
     rows = [Example('q', ('1', '7' * 11), ('8', '8'), 0), Example('r', ('1', '7'), ('8', '8'), 0)]
-    assert [row.id for row in inputs.encode_all(rows, task, DIGITS, 15, skipped.append)] == ['r'] and len(skipped) == 1
+    message = refusal(inputs.encode_all, rows, task, DIGITS, 15)
+    assert message.startswith('t: row q: 12 tokens that are never cut, and 3 more, leave no room in a context')
+    assert [row.id for row in inputs.encode_all(rows, task, DIGITS, 15, skipped.append)] == ['r']
+    assert skipped == [message]
 
 
 @pytest.mark.parametrize('score, expected', [
@@ -78,22 +88,60 @@ def test_targets_of_labels_choices_and_squared_scores():
 
 
 @pytest.mark.parametrize('examples, message', [
-    ([Example('x7', ('1',), label=2)], r't: row x7: label 2 is out of range 0\.\.1'), ([], 't: no examples')])
+    ([Example('x7', ('1',), label=2)], 't: row x7: label 2 is out of range 0..1'), ([], 't: no examples')])
 def test_a_label_out_of_range_and_no_examples_are_errors(examples, message):
-    with pytest.raises(UserError, match=message):
-        inputs.encode_all(examples, task_of('classify'), DIGITS, 16)
+    assert refusal(inputs.encode_all, examples, task_of('classify'), DIGITS, 16).startswith(message)
 
 
 def test_a_text_that_many_rows_share_is_tokenised_once():
-    asked = []
-
-    def encode(text):
-        asked.append(text)
-        return [int(c) for c in text]
-
-    tokenizer = types.SimpleNamespace(encode=encode, start_id=10, delimiter_id=11, extract_id=12)
-    task = task_of('choice', segments=(2,), cut=0)
+    task, tokenizer = task_of('choice', segments=(2,), cut=0), Digits()
     examples = [Example(str(i), ('1' * 20, f'{i}'), ('5', '66'), 0) for i in range(4)]
     found = inputs.encode_all(examples, task, tokenizer, 16)
     assert found == [inputs.encode(example, task, DIGITS, 16) for example in examples]
-    assert asked.count('1' * 20) == 1
+    assert tokenizer.asked.count('1' * 20) == 1
+
+
+# Splits
+
+def reading(asked, *examples, **fields):
+    """A task of these examples and, where bad rows may be left out, of one; `asked` gets the splits that are read."""
+    def read(directory, split, on_bad=fail):
+        asked.append(split)
+        if on_bad is not fail:
+            on_bad('a.tsv: row 3: empty')
+        return list(examples)
+    return Task('t', 'classify', ('a', 'b'), ('accuracy',), ('train', 'dev'), read, None, **fields)
+
+
+def load(task, split, digest='1', **how):
+    return splits.load(task, 'd', split, DIGITS, 16, {'a': digest}, **how)
+
+
+def test_a_limit_takes_the_same_rows_each_time_in_their_order():
+    examples = list(range(100))
+    chosen = splits.choose(examples, 10)
+    assert len(set(chosen)) == 10 and chosen == sorted(chosen) == splits.choose(examples, 10)
+    assert chosen != examples[:10] and set(chosen) < set(splits.choose(examples, 20))
+    assert splits.choose(examples, None) == splits.choose(examples, 200) == examples
+
+
+def test_rows_are_read_once_until_their_files_change():
+    asked = []
+    task = reading(asked, Example('0', ('12',), label=1))
+    first = load(task, 'train')
+    assert load(task, 'train') is first and asked == ['train']
+    assert load(task, 'train', '2') is not first and asked == ['train'] * 2
+
+
+def test_a_missing_label_or_split_is_named_and_a_split_without_labels_needs_none():
+    task = reading([], Example('x7', ('1',)), unlabelled=('test',))
+    assert refusal(load, task, 'dev') == 't: row x7 has no label'
+    assert load(task, 'test')[0].target is None
+    assert refusal(splits.check_split, task, 'tets') == "t has no split 'tets' (there are train, dev, test)"
+
+
+def test_bad_rows_are_counted_where_the_user_wants_them_skipped(capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        load(reading([], Example('0', ('1',), label=0)), 'dev', skip_bad=True)
+    assert 't dev: 1 bad row(s) left out, the first: a.tsv: row 3: empty' in capsys.readouterr().out

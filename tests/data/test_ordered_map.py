@@ -11,7 +11,8 @@ import pytest
 from gpt1_jax.data import encode
 from gpt1_jax.errors import UserError
 
-REPOSITORY = pathlib.Path(__file__).parents[2]  # a worker imports this file with the package alone on its path
+HERE = pathlib.Path(__file__).parent  # a worker imports this file with the package alone on its path
+ENVIRONMENT = {**os.environ, 'PYTHONPATH': f'{HERE.parents[1]}:{HERE}'}
 
 
 def modules_in_worker(_):
@@ -47,21 +48,15 @@ def test_a_script_without_a_main_guard_runs_once(tmp_path):
     script.write_text('from gpt1_jax.data import encode\n'
                       'print("begin")\n'
                       'print([n for _, n in encode.ordered_map(len, ["a", "bb"], 2)])\n')
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60,
-                          env={**os.environ, 'PYTHONPATH': str(REPOSITORY)})
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, env=ENVIRONMENT)
     assert (done.stdout, done.stderr) == ('begin\n[1, 2]\n', '')
 
 
-def test_workers_end_when_the_parent_is_killed(tmp_path):
-    script = tmp_path / 'script.py'
-    script.write_text('import os, sys\n'
-                      f'sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})\n'
-                      'import test_ordered_map\n'
-                      'from gpt1_jax.data import encode\n'
-                      'for _, pid in encode.ordered_map(test_ordered_map.pid_then_sleep, range(9), 2):\n'
-                      '    print(pid, flush=True)\n')
-    parent = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True,
-                              env={**os.environ, 'PYTHONPATH': str(REPOSITORY)})
+def test_workers_end_when_the_parent_is_killed():
+    code = ('import test_ordered_map; from gpt1_jax.data import encode\n'
+            'for _, pid in encode.ordered_map(test_ordered_map.pid_then_sleep, range(9), 2):\n'
+            '    print(pid, flush=True)')
+    parent = subprocess.Popen([sys.executable, '-c', code], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
     worker = int(parent.stdout.readline())
     parent.kill()
     parent.wait()

@@ -2,15 +2,17 @@
 
 Sources: GLUE-baselines issue 5 (QQP), the readme of SNLI 1.0, TFDS's builders (which rows they keep).
 """
-import json
 import warnings
 
 import pytest
 
 import official
-from gpt1_jax.data import inputs, tasks
+import sets
+from gpt1_jax.data import tasks
 from gpt1_jax.data.tasks import unlabelled
 from gpt1_jax.data.tasks.example import Example
+from own_sets import lines
+from prepared import glue
 
 pytestmark = pytest.mark.full
 
@@ -21,32 +23,23 @@ CUT = [('213220', '213221', '213222', '"What is known of him? '),
 EMPTY = ('363362', '493340', '493341', 'How could I have become a better developer?', '', '0')
 
 
-def qqp_rows(pairs):
-    """Rows of train.tsv: broken ones in the third and fourth place, one with an empty question2 at the end."""
-    rows = [(str(133273 + i), str(2 * i), str(2 * i + 1), *pair[:2], pair[4]) for i, pair in enumerate(pairs)]
-    return [*rows[:2], *CUT, *rows[2:], EMPTY]
-
-
-def qqp_examples(pairs):
-    labels = [int(pair[4]) for pair in pairs]
-    ids = [0, 1, *range(4, len(pairs) + 2)]  # positions in the file, the cut rows included
-    found = [Example(str(i), pair[:2], (), label) for i, pair, label in zip(ids, pairs, labels)]
-    return [*found, Example(str(len(pairs) + 2), ('How could I have become a better developer?', ''), (), 0)]
-
-
 def test_qqp_leaves_its_cut_rows_out_says_so_in_one_line_and_keeps_an_empty_question(tmp_path, capsys):
-    path = official.tsv(tmp_path / 'train.tsv', qqp_rows(official.PAIRS), QQP_HEADER)
-    skipped = []
-    assert tasks.get('qqp').read(tmp_path, 'train') == qqp_examples(official.PAIRS)
+    pairs, qqp, skipped = official.PAIRS, tasks.get('qqp'), []
+    rows = [(str(133273 + i), str(2 * i), str(2 * i + 1), *pair[:2], pair[4]) for i, pair in enumerate(pairs)]
+    path = official.tsv(tmp_path / 'train.tsv', [*rows[:2], *CUT, *rows[2:], EMPTY], QQP_HEADER)
+    expected = [Example(str(i + 2 * (i > 1)), pair[:2], (), int(pair[4])) for i, pair in enumerate(pairs)]
+    expected.append(Example(str(len(pairs) + 2), EMPTY[3:5], (), 0))  # ids count the cut rows, too
+    assert qqp.read(tmp_path, 'train') == expected
     assert capsys.readouterr().out == (
         f'{path} (qqp train): 2 row(s) left out, the first: {path}: row 4: 4 columns, expected 6 '
         '(id, qid1, qid2, question1, question2, is_duplicate)\n')
-    assert tasks.get('qqp').read(tmp_path, 'train', skipped.append) == qqp_examples(official.PAIRS) and skipped == []
+    assert qqp.read(tmp_path, 'train', skipped.append) == expected and skipped == []
     assert capsys.readouterr().out == ''  # said once
+    new = official.tsv(tmp_path / 'new.tsv', [('7', 'How?', '')], ('id', 'question1', 'question2'))
+    assert unlabelled.read(qqp, new) == [Example('7', ('How?', ''))]
     pytest.importorskip('tensorflow_datasets')
-    from prepared import glue
     glue(tmp_path / 'tfds', 'qqp', [('train', path, 'train')])
-    assert tasks.get('qqp').read(f'tfds:{tmp_path}/tfds', 'train') == qqp_examples(official.PAIRS)
+    assert qqp.read(f'tfds:{tmp_path}/tfds', 'train') == expected
 
 
 def test_a_published_release_of_qqp_is_complete_without_its_malformed_rows(tmp_path, capsys):
@@ -61,23 +54,7 @@ def test_a_published_release_of_qqp_is_complete_without_its_malformed_rows(tmp_p
     assert '21 row(s) left out, the first: ' in capsys.readouterr().out
 
 
-class Letters:
-    """A token a letter."""
-    start_id, delimiter_id, extract_id = 0, 1, 2
-
-    def encode(self, text):
-        return [ord(letter) for letter in text]
-
-
-def test_an_empty_text_is_a_segment_without_tokens_also_in_rows_to_be_answered(tmp_path):
-    (row,) = inputs.encode_all([Example('0', ('ab', ''), (), 1)], tasks.get('qqp'), Letters(), 32)
-    assert row.sequences == [[0, 97, 98, 1, 2], [0, 1, 97, 98, 2]] and not row.cut
-    path = official.tsv(tmp_path / 'new.tsv', [('7', 'How?', '')], ('id', 'question1', 'question2'))
-    assert unlabelled.read(tasks.get('qqp'), path) == [Example('7', ('How?', ''))]
-
-
-SNLI_HEADER = ('gold_label sentence1_binary_parse sentence2_binary_parse sentence1_parse sentence2_parse sentence1 '
-               'sentence2 captionID pairID label1 label2 label3 label4 label5').split()
+SNLI_HEADER = [*sets.SNLI_HEADER, 'label2', 'label3', 'label4', 'label5']
 
 
 @pytest.mark.parametrize('ending', ['txt', 'jsonl'])
@@ -89,8 +66,7 @@ def test_pairs_without_agreement_are_no_part_of_snli_and_annotators_may_be_missi
         official.tsv(tmp_path / 'snli_1.0_test.txt', rows, SNLI_HEADER)
         (tmp_path / 'snli_1.0_test.jsonl').write_text('broken')  # the text file is read
     else:
-        lines = [json.dumps(dict(zip(SNLI_HEADER, row))) for row in rows]
-        (tmp_path / 'snli_1.0_test.jsonl').write_text('\n'.join(lines) + '\n')
+        (tmp_path / 'snli_1.0_test.jsonl').write_text(lines(dict(zip(SNLI_HEADER, row)) for row in rows))
     task, skipped = tasks.get('snli'), []
     with pytest.warns(UserWarning, match='snli_1.0_test.* .snli test.: 19 rows, the published set has 9,824'):
         found = task.read(tmp_path, 'test', skipped.append)
@@ -120,13 +96,12 @@ def test_the_diagnostic_set_is_found_beside_mnli(tmp_path, file):
 
 
 def test_blank_lines_are_no_rows_and_move_no_ids_as_in_tfds(tmp_path):
-    lines = [json.dumps({'gold_label': 'neutral', 'sentence1': 'A.', 'sentence2': 'B.'}), '', '  ', '']
-    (tmp_path / 'snli_1.0_dev.jsonl').write_text('\n'.join(lines))
+    row = {'gold_label': 'neutral', 'sentence1': 'A.', 'sentence2': 'B.'}
+    (tmp_path / 'snli_1.0_dev.jsonl').write_text(lines([row]) + '\n  \n')
     assert len(tasks.get('snli').read(tmp_path, 'dev')) == 1
     (tmp_path / 'dev.tsv').write_bytes(b'sentence\tlabel\r\nA.\t1\r\n\r\nB.\t0\r\n\r\n\n')
     assert tasks.get('sst2').read(tmp_path, 'dev') == [Example('0', ('A.',), (), 1), Example('1', ('B.',), (), 0)]
     pytest.importorskip('tensorflow_datasets')
-    from prepared import glue
     glue(tmp_path / 'tfds', 'sst2', [('validation', tmp_path / 'dev.tsv', 'dev')])
     assert tasks.get('sst2').read(tmp_path, 'dev') == tasks.get('sst2').read(f'tfds:{tmp_path}/tfds', 'dev')
 

@@ -1,8 +1,12 @@
 """Every labelled set gives the same Examples from its official files, from TFDS and from the Hub's Parquet files."""
 import dataclasses
+import subprocess
+import sys
 
 import pytest
 
+import hub_parquet as hub
+import official
 import sets
 from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
@@ -36,3 +40,74 @@ def test_every_set_is_the_same_from_every_source(tmp_path, monkeypatch, capsys, 
         assert task.files(directory, split)
     if name == 'snli':
         assert '2 row(s) left out, the first: ' in capsys.readouterr().out
+
+
+# The Hub's Parquet files: their layouts
+
+def equal(name, directory, root, split, least=19):
+    """The same examples of both, whether the directory says that it is Parquet or merely holds such files."""
+    task = tasks.get(name)
+    expected = task.read(directory, split)
+    assert task.read(f'parquet:{root}', split) == task.read(root, split) == expected and len(expected) >= least
+    assert all(path.endswith('.parquet') for path in task.files(root, split))
+
+
+@pytest.mark.parametrize('place', ['data/train-00000-of-00001', 'train-00000-of-00001-0123456789abcdef', 'train',
+                                   'cola/train/0000', 'cola/glue-train', 'cola/train'])
+@pytest.mark.parametrize('step', [1, -1])  # rows in another order keep the ids of the files
+def test_other_layouts_of_the_hub_are_found(tmp_path, place, step):
+    official.tsv(tmp_path / 'official' / 'train.tsv', [('gj04', p[4], '', p[0]) for p in official.PAIRS])
+    rows = [(p[0], int(p[4]), i) for i, p in enumerate(official.PAIRS)]
+    hub.write(tmp_path / 'hub' / f'{place}.parquet', hub.GLUE['cola'], rows[::step])
+    equal('cola', tmp_path / 'official', tmp_path / 'hub', 'train')
+
+
+@pytest.mark.parametrize('folders', [('middle', 'high'), ('',)])
+def test_race_is_the_same_however_its_rows_are_divided(tmp_path, folders):
+    official.race(tmp_path / 'official', 'dev')
+    rows = hub.race_rows(official.PASSAGES)
+    for folder in folders:
+        part = [row for row in rows if row[0].startswith(folder)]
+        hub.shards(tmp_path / 'hub' / folder, 'validation', hub.RACE, part, n=2)
+    equal('race', tmp_path / 'official', tmp_path / 'hub', 'dev')
+
+
+def test_race_by_passage_has_the_same_questions(tmp_path):
+    high = {'middle': [], 'high': official.PASSAGES['high']}
+    official.race(tmp_path / 'official', 'test', high)
+    rows = []
+    for passage in high['high']:
+        problems = [{'question': q, 'answer': a, 'options': o} for q, o, a in zip(
+            passage['questions'], passage['options'], passage['answers'])]
+        rows.append((passage['article'], str(problems)))
+    hub.shards(tmp_path / 'hub' / 'high', 'test', hub.RACE_BY_PASSAGE, rows)
+    task = tasks.get('race')
+    found, expected = task.read(tmp_path / 'hub', 'test'), task.read(tmp_path / 'official', 'test')
+    assert [(e.texts, e.choices, e.label) for e in found] == [(e.texts, e.choices, e.label) for e in expected]
+    assert [found[0].id, found[-1].id] == ['high/passage0/0', 'high/passage2/3']
+
+
+def test_winograd_schemas_are_the_same_with_their_spelling_and_spaces(tmp_path):
+    schemas = [*official.SCHEMAS, ('', 'It', 'recieved a prize.', 'The cat', 'the dog', 'B'),
+               ('Ann saw Bea but nobody saw', 'her', '.', 'Ann', 'Bea', 'A')]
+    hub.shards(tmp_path / 'hub' / 'wsc273', 'test', hub.WSC, map(hub.wsc_row, schemas))
+    schemas[-1] = schemas[-1][:2] + (' . ',) + schemas[-1][3:]
+    (tmp_path / 'official').mkdir()
+    official.wsc(tmp_path / 'official' / 'WSCollection.xml', schemas)
+    equal('wsc273', tmp_path / 'official', tmp_path / 'hub', 'test', 22)
+
+
+def test_official_files_go_before_parquet_files_of_the_same_directory(tmp_path):
+    official.tsv(tmp_path / 'train.tsv', [('gj04', '1', '', 'From the table.')])
+    hub.glue(tmp_path, 'cola', 'train', [('From Parquet.', 1)])
+    assert tasks.get('cola').read(tmp_path, 'train')[0].texts == ('From the table.',)
+    assert tasks.get('cola').read(f'parquet:{tmp_path}', 'train')[0].texts == ('From Parquet.',)
+
+
+def test_pyarrow_is_imported_only_when_such_files_are_met(tmp_path):
+    official.tsv(tmp_path / 'train.tsv', [('gj04', '1', '', 'A.'), ('gj04', '0', '', 'B.')])
+    code = ('import sys, warnings; warnings.simplefilter("ignore"); from gpt1_jax.data import tasks; '
+            f'tasks.get("cola").read({str(tmp_path)!r}, "train"); print({{"pyarrow", "huggingface_hub"}} & '
+            'set(sys.modules))')
+    found = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
+    assert found.stdout == 'set()\n'

@@ -1,4 +1,4 @@
-"""Section 4.1: cleaning, words."""
+"""Section 4.1: cleaning, words; and words as people write them."""
 import random
 import re
 import subprocess
@@ -7,19 +7,15 @@ import sys
 import pytest
 
 from gpt1_jax.data import text
+from gpt1_jax.data.detokenize import readable
 from released_words import words
 
 
 @pytest.mark.parametrize('raw, standard', [
-    ('Yes—no,  maybe', 'Yes - no , maybe'),
-    ('a–b―c…', 'a - b - c...'),
-    ('it´s', "it's"),
-    ('a--b!!"?;+)(/*[]}{|_', 'a -- b !! " ? ; + ) ( / * [ ] } { | _'),
-    ('C:\\path', 'C:\\path'),
+    ('Yes—no,  maybe', 'Yes - no , maybe'), ('a–b―c…', 'a - b - c...'), ('it´s', "it's"), ('C:\\path', 'C:\\path'),
+    ('a--b!!"?;+)(/*[]}{|_', 'a -- b !! " ? ; + ) ( / * [ ] } { | _'), ('  \n padded \n ', 'padded'),
     ('one \t\n\n \u2003two\xa0three', 'one \n two three'),
-    ('  \n padded \n ', 'padded'),
-    ("don't <stop> #5 50% a.b: `x` ~~", "don't <stop> #5 50% a.b: `x` ~~"),
-])
+    ("don't <stop> #5 50% a.b: `x` ~~", "don't <stop> #5 50% a.b: `x` ~~")])
 def test_standardize_does_what_the_released_code_does(raw, standard):
     assert text.standardize(raw) == standard
 
@@ -28,19 +24,11 @@ def test_standardize_does_what_the_released_code_does(raw, standard):
     ('Hello, world!', ['hello', ',', 'world', '!']),
     ("I don't know — it's “fine”…", ['i', 'do', "n't", 'know', '-', 'it', "'s", '"', 'fine', '"', '...']),
     ('line one\nline two\n\n\nline three', ['line', 'one', '\n ', 'line', 'two', '\n ', 'line', 'three']),
-    ('well-known', ['well', '-', 'known']),
-    ('naïve ﬁnd', ['naïve', 'find']),
-    ('Mr. Smith &amp; co', ['mr.', 'smith', '&', 'co']),
-    ('ＦＵＬＬ', ['full']),
-])
+    ('well-known naïve ﬁnd', ['well', '-', 'known', 'naïve', 'find']),
+    ('Mr. Smith &amp; co', ['mr.', 'smith', '&', 'co']), ('ＦＵＬＬ', ['full']),
+    *[(blank, []) for blank in ('', ' ', '\n', ' \t\r\n\u2028\xa0 ', '\x00\x01')]])
 def test_words_are_fixed_split_and_lower_cased(raw, expected):
     assert words(raw) == expected
-
-
-@pytest.mark.parametrize('blank', ['', ' ', '\n', ' \t\r\n\u2028\xa0 ', '\x00\x01'])
-def test_blank_text_has_no_words(blank):
-    assert words(blank) == []
-    assert list(text.parts('', 10)) == []
 
 
 def released_words(raw):
@@ -88,21 +76,13 @@ FRAGMENTS = [
     '\x85', '\u2028', '\r', '\x1c', '\t', '\\n', ' ', ' ', '\n']
 
 
-def some_text(seed, length=60):
-    return ''.join(random.Random(seed).choices(FRAGMENTS, k=length))
-
-
 @pytest.mark.parametrize('seed', range(6))
-def test_line_by_line_gives_the_words_of_the_whole_text(seed):
-    assert words(some_text(seed)) == released_words(some_text(seed))
-
-
-@pytest.mark.parametrize('seed', range(6))
-def test_parts_have_the_lines_of_the_whole_text(seed):
-    raw = some_text(seed, 200)
-    cut = [line for part in text.parts(raw, 100) for line in text.lines(part.text, part.unescape_html)]
-    assert cut == list(text.lines(raw)) and not any(part.goes_on for part in text.parts(raw, 100))
-    assert ''.join(part.text for part in text.parts(raw, 100)) == raw
+def test_lines_and_parts_have_the_words_of_the_whole_text(seed):
+    raw = ''.join(random.Random(seed).choices(FRAGMENTS, k=200))
+    assert words(raw) == released_words(raw)
+    parts = list(text.parts(raw, 100))
+    assert lines_of(parts) == list(text.lines(raw)) and not any(part.goes_on for part in parts)
+    assert ''.join(part.text for part in parts) == raw and list(text.parts('', 10)) == []
 
 
 def test_entities_after_a_tag_stay_in_later_parts():
@@ -167,3 +147,20 @@ def test_spacy_starts_again_with_an_empty_memory_when_it_remembers_too_much(monk
     monkeypatch.setattr(text, '_LEXEMES_KEPT', 0)
     assert text._english() is not first
     assert words('still: works') == ['still', ':', 'works']
+
+
+@pytest.mark.parametrize('written', [
+    'he didn\'t say "no, thanks." she\'d gone (it\'s true); they\'ll see: why? "yes!" she said.',
+    'i can\'t.\n"one, "\nfour of 1,234,567 and 10,000 dollars ($5), 50%...', "we've won't i'm you're and/or [this]",
+    'in 1805, 200 men came', 'a well-known red-green light', '- no.'])
+def test_text_that_went_through_the_tokenizer_s_words_reads_as_it_was(written):
+    spaced = '\n'.join(' '.join(line) for line in text.lines(written))
+    assert spaced != written or '-' in written
+    assert readable(spaced) == written.replace('"one, "', '"one,"')
+
+
+def test_what_is_shown_of_a_beginning_stays():
+    whole = 'he said , " i do n\'t ( 10 , 000 ) . " " no - one \n \' yes , \' - she said -'
+    words = whole.split(' ')
+    for n in range(len(words) + 1):
+        assert readable(whole).startswith(readable(' '.join(words[:n])))

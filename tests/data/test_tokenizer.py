@@ -1,13 +1,14 @@
 """Section 4.1: the vocabulary, published or our own."""
 import json
 import random
+import re
 
 import pytest
 
 from gpt1_jax.data import bpe_training, text
 from gpt1_jax.data.published import from_published
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError
+from refusal import refusal
 from released_words import words
 from shared import ENCODER, MERGES, VOCABULARY, needs_vocabulary
 
@@ -68,13 +69,9 @@ class ReleasedBPE:
 
 
 @needs_vocabulary
-def test_published_vocabulary_has_the_released_rows(published):
+def test_the_published_vocabulary_has_the_released_rows_and_every_golden_text_is_exact(published):
     assert (published.vocab_size, published.newline_id, published.unk_id) == (40478, 40477, 0)
     assert (published.start_id, published.delimiter_id, published.extract_id) == (40478, 40479, 40480)
-
-
-@needs_vocabulary
-def test_every_golden_row_is_exact(published):
     rows = [json.loads(line) for line in open(VOCABULARY / 'golden_encodings.jsonl', encoding='utf-8')]
     wrong = [row['text'] for row in rows if published.encode(row['text']) != row['ids']]
     assert len(rows) == 1140 and wrong == []
@@ -118,8 +115,7 @@ def test_decode_puts_spaces_and_line_breaks_back_and_names_specials_and_unknowns
     assert own.decode(own.encode('The cat,\n\n the RAT')) == 'the cat ,\nthe rat'
     small = from_published(*write_published(tmp_path))
     assert small.decode([11, 8, 12, 7, 0, 4, 13]) == '<start> abc <delimiter> ab<unk>a <extract>'
-    with pytest.raises(UserError, match='id 14 is no token: this vocabulary has 11 and 3 specials'):
-        small.decode([14])
+    assert refusal(small.decode, [14]) == 'id 14 is no token: this vocabulary has 11 and 3 specials'
     ids = own.encode('Zebra 日本 😀 ▅ x\uffff \uffff żółw')  # our own vocabulary has no unknowns
     assert own.unk_id not in ids and own.newline_id not in ids
     assert own.decode(ids) == 'zebra 日本 😀 ▅ x\uffff \uffff żółw'
@@ -140,9 +136,9 @@ def test_our_own_vocabulary_merges_what_is_frequent():
     found = bpe_training.train({'aab': 5, 'ab': 4}, merges=2)
     # 9 times (a, b) or (b, end): the first merges make 'ab' + end or its like, so both words end in one token.
     assert found.vocab_size == 2 + 256 + 3 + 2
-    assert [found._engine.id_to_piece(i) for i in range(258, 263)][:2] in (['ab', 'ab▁'], ['b▁', 'ab▁'])
-    assert len(found.encode('ab')) == 1 and len(found.encode('aab')) == 2
-    assert found.encode('ab')[-1] == found.encode('aab')[-1]
+    assert [found._engine.id_to_piece(i) for i in (258, 259)] in (['ab', 'ab▁'], ['b▁', 'ab▁'])
+    one, two = found.encode('ab'), found.encode('aab')
+    assert (len(one), len(two)) == (1, 2) and one[-1] == two[-1]
 
 
 def test_a_vocabulary_has_the_size_that_was_asked_for_or_as_many_merges_as_the_corpus_has(own, capfd):
@@ -168,20 +164,13 @@ def test_equal_counts_give_the_same_vocabulary_and_others_another():
     (dict(vocab_size=65536), 'vocab_size is 65536, must be from 262 .* to 65535'),
     (dict(words_or_texts=['', ' \n']), 'no words to train a vocabulary on')])
 def test_sizes_that_cannot_be_and_an_empty_text_are_refused(arguments, message):
-    with pytest.raises(UserError, match=message):
-        bpe_training.train(**{'words_or_texts': {'ab': 3}} | arguments)
+    assert re.search(message, refusal(bpe_training.train, **{'words_or_texts': {'ab': 3}} | arguments))
 
 
 def test_saved_and_loaded_it_is_the_same(own, tmp_path):
-    own.save(tmp_path / 'tokenizer')
-    loaded = Tokenizer.load(tmp_path / 'tokenizer')
+    own.save(tmp_path)
+    loaded = Tokenizer.load(tmp_path)
     assert loaded == own and loaded.fingerprint == own.fingerprint and loaded.encode(TEXT) == own.encode(TEXT)
-
-
-def flip_model(directory):
-    data = bytearray((directory / 'tokenizer.model').read_bytes())
-    data[len(data) // 2] ^= 1
-    (directory / 'tokenizer.model').write_bytes(bytes(data))
 
 
 def forge(model):
@@ -194,9 +183,9 @@ def forge(model):
     return damage
 
 
-def set_format(directory):
-    file = directory / 'tokenizer.json'
-    file.write_text(file.read_text().replace('"format": 1', '"format": 9'))
+def edit(name, change):
+    """A function that changes the bytes of a file in a directory."""
+    return lambda directory: (directory / name).write_bytes(change((directory / name).read_bytes()))
 
 
 @pytest.mark.parametrize('damage, message', [
@@ -205,17 +194,16 @@ def set_format(directory):
     (lambda d: (d / 'tokenizer.json').write_text('{"format": 1'), 'tokenizer.json: not JSON'),
     (lambda d: (d / 'tokenizer.json').write_text('[1]'), "tokenizer.json: not a tokenizer's settings"),
     (lambda d: (d / 'tokenizer.json').write_text('{"format": 1}'), 'tokenizer.model: damaged, or not the model'),
-    (flip_model, 'tokenizer.model: damaged, or not the model'),
-    (set_format, "tokenizer.json: not a tokenizer's settings of format 1"),
+    (edit('tokenizer.model', bytes.swapcase), 'tokenizer.model: damaged, or not the model'),
+    (edit('tokenizer.json', lambda text: text.replace(b'"format": 1', b'"format": 9')),
+     "tokenizer.json: not a tokenizer's settings of format 1"),
     (forge(b''), 'tokenizer.model: not a SentencePiece model of'),
     (forge(b'no model'), 'tokenizer.model: not a SentencePiece model of'),
 ])
 def test_a_damaged_directory_is_named(own, tmp_path, damage, message):
     own.save(tmp_path)
     damage(tmp_path)
-    with pytest.raises(UserError, match=message) as caught:
-        Tokenizer.load(tmp_path)
-    assert '\n' not in str(caught.value)
+    assert re.search(message, refusal(Tokenizer.load, tmp_path))
 
 
 @pytest.mark.parametrize('files, message', [
@@ -230,9 +218,7 @@ def test_a_damaged_directory_is_named(own, tmp_path, damage, message):
     (dict(merges=['#version: 0.2', '', 'a b', 'b c', 'ab c</w>']), "line 4 'b c' does not make piece 8"),
 ])
 def test_published_files_that_are_wrong_are_named(tmp_path, files, message):
-    with pytest.raises(UserError, match=message) as caught:
-        from_published(*write_published(tmp_path, **files))
-    assert '\n' not in str(caught.value)
+    assert re.search(message, refusal(from_published, *write_published(tmp_path, **files)))
 
 
 def test_published_merges_may_have_windows_line_ends_and_missing_files_are_named(tmp_path):
@@ -240,5 +226,4 @@ def test_published_merges_may_have_windows_line_ends_and_missing_files_are_named
     expected = from_published(encoder, bpe)
     bpe.write_bytes(bpe.read_bytes().replace(b'\n', b'\r\n') + b'\r\n')
     assert from_published(encoder, bpe) == expected
-    with pytest.raises(UserError, match='absent.json: cannot be read .No such file'):
-        from_published(tmp_path / 'absent.json', tmp_path / 'absent.bpe')
+    assert 'absent.json: cannot be read (No such file' in refusal(from_published, tmp_path / 'absent.json', bpe)

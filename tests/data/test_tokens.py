@@ -1,12 +1,13 @@
 """Section 4.1: windows and batches as a function of the step."""
 import json
+import re
 
 import numpy as np
 import pytest
 
 from gpt1_jax import storage
 from gpt1_jax.data import tokens
-from gpt1_jax.errors import UserError
+from refusal import refusal, refused_flips
 
 
 def write(directory, *shards):
@@ -49,18 +50,13 @@ def test_windows_overlap_by_one_token_and_cross_shards(stream):
     assert stream.window(0, 4).dtype == np.int32
 
 
-@pytest.mark.parametrize('n_tokens, n_windows', [(0, 0), (1, 0), (4, 0), (5, 1), (8, 1), (9, 2)])
-def test_a_window_needs_one_token_more_than_it_predicts(n_tokens, n_windows):
-    stream = tokens.TokenStream((np.zeros(n_tokens, np.uint16),), 'x', 'f')
-    assert stream.n_windows(4) == n_windows
-
-
-def test_there_is_no_window_outside_the_stream_nor_a_batch_of_less_than_one(stream):
+def test_a_window_needs_one_token_more_than_it_predicts_and_lies_within_the_stream(stream):
+    for n_tokens, n_windows in ((0, 0), (1, 0), (4, 0), (5, 1), (8, 1), (9, 2)):
+        assert tokens.TokenStream((np.zeros(n_tokens, np.uint16),), 'x', 'f').n_windows(4) == n_windows
     for i in (5, -1):
         with pytest.raises(IndexError, match=f'window {i} of 5'):
             stream.window(i, 4)
-    with pytest.raises(UserError, match=r'\(train\): 23 tokens, one window of 23 needs 24'):
-        tokens.batch(stream, 0, 0, 1, 23)
+    assert '(train): 23 tokens, one window of 23 needs 24' in refusal(tokens.batch, stream, 0, 0, 1, 23)
 
 
 def test_ids_above_32767_stay_positive(tmp_path):
@@ -68,9 +64,10 @@ def test_ids_above_32767_stay_positive(tmp_path):
     assert stream.window(0, 2).tolist() == [65534, 40478, 0]
 
 
-def test_every_epoch_visits_every_window_once_in_an_order_of_its_own(stream):
-    # Batches of 3 over 5 windows: steps 0..9 are six epochs, and batches run across their ends.
-    first = np.concatenate([tokens.batch(stream, step, 7, 3, 4)[:, 0] // 4 for step in range(10)])
+@pytest.mark.parametrize('size, steps', [(3, 10), (10, 3)])
+def test_every_epoch_visits_every_window_once_in_an_order_of_its_own(stream, size, steps):
+    # Batches over 5 windows, of six epochs, run across their ends.
+    first = np.concatenate([tokens.batch(stream, step, 7, size, 4)[:, 0] // 4 for step in range(steps)])
     epochs = first.reshape(6, 5)
     assert all(sorted(epoch) == [0, 1, 2, 3, 4] for epoch in epochs.tolist())
     assert len({tuple(epoch) for epoch in epochs.tolist()}) > 3
@@ -94,22 +91,14 @@ def test_any_slicing_gives_rows_of_the_same_global_batch(stream):
     assert whole.shape == (8, 5) and whole.dtype == np.int32
     for rows in (slice(0, 4), slice(4, 8), slice(2, 3), slice(1, 8, 2), slice(8, 8)):
         assert tokens.batch(stream, 3, 1, 8, 4, rows).tolist() == whole[rows].tolist()
-
-
-def test_a_batch_is_its_windows_read(stream):
     numbers = tokens.numbers(stream, 3, 1, 8, 4)
     assert numbers.shape == (8,) and numbers.dtype == np.int32
-    assert tokens.batch(stream, 3, 1, 8, 4).tolist() == [stream.window(i, 4).tolist() for i in numbers]
+    assert whole.tolist() == [stream.window(i, 4).tolist() for i in numbers]
 
 
 def test_rows_are_all_tokens_with_zeros_after_the_end(stream):
     assert stream.rows(4).tolist() == [*np.arange(20).reshape(5, 4).tolist(), [20, 21, 22, 0]]
     assert stream.rows(23).tolist() == [list(range(23))] and stream.rows(4).dtype == np.uint16
-
-
-def test_a_batch_larger_than_an_epoch_repeats_windows(stream):
-    found = tokens.batch(stream, 0, 0, 10, 4)[:, 0] // 4
-    assert sorted(found[:5]) == sorted(found[5:]) == [0, 1, 2, 3, 4]
 
 
 EMPTY = {'documents': 0, 'tokens': 0, 'unknown': 0, 'shards': []}
@@ -130,8 +119,7 @@ EMPTY = {'documents': 0, 'tokens': 0, 'unknown': 0, 'shards': []}
 def test_what_is_missing_or_damaged_is_named(tmp_path, damage, message):
     write(tmp_path, [1, 2], [3, 4])
     damage(tmp_path)
-    with pytest.raises(UserError, match=message):
-        tokens.open_split(tmp_path, 'train', verify=True)
+    assert re.search(message, refusal(tokens.open_split, tmp_path, 'train', verify=True))
 
 
 def test_a_manifest_of_another_tokenizer_is_named_and_hashes_are_compared_where_asked(tmp_path):
@@ -139,17 +127,11 @@ def test_a_manifest_of_another_tokenizer_is_named_and_hashes_are_compared_where_
     (tmp_path / 'train' / '00000.bin').write_bytes(b'1234')
     assert tokens.open_split(tmp_path, 'train').n_tokens == 2  # without `verify` sizes alone are compared
     assert tokens.read_manifest(tmp_path, 't' * 64)['tokenizer'] == 't' * 64
-    with pytest.raises(UserError, match=r"of another tokenizer \('t{16}'\) than this run's \('u{16}'\)"):
-        tokens.read_manifest(tmp_path, 'u' * 64)
+    assert f"of another tokenizer ('{'t' * 16}') than this run's ('{'u' * 16}')" in refusal(
+        tokens.read_manifest, tmp_path, 'u' * 64)
 
 
 def test_no_flipped_bit_of_a_manifest_is_believed(tmp_path):
     write(tmp_path, [1, 2], [3, 4])
-    file, sound = tmp_path / 'manifest.json', read(tmp_path)
-    whole = file.read_bytes()
-    for place in range(len(whole)):
-        file.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 7]) + whole[place + 1:])
-        try:
-            assert tokens.read_manifest(tmp_path) == sound  # white space
-        except UserError as error:
-            assert str(file) in str(error) and '\n' not in str(error)
+    file = tmp_path / 'manifest.json'
+    assert refused_flips(file, lambda: tokens.read_manifest(tmp_path)) > 0.9 * file.stat().st_size  # not white space

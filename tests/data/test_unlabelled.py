@@ -1,4 +1,5 @@
 """Rows to be answered: from files in each task's own layout, with labels or without, and from JSON lines."""
+import dataclasses
 import json
 
 import pytest
@@ -7,13 +8,12 @@ import official
 from gpt1_jax.data import tasks
 from gpt1_jax.data.tasks import custom, unlabelled
 from gpt1_jax.data.tasks.example import Example
-from gpt1_jax.errors import UserError, fail
+from gpt1_jax.errors import fail
+from own_sets import FIVE, FIVE_EXAMPLES, FIVE_ROWS, LINES, RATING, lines
+from refusal import refusal
 
 PAIRS, PAIR = official.PAIRS, ('sentence1', 'sentence2')
-FIVE = {'name': 'five', 'files': {'train': 'train.csv', 'dev': 'dev.csv'}, 'segments': [['passage', 'question']],
-        'choices': ['a', 'b', 'c'], 'label': 'answer', 'answer': 'letter', 'id': 'id'}
-FIVE_EXAMPLES = [Example('q1', ('It sat, then left.', 'Where?'), ('mat', 'tree', 'hill')),
-                 Example('q2', ('Dogs ran.', 'Who ran?'), ('cats', 'dogs'))]
+FIVE_UNLABELLED = [dataclasses.replace(e, label=None) for e in FIVE_EXAMPLES]
 
 
 def read(name, path, on_bad=fail):
@@ -63,43 +63,39 @@ def test_a_passage_or_a_folder_of_them_needs_no_answers(tmp_path):
 
 
 def test_a_set_of_your_own_by_its_columns(tmp_path):
-    (tmp_path / 'new.csv').write_text('id,passage,question,a,b,c\nq1,"It sat, then left.",Where?,mat,tree,hill\n'
-                                      'q2,Dogs ran.,Who ran?,cats,dogs,\n')
-    task = custom.task(FIVE)
-    assert unlabelled.read(task, tmp_path / 'new.csv') == FIVE_EXAMPLES
-    rating = {'name': 'r', 'files': {'train': 't.csv', 'dev': 'd.csv'}, 'segments': [['text']], 'score': [1, 7]}
-    (tmp_path / 'blank.csv').write_text('text\nGood.\n\nBad.\n\n')
-    found = unlabelled.read(custom.task(rating | {'label': 'score'}), tmp_path / 'blank.csv')
+    path = tmp_path / 'new.csv'
+    path.write_text(''.join(row.rpartition(',')[0] + '\n' for row in FIVE_ROWS.splitlines()))
+    assert unlabelled.read(custom.task(FIVE), path) == FIVE_UNLABELLED
+    path.write_text('text\nGood.\n\nBad.\n\n')
+    found = unlabelled.read(custom.task(RATING), path)
     assert [(e.id, e.texts) for e in found] == [('0', ('Good.',)), ('1', ('Bad.',))]
     # The label's column may be there; a file without a header has the columns that config.custom.columns names.
-    names = ['id', 'passage', 'question', 'a', 'b', 'c', 'answer']
+    names = ['id', 'passage', 'question', *'abcde', 'answer']
     task = custom.task(FIVE | {'columns': names, 'format': '|', 'quoting': False})
-    for cells in (['q2', 'Dogs ran.', 'Who ran?', 'cats', 'dogs', '', 'nobody knows'],
-                  ['q2', 'Dogs ran.', 'Who ran?', 'cats', 'dogs', '']):
-        (tmp_path / 'bare').write_text('|'.join(cells) + '\n')
-        assert unlabelled.read(task, tmp_path / 'bare') == FIVE_EXAMPLES[1:]
+    for more in ('', '|nobody knows'):
+        path.write_text(f'q2|Dogs ran.|Who ran?|cats|dogs|birds|fish|{more}\n')
+        assert unlabelled.read(task, path) == FIVE_UNLABELLED[1:]
 
 
-@pytest.mark.parametrize('fields', [{}, {'format': 'jsonl', 'files': {'train': 'a.jsonl', 'dev': 'b.jsonl'}}])
-def test_json_lines_by_columns_and_by_texts(tmp_path, fields):
-    task = custom.task(FIVE | fields)
-    columns = [{'id': e.id, 'passage': e.texts[0], 'question': e.texts[1], **dict(zip('abc', (*e.choices, '')))}
-               for e in FIVE_EXAMPLES]
-    texts = [{'id': e.id, 'texts': e.texts, 'choices': e.choices, 'label': 'unread'} for e in FIVE_EXAMPLES]
-    for records in (columns, texts):
-        path = tmp_path / 'new.jsonl'
-        path.write_text(''.join(json.dumps(record) + '\n' for record in records))
-        assert unlabelled.read(task, path) == FIVE_EXAMPLES
+@pytest.mark.parametrize('fields', [{}, LINES])
+@pytest.mark.parametrize('records', [
+    [{'id': e.id, 'passage': e.texts[0], 'question': e.texts[1], **dict(zip('abcde', (*e.choices, '')))}
+     for e in FIVE_EXAMPLES],
+    [{'id': e.id, 'texts': e.texts, 'choices': e.choices, 'label': 'unread'} for e in FIVE_EXAMPLES]])
+@pytest.mark.parametrize('write', [lines, lambda records: json.dumps(records, indent=1)])
+def test_json_records_by_columns_and_by_texts(tmp_path, fields, records, write):
+    (tmp_path / 'new.json').write_text(write(records))
+    assert unlabelled.read(custom.task(FIVE | fields), tmp_path / 'new.json') == FIVE_UNLABELLED
 
 
-def test_json_lines_of_a_published_set(tmp_path):
-    path = tmp_path / 'new.jsonl'
-    path.write_text('{"texts": ["A.", "B."], "id": 5}\n{"texts": ["C.", "D."]}\n')
-    assert read('rte', path) == [Example('5', ('A.', 'B.')), Example('1', ('C.', 'D.'))]
-    path.write_text('{"sentence1": "A.", "sentence2": "B.", "index": 5}\n')
-    assert read('rte', path) == [Example('5', ('A.', 'B.'))]
-    path.write_text('{"texts": ["A.", "B."], "choices": ["C.", "D."]}\n')
-    assert read('continuation', path) == [Example('0', ('A.', 'B.'), ('C.', 'D.'))]
+@pytest.mark.parametrize('name, records, expected', [
+    ('rte', [{'texts': ['A.', 'B.'], 'id': 5}, {'texts': ['C.', 'D.']}],
+     [Example('5', ('A.', 'B.')), Example('1', ('C.', 'D.'))]),
+    ('rte', [{'sentence1': 'A.', 'sentence2': 'B.', 'index': 5}], [Example('5', ('A.', 'B.'))]),
+    ('continuation', [{'texts': ['A.', 'B.'], 'choices': ['C.', 'D.']}], [Example('0', ('A.', 'B.'), ('C.', 'D.'))])])
+def test_json_lines_of_a_published_set(tmp_path, name, records, expected):
+    (tmp_path / 'new.jsonl').write_text(lines(records))
+    assert read(name, tmp_path / 'new.jsonl') == expected
 
 
 @pytest.mark.parametrize('name, ending, text, message', [
@@ -124,6 +120,4 @@ def test_a_bad_row_or_a_missing_file_is_named(tmp_path, name, ending, text, mess
     path = tmp_path / f'new.{ending}'
     if text is not None:
         path.write_text(text)
-    with pytest.raises(UserError) as caught:
-        read(name, path)
-    assert str(caught.value).startswith(f'{path}: {message}')
+    assert refusal(read, name, path).startswith(f'{path}: {message}')

@@ -29,6 +29,7 @@ from gpt1_jax.metrics import __main__ as predictions_program
 from gpt1_jax.runs import results
 from gpt1_jax.weights import hugging_face, import_run, openai, tokenizer_json
 from gpt1_jax.weights import names as names_lib
+from own_sets import lines
 
 LONGEST = 3000  # characters of a message
 
@@ -158,11 +159,11 @@ def weights():
 # Corpora and prepared tokens
 
 def corpora():
-    lines = b'{"text": "One cat."}\n{"text": "Two cats.\\nAnd a dog.", "n": 1}\n'
+    rows = lines([{'text': 'One cat.'}, {'text': 'Two cats.\nAnd a dog.', 'n': 1}]).encode()
     files = {'books/a.txt': 'The café.\nIt is closed.\n'.encode(),
-             'books/b.txt.gz': gzip.compress(b'A zipped text.\n' * 9), 'books/c.jsonl': lines,
-             'books/d.jsonl.gz': gzip.compress(lines), 'books/e.jsonl.bz2': bz2.compress(lines),
-             'books/f.json.zst': pyarrow.compress(lines, 'zstd', asbytes=True), 'books/g.parquet': _parquet()}
+             'books/b.txt.gz': gzip.compress(b'A zipped text.\n' * 9), 'books/c.jsonl': rows,
+             'books/d.jsonl.gz': gzip.compress(rows), 'books/e.jsonl.bz2': bz2.compress(rows),
+             'books/f.json.zst': pyarrow.compress(rows, 'zstd', asbytes=True), 'books/g.parquet': _parquet()}
 
     def read(directory):
         found = list(corpus.documents(str(directory / 'books')))
@@ -202,7 +203,6 @@ def prepared(files):
 def logs():
     rows = [{'step': step, 'loss': 1.5, 'kind': 'finetune', 'task': 'cola', 'metric': 'matthews', 'value': 0.5,
              'files': {'dev.tsv': '0' * 16}} for step in (5, 10, 15)]
-    lines = ''.join(json.dumps(row) + '\n' for row in rows).encode()
 
     def read(directory):
         found = results.read(directory / 'rows.jsonl')
@@ -219,10 +219,10 @@ def logs():
             assert predictions_program.main([str(directory / 'predictions.jsonl')]) in (0, 1)
 
     def predictions(rows):
-        return {'predictions.jsonl': ''.join(json.dumps(
-            {'id': str(i), 'gold': gold, 'scores': scores}) + '\n' for i, (gold, scores) in enumerate(rows)).encode()}
+        return {'predictions.jsonl': lines({'id': str(i), 'gold': gold, 'scores': scores}
+                                           for i, (gold, scores) in enumerate(rows)).encode()}
 
-    return [Target('results', {'rows.jsonl': lines}, read),
+    return [Target('results', {'rows.jsonl': lines(rows).encode()}, read),
             Target('predictions of labels', predictions([(0, [0.5, -1.0]), (1, [1.0, 2.0]), (None, [1.0, 2.0]),
                                                          (1, [0.0, -0.0])]), scored),
             Target('predictions of choices', predictions([(0, [0.5, -1.0, 3.0]), (1, [1.0, 2.0])]), scored),

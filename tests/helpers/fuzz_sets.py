@@ -1,6 +1,5 @@
 """What is fuzzed of the labelled sets: a few rows of each, laid out as its publisher does, and what they must give."""
 import contextlib
-import json
 import math
 import pathlib
 import tempfile
@@ -18,6 +17,7 @@ from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import zero_shot_heuristics as heuristics
 from gpt1_jax.runs import results
+from own_sets import FIVE, FIVE_ROWS, LINES, PREMISES, RATING, lines
 
 
 def checked_examples(task, directory, split, n_texts, vocabulary):
@@ -116,7 +116,7 @@ def other_sets(vocabulary):
     def json_lines(name, file, rows):
         def write(folder):
             folder.mkdir()
-            (folder / file).write_text(''.join(json.dumps(row) + '\n' for row in rows))
+            (folder / file).write_text(lines(rows))
         return of_set(name, vocabulary, write)
 
     def validation_stories(folder):
@@ -124,7 +124,7 @@ def other_sets(vocabulary):
 
     rows = [{'id': str(i), 'text': 'A text.', 'before': 'A.', 'beginning': 'text.', 'ending1': 'One.',
              'ending2': 'Two.', 'label': i % 2 + 1} for i in range(4)]
-    return [*(found for name in sets.OTHERS for found in of_set(name, vocabulary)),
+    return [*(found for name in sets.EXPECTED for found in of_set(name, vocabulary)),
             *of_set('story_cloze', vocabulary, validation_stories),
             *json_lines('continuation', 'continuation_dev.jsonl', rows),
             *json_lines('pronoun', 'pronoun_dev.jsonl', [row | {'label': 'he'} for row in rows]),
@@ -132,34 +132,22 @@ def other_sets(vocabulary):
                 dict(zip(('sentence1', 'sentence2', 'gold_label'), pair)) for pair in sets.PAIRS])]
 
 
-FIVE = {'name': 'five', 'files': {'train': 'train.csv', 'dev': 'dev.csv'}, 'segments': [['passage', 'question']],
-        'cut': 'passage', 'choices': ['a', 'b', 'c'], 'label': 'answer', 'answer': 'letter', 'id': 'id'}
-FIVE_ROWS = ('id,passage,question,a,b,c,answer\nq1,"It sat, then left.",Where?,mat,tree,hill,B\n'
-             'q2,Dogs ran.,Who ran?,cats,dogs,,a\n')
-RATING = {'name': 'rating', 'files': {'train': 'train.csv'}, 'dev_fraction': 0.3, 'segments': [['text']],
-          'label': 'score', 'score': [1, 7]}
-RATING_ROWS = 'text,score\n' + ''.join(f'"Text, {i}",{i % 6 + 1.5}\n' for i in range(5))
-PREMISES = {'name': 'two', 'files': {'train': 'train.tsv', 'dev': 'dev.tsv', 'unlabelled': 'new.tsv'}, 'format': 'tsv',
-            'quoting': False, 'segments': [['p1', 'p2'], ['h']], 'label': 'label', 'labels': ['no', 'maybe', 'yes'],
-            'columns': ['p1', 'p2', 'h', 'label']}
-PREMISES_ROWS = 'A\tB\tC "\tno\nA\tB\tD\tyes\nA\tE\tD\tmaybe\n'
-LISTED = {'name': 'listed', 'files': {'train': 'train.jsonl', 'dev': 'dev.jsonl'}, 'format': 'jsonl',
-          'segments': [['q']], 'choices': ['c'], 'max_choices': 4, 'label': 'y', 'answer': 'index1', 'id': 'n'}
-LISTED_ROWS = ''.join(json.dumps({'n': i, 'q': f'Q{i}', 'c': ['one', 'two', 3], 'y': i}) + '\n' for i in (1, 2, 3))
-BOTH = {'name': 'both', 'files': {'train': 'train.jsonl', 'dev': 'dev.jsonl'}, 'format': 'jsonl', 'orders': 2,
-        'segments': [['a'], ['b']], 'label': 'y', 'score': [-0.5, 1.5], 'squared': True}
-BOTH_ROWS = ''.join(json.dumps({'a': f'A{i}', 'b': 'B', 'y': i / 4}) + '\n' for i in range(4))
-SPECS = {'five': (FIVE, FIVE_ROWS, 'train'), 'rating': (RATING, RATING_ROWS, 'train'),
-         'rating dev': (RATING, RATING_ROWS, 'dev'), 'premises': (PREMISES, PREMISES_ROWS, 'train'),
-         'listed': (LISTED, LISTED_ROWS, 'dev'), 'both': (BOTH, BOTH_ROWS, 'dev'),
-         'unlabelled': (PREMISES, PREMISES_ROWS.replace('\tno', '').replace('\tyes', '').replace('\tmaybe', ''),
-                        'unlabelled')}
+RATED = RATING | {'files': {'train': 'train.csv'}, 'dev_fraction': 0.3}
+RATED_ROWS = 'text,score\n' + ''.join(f'"Text, {i}",{i % 6 + 1.5}\n' for i in range(5))
+COLUMNS = PREMISES | {'columns': ['p1', 'p2', 'h', 'label'], 'files': PREMISES['files'] | {'unlabelled': 'new.tsv'}}
+LISTED = LINES | {'name': 'listed', 'segments': [['q']], 'choices': ['c'], 'max_choices': 4, 'label': 'y',
+                  'answer': 'index1', 'id': 'n'}
+BOTH = LINES | {'name': 'both', 'orders': 2, 'segments': [['a'], ['b']], 'label': 'y', 'score': [-0.5, 1.5],
+                'squared': True}
+SPECS = [  # description, split, its file
+    (FIVE, 'train', FIVE_ROWS), (RATED, 'train', RATED_ROWS), (RATED, 'dev', RATED_ROWS),
+    (COLUMNS, 'train', 'A\tB\tC "\tno\nA\tB\tD\tyes\nA\tE\tD\tmaybe\n'),
+    (COLUMNS, 'unlabelled', 'A\tB\tC "\nA\tB\tD\nA\tE\tD\n'),
+    (LISTED, 'dev', lines({'n': i, 'q': f'Q{i}', 'c': ['one', 'two', 3], 'y': i} for i in (1, 2, 3))),
+    (BOTH, 'dev', lines({'a': f'A{i}', 'b': 'B', 'y': i / 4} for i in range(4)))]
 
 
 def custom_sets(vocabulary):
     """Tables and JSON lines that a description fits."""
-    found = []
-    for fields, rows, split in SPECS.values():
-        file = fields['files'].get(split) or fields['files']['train']
-        found.append(target(custom.task(fields), split, {file: rows.encode()}, vocabulary))
-    return found
+    return [target(custom.task(fields), split, {fields['files'].get(split, 'train.csv'): rows.encode()}, vocabulary)
+            for fields, split, rows in SPECS]

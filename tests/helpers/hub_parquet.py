@@ -31,6 +31,7 @@ def write(path, columns, rows, metadata=True, **how):
 
 def shards(folder, split, columns, rows, n=1):
     """A split in n files, train-00000-of-00002.parquet and so on."""
+    rows = list(rows)
     size = -(-len(rows) // n)
     return [write(folder / f'{split}-{i:05}-of-{n:05}.parquet', columns, rows[i * size:(i + 1) * size])
             for i in range(n)]
@@ -70,3 +71,10 @@ def race_rows(passages, levels=('middle', 'high')):
     return [(passage['id'], passage['article'], answer, question, options)
             for level in levels for passage in passages[level]
             for question, options, answer in zip(passage['questions'], passage['options'], passage['answers'])]
+
+
+def wsc_row(schema):
+    """Of a schema as official.SCHEMAS, with the parts joined as the Hub's loading script does."""
+    before, pronoun, after, a, b, right = schema
+    return (' '.join([before, pronoun, after]).strip(), pronoun, len(before) + 1 if before else 0, 'x', 0, [a, b],
+            'AB'.index(right), '(made up)')

@@ -77,13 +77,15 @@ def tsv(path, rows, header=None, mark=False):
     return path
 
 
+STORY_HEADER = ('InputStoryid,InputSentence1,InputSentence2,InputSentence3,InputSentence4,RandomFifthSentenceQuiz1,'
+                'RandomFifthSentenceQuiz2,AnswerRightEnding\n')
+
+
 def story_cloze(path, stories=None):
-    header = ('InputStoryid,InputSentence1,InputSentence2,InputSentence3,InputSentence4,RandomFifthSentenceQuiz1,'
-              'RandomFifthSentenceQuiz2,AnswerRightEnding')
     rows = [','.join([f'id-{i}', *(f'"{cell}"' if ',' in cell else cell for cell in story)])
             for i, story in enumerate(STORIES if stories is None else stories)]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text('\n'.join([header, *rows]) + '\n', encoding='utf-8')
+    path.write_text(STORY_HEADER + '\n'.join(rows) + '\n', encoding='utf-8')
     return path
 
 

@@ -10,3 +10,18 @@ def refusal(call, *arguments, **options) -> str:
     message = str(caught.value)
     assert message.isprintable() and len(message) < 600
     return message
+
+
+def refused_flips(path, read, step=1) -> int:
+    """Flips a bit of every step-th byte of a file in turn: what is read stays the same, or one line names the file. How
+    many are refused."""
+    data, expected, refused = path.read_bytes(), read(), 0
+    for place in range(0, len(data), step):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1:])
+        try:
+            assert read() == expected, place
+        except UserError as error:
+            assert str(path) in str(error) and '\n' not in str(error)
+            refused += 1
+    path.write_bytes(data)
+    return refused

@@ -6,6 +6,7 @@ expected(name) -> {split: its Examples}. Splits differ in their rows, so that no
 import hub_parquet as hub
 import official
 from gpt1_jax.data.tasks.example import Example
+from prepared import glue, prepare
 
 PAIRS = official.PAIRS
 PLAIN = [pair for pair in PAIRS if '"' not in pair[0] + pair[1]]  # TFDS takes SciTail's quotes for those of a CSV file
@@ -62,7 +63,7 @@ def columns_of(name):
 
 def expected(name):
     if name not in TABLES:
-        return OTHERS[name][0]()
+        return EXPECTED[name]()
     n_texts = len(columns_of(name)[1])
     found = {}
     for split, pairs in rows_of(name).items():
@@ -80,8 +81,7 @@ def path_of(name, split, folder):
 def write_official(name, folder):
     """Official files with an 'x' in each column that is not read."""
     if name not in TABLES:
-        return OTHERS[name][1](folder)
-    folder.mkdir(parents=True)
+        return OFFICIAL[name](folder)
     header, texts = columns_of(name)
     for split, pairs in rows_of(name).items():
         rows = []
@@ -94,14 +94,12 @@ def write_official(name, folder):
             rows.append([cells.get(column, 'x') for column in own])
         headless = name == 'scitail' or name == 'cola' and not unlabelled
         official.tsv(path_of(name, split, folder), rows, None if headless else own, mark=name == 'mrpc')
-    return str(folder)
 
 
 def write_tfds(name, folder):
     """What TFDS's builders make of the official files."""
-    from prepared import glue, prepare
     if name not in TABLES:
-        return OTHERS[name][2](folder)
+        return others_tfds(name, folder / 'tfds', folder)
     write_official(name, folder / 'official')
     data, files = folder / 'tfds', {split: path_of(name, split, folder / 'official') for split in rows_of(name)}
     if name in ('snli', 'scitail'):
@@ -125,13 +123,12 @@ def write_tfds(name, folder):
         glue(data, name, [entry for split, entry in zip(files, splits) if split != 'ax'])
         if 'ax' in files:
             glue(data, 'ax', [('test', files['ax'], 'test')])
-    return f'tfds:{data}'
 
 
 def write_parquet(name, folder):
     """The Hub's files, in two shards, labels as numbers."""
     if name not in TABLES:
-        return OTHERS[name][3](folder)
+        return PARQUET[name](folder)
     for split, pairs in rows_of(name).items():
         theirs = THEIRS.get(split, split) + '_matched' * (name == 'mnli' and split in SPLITS)
         rows = []
@@ -152,10 +149,9 @@ def write_parquet(name, folder):
                 (*row[:2], known[row[:2]], 2 * i) for i, row in enumerate(rows)], n=2)
         else:
             hub.glue(folder, 'ax' if split == 'ax' else name, theirs, rows, n=2)
-    return str(folder)
 
 
-# Race, Story Cloze, the pronouns: (expected, official, TFDS, Parquet)
+# Race, Story Cloze, the pronouns
 
 def race():
     return {'dev': [Example(f'{level}/{passage["id"]}/{i}', (passage['article'], question), tuple(options),
@@ -166,36 +162,9 @@ def race():
                         passage['questions'], passage['options'], passage['answers']))]}
 
 
-def race_tfds(folder):
-    from etils import epath  # TFDS's builder walks such paths
-
-    from prepared import prepare
-    official.race(folder, 'dev')
-    for level in ('middle', 'high'):
-        prepare(folder / 'tfds', 'race', {'dev': {'path': epath.Path(folder / 'dev' / level)}}, level)
-    return f'tfds:{folder}/tfds'
-
-
-def race_parquet(folder):
-    hub.shards(folder / 'all', 'validation', hub.RACE, hub.race_rows(official.PASSAGES), n=2)
-    return str(folder)
-
-
 def story_cloze():
     return {'test': [Example(f'id-{i}', (' '.join(story[:4]),), story[4:6], int(story[6]) - 1)
                      for i, story in enumerate(official.STORIES)]}
-
-
-def story_cloze_official(folder):
-    official.story_cloze(folder / 'cloze_test_test__spring2016 - x.csv')
-    return str(folder)
-
-
-def story_cloze_tfds(folder):
-    from prepared import prepare
-    file = official.story_cloze(folder / 'cloze_test_test__spring2016.csv')
-    prepare(folder, 'story_cloze', {'test': {'filepath': file}}, '2016')
-    return f'tfds:{folder}'
 
 
 def dpr_rows():
@@ -209,60 +178,49 @@ def dpr():
 
 
 def dpr_official(folder):
-    folder.mkdir(parents=True)
-    official.definite_pronouns(folder / 'test.c.txt', [(s, p, ','.join(both), both[right])
-                                                       for s, p, both, right in dpr_rows()])
-    return str(folder)
+    return official.definite_pronouns(folder / 'test.c.txt', [
+        (s, p, ','.join(both), both[right]) for s, p, both, right in dpr_rows()])
 
 
-def dpr_tfds(folder):
-    from prepared import prepare
-    dpr_official(folder)
-    prepare(folder, 'definite_pronoun_resolution', {'test': {'filepath': folder / 'test.c.txt'}},
-            builder='DefinitePronounResolution')
-    return f'tfds:{folder}'
+def wsc_examples():
+    """As TFDS's builder makes them; to parse the file it needs a package that is not installed."""
+    for i, (before, pronoun, after, a, b, right) in enumerate(official.SCHEMAS):
+        yield i, {'text': f'{before} {pronoun} {after}', 'option1': a, 'option1_normalized': a, 'option2': b,
+                  'option2_normalized': b, 'pronoun_start': len(before) + 1, 'pronoun_text': pronoun,
+                  'pronoun_end': len(before) + 1 + len(pronoun), 'label': 'AB'.index(right), 'idx': i}
 
 
-def dpr_parquet(folder):
-    hub.shards(folder / 'plain_text', 'test', hub.DPR, dpr_rows())
-    return str(folder)
+def others_tfds(name, data, folder):
+    if name == 'race':
+        from etils import epath  # TFDS's builder walks such paths
+        official.race(folder, 'dev')
+        for level in ('middle', 'high'):
+            prepare(data, 'race', {'dev': {'path': epath.Path(folder / 'dev' / level)}}, level)
+    elif name == 'story_cloze':
+        prepare(data, name, {'test': {'filepath': official.story_cloze(folder / 'a.csv')}}, '2016')
+    elif name == 'dpr':
+        prepare(data, 'definite_pronoun_resolution', {'test': {'filepath': dpr_official(folder)}},
+                builder='DefinitePronounResolution')
+    else:
+        prepare(data, 'wsc273', {'test': {}}, examples=wsc_examples, builder='Wsc273')
 
 
-def wsc_official(folder):
-    folder.mkdir(parents=True)
-    official.wsc(folder / 'WSCollection.xml')
-    return str(folder)
-
-
-def wsc_tfds(folder):
-    from prepared import prepare
-
-    def examples():  # as its builder makes them; to parse the file it needs a package that is not installed
-        for i, (before, pronoun, after, a, b, right) in enumerate(official.SCHEMAS):
-            yield i, {'text': f'{before} {pronoun} {after}', 'option1': a, 'option1_normalized': a, 'option2': b,
-                      'option2_normalized': b, 'pronoun_start': len(before) + 1, 'pronoun_text': pronoun,
-                      'pronoun_end': len(before) + 1 + len(pronoun), 'label': 'AB'.index(right), 'idx': i}
-    prepare(folder, 'wsc273', {'test': {}}, examples=examples, builder='Wsc273')
-    return f'tfds:{folder}'
-
-
-def wsc_parquet(folder):
-    hub.shards(folder / 'wsc273', 'test', hub.WSC, [
-        (f'{before} {pronoun} {after}', pronoun, len(before) + 1, 'x', 0, [a, b], 'AB'.index(right), '(made up)')
-        for before, pronoun, after, a, b, right in official.SCHEMAS])
-    return str(folder)
-
-
-OTHERS = {
-    'race': (race, lambda folder: str(official.race(folder, 'dev')), race_tfds, race_parquet),
-    'story_cloze': (story_cloze, story_cloze_official, story_cloze_tfds, None),
-    'dpr': (dpr, dpr_official, dpr_tfds, dpr_parquet), 'wsc273': (dpr, wsc_official, wsc_tfds, wsc_parquet)}
+EXPECTED = {'race': race, 'story_cloze': story_cloze, 'dpr': dpr, 'wsc273': dpr}
+OFFICIAL = {'race': lambda folder: official.race(folder, 'dev'), 'dpr': dpr_official,
+            'story_cloze': lambda folder: official.story_cloze(folder / 'cloze_test_test__spring2016 - x.csv'),
+            'wsc273': lambda folder: official.wsc(folder / 'WSCollection.xml')}
+PARQUET = {
+    'race': lambda folder: hub.shards(folder / 'all', 'validation', hub.RACE, hub.race_rows(official.PASSAGES), n=2),
+    'dpr': lambda folder: hub.shards(folder / 'plain_text', 'test', hub.DPR, dpr_rows()),
+    'wsc273': lambda folder: hub.shards(folder / 'wsc273', 'test', hub.WSC, map(hub.wsc_row, official.SCHEMAS))}
 WRITE = {'official': write_official, 'tfds': write_tfds, 'parquet': write_parquet}
-MATRIX = [(name, source) for name in (*TABLES, *OTHERS) for source in WRITE if (name, source) != (
+MATRIX = [(name, source) for name in (*TABLES, *EXPECTED) for source in WRITE if (name, source) != (
     'story_cloze', 'parquet')]
 # TFDS has no index of these: its rows come in its own order.
 UNORDERED = {(name, 'tfds') for name in ('snli', 'scitail', 'story_cloze', 'dpr')}
 
 
 def write(name, source, folder):
-    return WRITE[source](name, folder)
+    folder.mkdir(parents=True)
+    WRITE[source](name, folder)
+    return f'tfds:{folder}/tfds' if source == 'tfds' else str(folder)

@@ -1,0 +1,196 @@
+"""--config: a path, or a config of the package, and its fields in --help; the answers to mistakes in flags."""
+import pathlib
+import sys
+
+import pytest
+from absl import flags
+
+from gpt1_jax import cli
+from gpt1_jax.cli import config_file, config_help, flag_errors
+from gpt1_jax.errors import UserError
+from refusal import refusal
+from tiny import ROOT, load_config
+
+
+def test_a_name_without_a_file_is_that_of_a_packaged_config(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert config_file.path_of('finetune:rte') == f'{ROOT}/configs/finetune.py:rte'
+    monkeypatch.chdir(ROOT)
+    assert config_file.path_of('finetune') == 'configs/finetune.py'
+
+
+@pytest.mark.parametrize('given, hint', [
+    ('pretrian', ", did you mean 'pretrain'[?]"), ('elsewhere/finetune.py:rte', ': --config=finetune:rte is the one'),
+    ('zzz.py', '; packaged: ablate, babylm, custom, ')])
+def test_another_name_is_one_line_with_what_there_is(tmp_path, monkeypatch, given, hint):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(flags.IllegalFlagValueError, match=f'^--config={given}: no such file{hint}'):
+        config_file.path_of(given)
+
+
+def config_of(monkeypatch, *words, default='finetune:cola'):
+    """The config of a command line."""
+    values = flags.FlagValues()
+    monkeypatch.setattr(flags, 'FLAGS', values)
+    monkeypatch.setattr(sys, 'argv', ['program', *words])
+    monkeypatch.setattr(config_file, '_unset', [])
+    original = config_file.config_flags.DEFINE_config_file
+    with monkeypatch.context() as patch:
+        patch.setattr(config_file.config_flags, 'DEFINE_config_file',
+                      lambda *given: original(*given, flag_values=values))
+        config_file.define(default, 'what to run')
+    values(sys.argv)
+    config_file.unset(values.config)
+    return values.config
+
+
+@pytest.mark.parametrize('words', [
+    ['--config=finetune:rte', '--config.batch.size=7'], ['--config', 'finetune:rte', '--config.batch.size=7'],
+    ['-config=finetune:rte', '--config.batch.size=7'], ['--config.batch.size=7', '--config=finetune:rte']])
+def test_the_flag_takes_both_ways_of_writing_and_overrides_before_and_after_it(tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    config = config_of(monkeypatch, *words)
+    assert (config.task, config.batch.size) == ('rte', 7)
+
+
+@pytest.mark.parametrize('given', ['finetune:cola', 'zero_shot:cola'])
+def test_a_config_of_another_program_is_named_before_its_overrides_are_read(monkeypatch, given):
+    with pytest.raises(UserError, match=f'^this config is for gpt1 {given.partition(":")[0]}$'):
+        config_of(monkeypatch, f'--config={given}', '--config.data.corpus=text', default='pretrain')
+
+
+def test_none_unsets_a_field_and_commas_make_a_list(monkeypatch):
+    config = config_of(monkeypatch, '--config=custom:dream', '--config.custom.cut=None', '--config.data.n_ctx=None',
+                       '--config.custom.labels=sports,politics', '--config.batch.fixed_lengths=16,32',
+                       "--config.eval.splits=('dev','test')")
+    assert config.custom.cut is None and config.data.n_ctx is None
+    assert config.custom.labels == ('sports', 'politics') and config.batch.fixed_lengths == (16, 32)
+    assert config.eval.splits == ('dev', 'test')
+
+
+@pytest.mark.parametrize('source, argument, message', [
+    ('def get_config(:', '', 'mine.py: line 1: invalid syntax'), ('x = 1', '', 'mine.py: no function get_config in it'),
+    ("def get_config():\n    return {'a': 1}", '',
+     'mine.py: get_config returns dict, must return an ml_collections.ConfigDict'),
+    ('def get_config():\n    return data', '', "mine.py: line 2: NameError: name 'data' is not defined"),
+    ('def get_config():\n    return 1', ':x', 'mine.py: its get_config takes no argument, remove :x'),
+    (None, 'custom:ratin', "custom.py: no example 'ratin', did you mean 'rating'? (there are own, sentiment, "),
+    (None, 'babylm:10', "babylm.py: no track '10', did you mean '10M'? (there are 10M, 100M, cpu")])
+def test_what_is_wrong_with_a_config_file_or_its_argument_is_one_line(tmp_path, source, argument, message):
+    if source is not None:
+        (tmp_path / 'mine.py').write_text(source)
+        argument = f'{tmp_path}/mine.py{argument}'
+    assert message in refusal(config_file.load, argument)
+
+
+SOURCE = '''"""A config of one's own."""
+from gpt1_jax.configs import pretrain
+from ml_collections import ConfigDict, config_dict
+import base
+
+
+def get_config():
+    c = base.get_config()
+    c.size = 3                  # of the whole,
+    # and of its parts
+    c.rate = 0.5
+    p = c.inner = ConfigDict()
+    p.steps = config_dict.placeholder(int)  # none: all
+    c.other = more()
+    c.a, c.b = 1, 2             # not of one field
+    return c
+
+
+def more():
+    config = ConfigDict()
+    config.name = ''            # of it
+    return config
+'''
+BASE = '''from ml_collections import ConfigDict
+
+
+def get_config():
+    config = ConfigDict()
+    config.size, config.a, config.b = 1, 1, 1
+    config.rate = 1.0           # per update
+    return config
+'''
+
+
+def test_comments_follow_the_names_of_the_fields(tmp_path, monkeypatch):
+    (tmp_path / 'base.py').write_text(BASE)
+    (tmp_path / 'own.py').write_text(SOURCE)
+    path = str(tmp_path / 'own.py')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert [line.rstrip() for line in config_help.lines(config_file.load(path), path)] == [
+        '  a: int = 1', '  b: int = 2', f'{"  inner.steps: int or None = None":44}none: all',
+        f"{'  other.name: str = ' + repr(''):44}of it", f'{"  rate: float = 0.5":44}per update',
+        f'{"  size: int = 3":44}of the whole, and of its parts']
+
+
+@pytest.mark.parametrize('given', ['pretrain', 'finetune:rte', 'zero_shot:cola', 'custom:rating', 'overnight_cpu:lstm'])
+def test_every_field_of_a_program_s_config_has_a_comment_and_lines_fit(given):
+    path = config_file.path_of(given).partition(':')[0]
+    config, notes = config_file.load(given), config_help.comments(pathlib.Path(path))
+    assert not [name for name, *_ in config_help.fields(config) if not config_help.comment(name, notes)]
+    assert max(map(len, config_help.lines(config, path))) <= config_help.WIDTH
+
+
+def test_the_papers_numbers_are_the_defaults():
+    c = load_config('pretrain')
+    assert (c.model.n_layer, c.model.n_embd, c.model.n_head, c.model.n_inner, c.model.n_ctx) == (12, 768, 12, 3072, 512)
+    assert (c.model.embd_dropout, c.model.attn_dropout, c.model.resid_dropout) == (0.1, 0.1, 0.1)
+    assert (c.batch.size, c.train.epochs, c.tokenizer.merges) == (64, 100, 40000)
+    assert (c.optimizer.peak_rate, c.optimizer.warmup_steps, c.optimizer.weight_decay) == (2.5e-4, 2000, 0.01)
+    assert (c.optimizer.b1, c.optimizer.b2, c.optimizer.eps) == (0.9, 0.999, 1e-8)
+
+
+def test_every_field_of_a_config_has_a_comment():
+    for file in sorted((ROOT / 'configs').glob('*.py')):
+        for line in file.read_text().splitlines():
+            if line.strip().startswith('config.') and 'ConfigDict(' not in line:
+                assert '#' in line, f'{file.name}: {line}'
+
+
+# Mistakes in flags
+
+PRETRAIN = ['workdir', 'config', *(f'config.{name}' for name, *_ in config_help.fields(config_file.load('pretrain')))]
+
+
+@pytest.mark.parametrize('given, meant', [
+    ('batch_size', 'config.batch.size'), ('batch.size', 'config.batch.size'), ('n_layer', 'config.model.n_layer'),
+    ('weight_decay', 'config.optimizer.weight_decay'), ('warmup', 'config.optimizer.warmup_steps'),
+    ('micro-batches', 'config.batch.microbatches'), ('wrokdir', 'workdir'),
+    ('steps', 'config.train.steps'), ('seeds', 'config.seed'), ('zzz', None)])
+def test_a_slip_names_the_field_that_is_like_it_if_any(given, meant):
+    assert flag_errors.suggestion(given, PRETRAIN) == (f', did you mean --{meant}?' if meant else '')
+
+
+def error_of(monkeypatch, capsys, define, *words):
+    """What a program with these flags prints for a command line."""
+    monkeypatch.setattr(flags, 'FLAGS', flags.FlagValues())
+    monkeypatch.setattr(sys, 'argv', ['program', *words])
+    with pytest.raises(SystemExit) as caught:
+        cli._exit_if_bad(define, flags.FLAGS)
+        cli._exit_if_bad(flags.FLAGS, sys.argv)
+    assert caught.value.code == 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize('word, wanted', [
+    ('--rows=many', 'a whole number'), ('--rows=2.5', 'a whole number'), ('--rate=fast', 'a number'),
+    ('--sure=perhaps', 'True or False')])
+def test_a_value_of_the_wrong_type_is_named_with_what_it_must_be(monkeypatch, capsys, word, wanted):
+    def define(values):
+        for kind, name in ((flags.DEFINE_integer, 'rows'), (flags.DEFINE_float, 'rate'), (flags.DEFINE_bool, 'sure')):
+            kind(name, 1, name, flag_values=values)
+    assert error_of(monkeypatch, capsys, define, word) == f'error: {word}: must be {wanted}\n'
+
+
+def test_flags_that_must_be_given_are_asked_for_with_their_help(monkeypatch, capsys):
+    def define(values):
+        for name, text in (('prompt', 'the text to continue'), ('init_from', 'a run')):
+            flags.DEFINE_string(name, None, text, flag_values=values, required=True)
+    assert error_of(monkeypatch, capsys, define) in (
+        'error: give --prompt (the text to continue), --init_from (a run)\n',
+        'error: give --init_from (a run), --prompt (the text to continue)\n')

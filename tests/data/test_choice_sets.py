@@ -1,0 +1,152 @@
+"""Sets whose rows are choices between texts: RACE, the pronouns of Rahman and Ng, the Winograd schemas, BLiMP."""
+import collections
+import json
+import re
+import tarfile
+import warnings
+
+import pytest
+
+import official
+from gpt1_jax.data import tasks
+from gpt1_jax.data.tasks import blimp
+from gpt1_jax.data.tasks.example import Example
+from refusal import refusal
+from shared import DATA, needs_data
+
+RACE, DPR, WSC, BLIMP = map(tasks.get, ('race', 'dpr', 'wsc273', 'blimp'))
+
+
+@pytest.mark.parametrize('inner', ['', 'RACE'])
+def test_every_question_is_a_row_middle_school_first_and_passages_by_number(tmp_path, inner):
+    official.race(tmp_path / inner, 'test')
+    found = RACE.read(tmp_path, 'test')
+    assert [e.id for e in found] == [f'middle/middle{n}.txt/{q}' for n in (9, 10, 100) for q in range(3)] + [
+        f'high/high{n}.txt/{q}' for n in (1900, 1901, 1902) for q in range(4)]
+    assert found[1] == Example(
+        'middle/middle9.txt/1',
+        ('Li has 9 birds.\nThey sing "in the morning". He likes it.', 'When do they sing?  _ .'),
+        ('At night.', 'In the morning.', 'At noon.', 'Never.'), 1)
+    assert len(RACE.files(tmp_path, 'test')) == 6
+
+
+def test_a_passage_without_an_id_is_called_by_its_file(tmp_path):
+    passage = {key: value for key, value in official.PASSAGES['high'][0].items() if key != 'id'}
+    (tmp_path / 'dev' / 'high').mkdir(parents=True)
+    (tmp_path / 'dev' / 'high' / '7.txt').write_text(json.dumps(passage))
+    assert [e.id for e in RACE.read(tmp_path, 'dev')] == [f'high/7.txt/{q}' for q in range(4)]
+
+
+@pytest.mark.parametrize('block, texts, label', [
+    (('The pitcher hit the wall because it was near.', 'it', 'The pitcher,the wall', 'the wall'),
+     ('The pitcher hit the wall because ', ' was near.'), 1),
+    (('A hen saw a bug and it ate it.', 'it', 'A hen,a bug', 'A hen'), ('A hen saw a bug and ', ' ate it.'), 0),
+    (("Ann left as Eve's aunt had hurt her.", 'her', 'Ann,Eve', 'Ann'), ("Ann left as Eve's aunt had hurt ", '.'), 0),
+    (('She ran, but Sheila did not.', 'she', 'Ann,Eve', 'Ann'), ('', ' ran, but Sheila did not.'), 0),
+    (('IT fell, then it rose.', 'it', 'the bee,the  flower', 'Flower'), ('IT fell, then ', ' rose.'), 1),
+    (('IT fell, then it rose.', 'it', 'the bee,The Bee', 'The Bee'), ('IT fell, then ', ' rose.'), 1)])
+def test_a_pronoun_is_the_first_whole_word_of_its_letters_and_articles_make_no_other_candidate(
+        tmp_path, block, texts, label):
+    official.definite_pronouns(tmp_path / 'test.c.txt', [block])
+    assert DPR.read(tmp_path, 'test') == [Example('0', texts, tuple(block[2].split(',')), label)]
+
+
+@needs_data
+def test_the_published_sentences_hold_their_pronouns_as_often_as_documented():
+    counts = collections.Counter()
+    for file in ('train', 'test'):
+        lines = (DATA / 'DPR' / f'{file}.c.txt').read_text().split('\n')
+        for sentence, pronoun in zip(lines[::5], lines[1::5]):
+            if sentence:
+                found = [m.start() for m in re.finditer(rf'\b{pronoun}\b', sentence)]
+                counts[min(len(found), 2)] += 1
+                counts['inside'] += 0 <= sentence.lower().find(pronoun) < found[0]
+    assert counts == {1: 1829, 2: 51, 'inside': 403}  # as pronouns.split_at_pronoun says
+    found = DPR.read(DATA / 'DPR', 'test')
+    chicken = next(e for e in found if e.texts[0].startswith('A chicken'))
+    assert chicken.texts == ('A chicken pecked at a bug and ', ' ate it.') and chicken.label == 0
+    assert all(after.strip() for e in found for after in e.texts[1:])
+
+
+def test_a_full_stop_alone_follows_the_pronoun_without_a_space(tmp_path):
+    schema = ('He wrote\n the  letter and I recieved', 'it', '.', 'the letter', 'he', 'A')
+    official.wsc(tmp_path / 'WSCollection.xml', [schema])
+    assert WSC.read(tmp_path, 'test') == [
+        Example('0', ('He wrote the letter and I received ', '.'), ('the letter', 'he'), 0)]
+
+
+def test_the_collection_has_grown_but_its_first_273_are_the_set(tmp_path):
+    official.wsc(tmp_path / 'WSCollection.xml', (official.SCHEMAS * 15)[:285])
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        assert len(WSC.read(tmp_path, 'test')) == 273
+
+
+# BLiMP
+
+PAIR = {'sentence_good': 'He sat.', 'sentence_bad': 'Him sat.', 'UID': 'a', 'linguistics_term': 'binding',
+        'pairID': '4'}
+
+
+def write(directory, **changed):
+    row = {name: value for name, value in (PAIR | changed).items() if value is not None}
+    (directory / 'a.jsonl').write_text(json.dumps(PAIR | {'pairID': '1'}) + '\n' + json.dumps(row) + '\n')
+
+
+def test_a_pair_is_named_by_phenomenon_set_and_number(tmp_path):
+    write(tmp_path, pairID='7', sentence_good='He ran. ')
+    assert BLIMP.read(tmp_path, 'test') == [Example('binding/a/1', (), ('He sat.', 'Him sat.'), 0),
+                                            Example('binding/a/7', (), ('He ran.', 'Him sat.'), 0)]
+
+
+def test_the_folder_of_the_archive_is_found_and_s_selection_counts_under_argument_structure(tmp_path):
+    assert 'no .jsonl file, nor in its folder data' in refusal(BLIMP.read, tmp_path, 'test')
+    official.blimp(tmp_path / 'data')
+    found = BLIMP.read(tmp_path, 'test')
+    assert found == BLIMP.read(tmp_path / 'data', 'test')
+    sets = collections.Counter(example.id.rpartition('/')[0] for example in found)
+    assert sets == dict.fromkeys(
+        ['argument_structure/birds_1', 'argument_structure/birds_2', 'binding/hills', 'quantifiers/rivers'], 8)
+
+
+@pytest.mark.parametrize('changed, cause', [
+    ({'UID': None}, 'no UID'),
+    ({'linguistics_term': 'bindings'}, "'bindings' is no phenomenon of BLiMP, did you mean 'binding'"),
+    ({'sentence_bad': ' '}, 'sentence_bad is empty'), ({'sentence_good': 3}, 'sentence_good is int, must be text'),
+    ({'pairID': '1'}, "duplicate id 'binding/a/1'")])
+def test_a_bad_pair_is_named_or_left_out(tmp_path, changed, cause):
+    write(tmp_path, **changed)
+    message = refusal(BLIMP.read, tmp_path, 'test')
+    assert message.startswith(f'{tmp_path / "a.jsonl"}: row 2: ') and cause in message
+    skipped = []
+    assert len(BLIMP.read(tmp_path, 'test', skipped.append)) == 1 and skipped == [message]
+
+
+@pytest.mark.parametrize('content, cause', [
+    ('[1]', 'not an object of sets'), ('{"a": 1}', "'a': not a list of whole numbers"), ('{', 'not JSON')])
+def test_a_filter_is_sets_and_pairs_or_names_its_file(tmp_path, content, cause):
+    path = tmp_path / 'filter.json'
+    path.write_text(content)
+    message = refusal(blimp.read_filter, path)
+    assert message.startswith(f'{path}: ') and cause in message
+    path.write_text('{"a": [0, 12], "b": [3]}')
+    assert blimp.read_filter(path) == {'a/0', 'a/12', 'b/3'}
+
+
+@needs_data
+@pytest.mark.full
+def test_the_published_sets_are_read_whole(tmp_path):
+    with tarfile.open(DATA / 'blimp.tar.xz') as archive:
+        archive.extractall(tmp_path, filter='data')
+    found = BLIMP.read(tmp_path, 'test')
+    per_set = collections.Counter(example.id.rpartition('/')[0] for example in found)
+    per_phenomenon = collections.Counter(name.partition('/')[0] for name in per_set)
+    assert len(per_set) == 67 and set(per_set.values()) == {1000}
+    assert per_phenomenon == {  # Warstadt et al. 2020, Table 4
+        'anaphor_agreement': 2, 'argument_structure': 9, 'binding': 7, 'control_raising': 5,
+        'determiner_noun_agreement': 8, 'ellipsis': 2, 'filler_gap_dependency': 7, 'irregular_forms': 2,
+        'island_effects': 8, 'npi_licensing': 7, 'quantifiers': 4, 'subject_verb_agreement': 6}
+    # Lower-casing makes no further pair one sentence twice.
+    assert {e.id for e in found if e.choices[0].lower() == e.choices[1].lower()} == blimp.IDENTICAL
+    chosen = blimp.read_filter(DATA / 'blimp_babylm_filtered_indices.json')
+    assert len(chosen) == 59_875 and chosen <= {e.id.partition('/')[2] for e in found}
