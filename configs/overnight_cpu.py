@@ -46,9 +46,10 @@ def get_config(part=None):
         epochs = EPOCHS.get(task, 3)
         config.tasks[task] = ConfigDict({'data': {'train_rows': rows},
                                          'train': {'epochs': epochs, 'evaluate_every': epochs}})
-    config.grid = ConfigDict({'optimizer': {'peak_rate': (2.5e-4, 7.5e-4)}})  # the first is the setting above
+    config.grid = ConfigDict({'optimizer': {'peak_rate': (5e-4, 1e-3)}})  # the first is the setting above
     config.grid_seeds = (0,)               # one run a setting
-    config.curves.tasks, config.curves.rows = ('sst2',), (500, 2000, 8000, 20000)
+    config.curves.tasks = ('sst2',)       # a curve each
+    config.curves.rows = (500, 2000, 8000, 20000)  # training rows of a point
     config.curves.trials = ((2.5e-4, 300), (5e-4, 300), (1e-3, 300), (5e-4, 600))  # (peak rate, updates)
     config.curves.trial_rows = 1000        # training rows of a trial
     config.layers = (-1, *range(config.pretrain.model.n_layer + 1))  # all there are

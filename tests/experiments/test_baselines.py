@@ -5,10 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from experiments.lib import baselines, paper, scores
+from experiments import baselines as program
+from experiments.lib import baselines, paper, run_list, scores
 from gpt1_jax import metrics
 from gpt1_jax.data import tasks
 from gpt1_jax.data.tasks.example import Example
+from tiny import cola, load_config, override
 
 pytestmark = pytest.mark.full
 
@@ -120,3 +122,12 @@ def test_a_row_far_outside_the_training_rows_has_finite_scores():
                   for texts in (np.linspace(-1, 1, 40), [-1e6, 1e6]))
     scores, _ = baselines.fitted(RTE, train, far, features)
     assert np.isfinite(scores).all() and scores.argmax(-1).tolist() == [0, 1]
+
+
+def test_without_a_pretrained_model_there_are_no_probes(tmp_path):
+    config = override(load_config('experiments'), {
+        'data': str(cola(tmp_path / 'CoLA').parent), 'finetune__data__train_rows': None})
+    run_list.find_models(config)
+    rows = program.run(config, tmp_path / 'baselines.json', ['cola'])
+    assert config.pretrained == '' and {row['baseline'] for row in rows} == {'constant', 'words'}
+    assert all(row['n'] == 13 and row['train_rows'] == 40 for row in rows)

@@ -11,5 +11,5 @@ def docstring(file):
 PAGES = sorted(str(file.relative_to(ROOT)) for file in (
     *ROOT.glob('*.md'), *(page for folder in ('gpt1_jax', 'configs', 'experiments', 'tests')
                           for page in (ROOT / folder).rglob('*.md')))
-    if file.name == 'README.md' or 'results' not in file.relative_to(ROOT).parts)
+    if file.name == 'README.md' or not {'results', 'fixtures'} & set(file.relative_to(ROOT).parts))
 FILES = sorted(file for folder in ('gpt1_jax', 'experiments', 'configs') for file in (ROOT / folder).rglob('*.py'))
