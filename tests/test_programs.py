@@ -26,7 +26,7 @@ def made(tmp_path_factory):
     made = types.SimpleNamespace(base=base, cola=cola(base / 'cola'), tokens=base / 'tokens',
                                  pretrained=base / 'pretrained', tuned=base / 'tuned')
     made.pretraining = (f'--workdir={made.pretrained}', '--config=configs/pretrain.py', *small_flags(
-        model__n_ctx=32, train__steps=10, log_every=2, data__tokens=made.tokens))
+        model__n_ctx=32, train__steps=10, checkpoint__every=10, log_every=2, data__tokens=made.tokens))
     made.printed = {
         'prepare': run('prepare', f'--out={made.tokens}', f'--corpus={base / "text"}', '--valid=0.2', '--merges=60',
                        '--processes=1'),
