@@ -11,12 +11,11 @@ from test_predict import fitted, states
 
 import gpt1_jax
 import reference
+import saved
 from gpt1_jax import api
 from gpt1_jax.data import bpe_training
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone
-from gpt1_jax.runs import checkpoint, workdir
-from gpt1_jax.training import loop
 from tiny import ROOT
 
 pytestmark = pytest.mark.full
@@ -41,24 +40,14 @@ def by_heart(tokenizer):
     return params
 
 
-def pretrained(directory, tokenizer, params, sizes=SIZES):
-    """A run as pretraining leaves it, with these parameters at update 60 and, turned round, at 30."""
-    this = workdir.start(directory, {'kind': 'pretrain', 'model': sizes | {'vocab_size': tokenizer.vocab_size},
-                                     'fingerprint': {}}, tokenizer)
-    writer = checkpoint.Writer(this.checkpoints, keep_latest=2)
-    for step, sign in ((30, -1), (60, 1)):
-        zero, tree = jnp.zeros([], jnp.int32), jax.tree.map(lambda x: jnp.asarray(sign * x), params)
-        writer.save(loop.TrainState(jnp.int32(step), tree, {'count': zero}, zero, jnp.zeros([], bool)), {})
-    writer.close()
-    return this.path
-
-
 @pytest.fixture(scope='module')
 def base(tmp_path_factory):
-    """A directory with runs/gpt1, which knows a sentence by heart, and runs/tuned, a classifier of random weights."""
+    """A directory with runs/gpt1, which knows a sentence by heart, from update 60 on, and runs/tuned, a classifier of
+    random weights."""
     base = tmp_path_factory.mktemp('api')
     tokenizer = bpe_training.train([SENTENCE] * 9, merges=15)
-    pretrained(base / 'runs' / 'gpt1', tokenizer, by_heart(tokenizer))
+    config = {'kind': 'pretrain', 'model': SIZES | {'vocab_size': tokenizer.vocab_size}, 'fingerprint': {}}
+    saved.run(base / 'runs' / 'gpt1', config, tokenizer, by_heart(tokenizer), steps=60, first=30, by=30)
     fitted(base, 'cola', steps=2)[0].rename(base / 'runs' / 'tuned')
     return base
 

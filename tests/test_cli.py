@@ -29,13 +29,18 @@ def test_a_warning_about_data_is_one_line(tmp_path):
     assert done.stderr == f'warning: {data}/train.tsv (cola train): 40 rows, the published set has 8,551\n' * 2
 
 
-@pytest.mark.full
-def test_a_full_memory_is_one_line_that_says_what_takes_less():
-    code = ('from gpt1_jax import cli; import jax.numpy as jnp; '
-            'cli.run(lambda: jnp.zeros(10 ** 14, jnp.int8).block_until_ready(), lambda: None)')
+@pytest.mark.parametrize('code, message', [
+    pytest.param('from gpt1_jax import cli; import jax.numpy as jnp; '
+                 'cli.run(lambda: jnp.zeros(10 ** 14, jnp.int8).block_until_ready(), lambda: None)',
+                 r'(.*\n)*error: RESOURCE_EXHAUSTED: Out of memory allocating 10+ bytes.*microbatches.*remat(.*\n)*',
+                 marks=pytest.mark.full),
+    ("import runpy, sys; sys.modules['lm_eval'] = None; sys.argv = ['lm_eval', '--init_from=runs', '--tasks=a']; "
+     "runpy.run_module('gpt1_jax.lm_eval', run_name='__main__')",
+     r"error: lm-evaluation-harness is not installed: pip install 'gpt1_jax\[lm-eval\]'\n")], ids=['memory', 'harness'])
+def test_a_full_memory_or_a_missing_harness_is_one_line_that_says_what_helps(code, message):
     done = subprocess.run([sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert re.search('^error: RESOURCE_EXHAUSTED: Out of memory allocating 10+ bytes.*microbatches.*remat', done.stderr,
-                     re.M) and 'Traceback' not in done.stderr
+    assert re.fullmatch(message, done.stderr) and 'Traceback' not in done.stderr
+    assert (done.returncode, done.stdout) == (1, '')
 
 
 @pytest.mark.parametrize('fields, named', [

@@ -10,8 +10,9 @@ from gpt1_jax import finetune
 from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned, task_metrics
-from gpt1_jax.runs import checkpoint, results, workdir
+from gpt1_jax.runs import results, workdir
 from interruptions import power_cut
+from short_runs import arrays
 from tiny import cola, finetune_config, override
 
 pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
@@ -61,27 +62,21 @@ def test_a_finished_run_evaluates_again_from_its_directory_alone(tuned, pretrain
     assert config['labels'] == ['0', '1'] and config['task'] == 'cola' and (tmp_path / 'moved' / 'tokenizer').is_dir()
 
 
-def start(pretrained, data, directory, **overrides):
-    finetune.run(finetune_config('cola', data, init_from=str(pretrained), train__epochs=1, optimizer__peak_rate=1e-30,
-                                 optimizer__weight_decay=0.0, **overrides), directory)
-    meta = checkpoint.read_meta(directory / 'checkpoints', 5)
-    return {name: a['digest'] for name, a in meta['arrays']['params'].items()}
-
-
 def test_layers_transferred_and_seed_decide_what_training_starts_from(pretrained, data, tmp_path):
-    whole = start(pretrained, data, tmp_path / 'all')
-    nothing = start(pretrained, data, tmp_path / 'none', n_transfer=-1)
-    embeddings = start(pretrained, data, tmp_path / 'embeddings', n_transfer=0)
-    source = {f'backbone/{k}': a['digest'] for k, a in
-              checkpoint.read_meta(pretrained / 'checkpoints', 4)['arrays']['params'].items()}
+    def start(directory, **overrides):
+        """The digests of the parameters that training begins with, as no update changes them."""
+        finetune.run(finetune_config('cola', data, init_from=str(pretrained), train__epochs=1,
+                                     optimizer__peak_rate=1e-30, optimizer__weight_decay=0.0, **overrides),
+                     tmp_path / directory)
+        return arrays(workdir.load(tmp_path / directory), 5)['params']
+    whole, nothing, embeddings = start('whole'), start('none', n_transfer=-1), start('embeddings', n_transfer=0)
+    source = {f'backbone/{name}': digest for name, digest in arrays(workdir.load(pretrained), 4)['params'].items()}
     assert all(whole[name] == digest for name, digest in source.items())
-    kernels = [name for name in source if name.endswith('kernel')]
-    kernels += ['backbone/embed/tokens', 'backbone/embed/positions']
-    assert all(nothing[name] != source[name] for name in kernels)
+    kernels = [name for name in source if name.endswith(('kernel', 'embed/tokens', 'embed/positions'))]
+    assert len(kernels) == 6 and all(nothing[name] != source[name] for name in kernels)
     assert embeddings['backbone/embed/tokens'] == source['backbone/embed/tokens']
     assert embeddings['backbone/blocks/mlp/fc/kernel'] == nothing['backbone/blocks/mlp/fc/kernel']
-    assert whole['classifier/kernel'] == nothing['classifier/kernel']
-    assert start(pretrained, data, tmp_path / 'seed', seed=1)['classifier/kernel'] != whole['classifier/kernel']
+    assert whole['classifier/kernel'] == nothing['classifier/kernel'] != start('seed', seed=1)['classifier/kernel']
 
 
 def test_a_sweep_over_seed_lambda_rate_and_layers_compiles_once(pretrained, data, tmp_path):

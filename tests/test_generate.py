@@ -25,7 +25,7 @@ def model_of(n_ctx, n_positions):
 
 @pytest.fixture
 def scripted(monkeypatch, tokenizer):
-    """A model that always writes TEXT, whatever it is asked: `generate` with that in place of the model."""
+    """`generate` with a model that always writes TEXT, whatever it is asked."""
     ids = tokenizer.encode(TEXT) + [tokenizer.newline_id] * 50
     monkeypatch.setattr(decoding, 'tokens', lambda model, params, mesh, prompts, how, streams, never: (
         np.full(len(prompts), token) for token in ids))

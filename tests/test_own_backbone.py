@@ -1,5 +1,7 @@
-"""model.kind=FILE:CLASS: a backbone of the user's, and those of experiments/ideas."""
+"""model.kind=FILE:CLASS: a backbone of the user's, those of experiments/ideas, and runs of the user's code alone."""
+import dataclasses
 import functools
+import shutil
 
 import jax
 import jax.numpy as jnp
@@ -93,25 +95,37 @@ def text(tmp_path_factory):
     return corpus(tmp_path_factory.mktemp('backbone') / 'text')
 
 
-@pytest.mark.full
-def test_a_backbone_of_the_users_pretrains_resumes_to_the_bit_and_is_fine_tuned_but_not_exported(text, tmp_path):
-    config = pretrain_config(text, model__kind=PRE_NORM, train__steps=10, log_every=1)
+def test_a_run_of_the_users_code_learns_resumes_to_the_bit_and_is_fine_tuned_but_not_exported(text, tmp_path):
+    """Backbone, operation, optimizer and schedule."""
+    idea, schedule = tmp_path / 'idea.py', f'{IDEAS}/optimizers.py:inverse_square_root'
+    shutil.copy(f'{IDEAS}/relu.py', idea)
+    relu = f'{idea}:relu_squared'
+    config = pretrain_config(text, model__kind=PRE_NORM, model__ops__gelu=relu, model__n_inner=64, train__steps=10,
+                             optimizer__kind='optax:lion', optimizer__peak_rate=1e-3, optimizer__schedule=schedule,
+                             log_every=1)
     straight = pretrain.run(config, tmp_path / 'straight')
     with power_cut(7):
         pretrain.run(config, tmp_path / 'run')
     run = pretrain.run(config, tmp_path / 'run')
     assert arrays(run, 10) == arrays(straight, 10) and 'ln_f/scale' in arrays(run, 10)['params']
     assert losses(run)[-1][1] < losses(run)[0][1]
-    assert list(run.config['fingerprint']['code']) == [PRE_NORM]
+    assert run.config['fingerprint']['code'].keys() == {PRE_NORM, relu, 'optax:lion', schedule}
     assert workdir.load(run.path).config['model']['kind'] == PRE_NORM
-    with pytest.raises(UserError, match='cannot be exported: model.kind is .*PreNorm.*, and transformers has only'):
-        export_hugging_face.check(run)
+    assert load.pretrained(run, 10, load.sharding.make_mesh())[0].config.ops == (('gelu', relu),)
+    for kind, message in ((PRE_NORM, 'model.kind is .*PreNorm.*, and transformers has only'), ('gpt', 'model.ops')):
+        other = dataclasses.replace(run, config=run.config | {'model': run.config['model'] | {'kind': kind}})
+        with pytest.raises(UserError, match=f'cannot be exported: {message}'):
+            export_hugging_face.check(other)
 
     tuning = finetune_config('cola', cola(tmp_path / 'CoLA'), init_from=str(run.path))
     rows = finetune.run(tuning, tmp_path / 'cola')
     tuned = workdir.load(tmp_path / 'cola')
-    assert tuned.config['model']['kind'] == PRE_NORM and tuned.config['fingerprint']['code'].keys() == {PRE_NORM}
+    assert tuned.config['model']['kind'] == PRE_NORM and tuned.config['fingerprint']['code'].keys() == {PRE_NORM, relu}
     assert rows and load.fine_tuned(tuned).params['backbone']['ln_f']['scale'].shape == (16,)
+    idea.write_text(idea.read_text() + '\n# edited\n')
+    for one in (run, tuned):
+        with pytest.raises(UserError, match='which has changed since'):
+            workdir.load(one.path)
 
 
 def test_results_of_a_fine_tuned_backbone_depend_on_its_file(text, tmp_path):
@@ -143,15 +157,19 @@ class Model(GPT):
 '''
 
 
-@pytest.mark.parametrize('code, message', [
-    (GPT_CODE.format(field='', x='x[:, :1]'), r'Model must have states of shape and type \(\(2, 3, 16\)'),
-    (GPT_CODE.format(field='', x='x @ x'), 'idea.py: line 14: TypeError: '),
-    (GPT_CODE.format(field='config: dict', x='x'), 'kind = .*Model: is not a Flax module with a field `config` that'),
-    ('def Model(config): pass', 'kind = .*Model: is not a Flax module'), ('x = 1', "has no 'Model'")])
-def test_a_mistake_in_a_backbone_is_one_line_before_any_text_is_read(tmp_path, code, message):
+@pytest.mark.parametrize('field, code, message', [
+    ('kind', GPT_CODE.format(field='', x='x[:, :1]'), r'Model must have states of shape and type \(\(2, 3, 16\)'),
+    ('kind', GPT_CODE.format(field='', x='x @ x'), 'idea.py: line 14: TypeError: '),
+    ('kind', GPT_CODE.format(field='config: dict', x='x'), 'Model: is not a Flax module with a field `config` that'),
+    ('kind', 'def Model(config): pass', 'kind = .*Model: is not a Flax module'), ('kind', 'x = 1', "has no 'Model'"),
+    ('ops__gelu', 'def Model(x):\n    return x[:1]', r'Model: returns \(\(1, 3, 4\), .*must return \(\(2, 3, 4\)'),
+    ('ops__gelu', 'def Model(x, y):\n    return x', 'ops.gelu = .*TypeError'),
+    ('ops__gelu', 'x = 1', "has no 'Model'")])
+def test_a_mistake_in_the_users_code_is_one_line_before_any_text_is_read(tmp_path, field, code, message):
     (tmp_path / 'idea.py').write_text(code)
+    config = pretrain_config('no such corpus', **{f'model__{field}': f'{tmp_path}/idea.py:Model'})
     with pytest.raises(UserError, match=message) as error:
-        pretrain.run(pretrain_config('no such corpus', model__kind=f'{tmp_path}/idea.py:Model'), tmp_path / 'run')
+        pretrain.run(config, tmp_path / 'run')
     assert str(error.value).isprintable()
 
 
@@ -168,3 +186,5 @@ def test_a_field_of_ones_own_has_its_default_and_is_stored(tmp_path):
 def test_an_operation_that_a_backbone_does_not_have_is_refused():
     with pytest.raises(UserError, match="model.ops.gelu: model.kind = 'lstm' has no such operation"):
         build.own_fields({'kind': 'lstm', 'ops': {'gelu': 'a.py:b', 'dense': None}})
+    with pytest.raises(UserError, match='model.ops.relu is .* look_up, dense, gelu'):
+        build.backbone({'vocab_size': 5, 'ops': {'relu': 'a.py:b'}})

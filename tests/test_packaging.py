@@ -15,7 +15,7 @@ import zipfile
 
 import pytest
 
-from tiny import ROOT, corpus
+from tiny import ROOT, corpus, small_flags
 
 pytestmark = pytest.mark.full
 
@@ -95,11 +95,8 @@ def test_the_command_lists_the_programs(installed):
 
 def test_a_packaged_config_trains_from_an_empty_directory(installed, tmp_path):
     text = corpus(tmp_path / 'text')
-    small = ('model.n_layer=1', 'model.n_embd=16', 'model.n_head=2', 'model.n_inner=16', 'model.n_ctx=16',
-             'data.valid=0.2', 'data.processes=1', 'tokenizer.merges=60', 'batch.size=8', 'train.steps=2',
-             'optimizer.warmup_steps=1', f'data.corpus={text}')
-    fields = [f'--config.{one}' for one in small]
-    done = installed.run('gpt1', 'pretrain', '--config=pretrain', '--workdir=run', *fields)
+    done = installed.run('gpt1', 'pretrain', '--config=pretrain', '--workdir=run', *small_flags(
+        train__steps=2, optimizer__warmup_steps=1, data__corpus=text))
     assert 'step 2/2' in done.stdout and (installed.empty / 'run' / 'config.json').exists()
     own = installed.empty / 'mine.py'
     own.write_text('from gpt1_jax.configs import custom\nimport lengths\n\n\ndef get_config(name):\n'

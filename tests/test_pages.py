@@ -1,13 +1,13 @@
 """The pages (all Markdown but reports that a program wrote): links lead somewhere, Python compiles, and what they
-say of the tree is so, as is what docstrings and comments say. test_page_commands.py has the commands."""
+say of the tree is so, as is what docstrings and comments say; the phrases that all avoid. test_page_commands.py has the
+commands."""
 import ast
 import re
-import tokenize
 
 import pytest
 
 from gpt1_jax.runs import workdir
-from pages import FILES, PAGES, docstring
+from pages import FILES, PAGES, comments, docstring
 from tiny import ROOT, load_config
 
 
@@ -27,13 +27,10 @@ def prose(text):
     return re.sub(r'^```.*?^```', '', text, flags=re.S | re.M)
 
 
-def links(text):
-    """The targets of the links and images of a text, with their anchors."""
-    return re.findall(r'\]\(([^)\s]+)\)|<img [^>]*src="([^"]+)"|<a [^>]*href="([^"]+)"', prose(text))
-
-
 def targets(text):
-    return [next(filter(None, found)) for found in links(text)]
+    """Those of the links and images of a text, with their anchors."""
+    found = re.findall(r'\]\(([^)\s]+)\)|<img [^>]*src="([^"]+)"|<a [^>]*href="([^"]+)"', prose(text))
+    return list(map(''.join, found))
 
 
 def anchors(text):
@@ -108,9 +105,7 @@ RELEASED = {'train.py', 'opt.py', 'text_utils.py', 'utils.py', 'datasets.py'}  #
 
 def notes(file):
     """The docstrings and comments of a Python file."""
-    with tokenize.open(file) as lines:
-        tokens = list(tokenize.generate_tokens(lines.readline))
-    yield from (token.string for token in tokens if token.type == tokenize.COMMENT)
+    yield from (comment for _, comment in comments(file))
     for node in ast.walk(ast.parse(file.read_text(encoding='utf-8'))):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
             yield ast.get_docstring(node) or ''
@@ -125,3 +120,48 @@ def test_files_that_docstrings_and_comments_name_are_there(folder):
         missing += [(str(file.relative_to(ROOT)), name) for name in sorted(named - RELEASED)
                     if not any((base / name).exists() for base in bases)]
     assert missing == []
+
+
+INSTEAD = {  # phrase: what to write
+    r', too[.,;:)]|, too$': 'also, or nothing',
+    r'\b(is|are|be) told\b|\btold (from|apart)\b': 'printed, reported, distinguished',
+    r'\bstands? (twice|for good)\b': 'is duplicated, is kept',
+    r'\b(goes|go|went|going) on\b': 'resumes, continues',
+    r'\bat hand\b': 'available',
+    r'\b(is|are) (none of|no field|no run\b|neither of)': 'is not a ..., unknown ...',
+    r'\bas of\b': 'as in, like',
+    r'\bby heart\b': 'memorised',
+    r'\bwithout a word\b': 'silently',
+    r'\bof its own accord\b': 'by default',
+    r'\b[Ww]hat .{1,40} (says|comes to|boils down to)\b': 'a noun: the contents, the resolved ...',
+    r'\b[Ll]ikewise\b': 'also, the same for',
+    r'\bwhat is left\b': 'the rest',
+    r'\bexactness is to tolerance\b': 'results match up to rounding',
+    r'\b(a|the) name that can be none\b': 'an invalid path',
+}
+
+
+def lines(file):
+    """(line number, text) of a Python file's strings, docstrings included, and comments, or of a page's lines."""
+    source = file.read_text(encoding='utf-8')
+    if file.suffix == '.md':
+        return enumerate(source.splitlines(), 1)
+    return [*((node.lineno, ' '.join(node.value.split())) for node in ast.walk(ast.parse(source))
+              if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value.split()) > 2),
+            *comments(file)]
+
+
+def offences(file):
+    return [f'{file.name}:{number}: {match[0]!r}: write {instead}' for number, text in lines(file)
+            for phrase, instead in INSTEAD.items() if (match := re.search(phrase, text))]
+
+
+@pytest.mark.parametrize('file', [*FILES, *(ROOT / page for page in PAGES)], ids=lambda f: str(f.relative_to(ROOT)))
+def test_the_text_avoids_the_phrases(file):
+    assert not offences(file)
+
+
+def test_an_offence_is_found_and_named(tmp_path):
+    (tmp_path / 'a.py').write_text('"""It goes on."""\nx = 1  # read, too\n')
+    assert [line.split(': ')[:2] for line in offences(tmp_path / 'a.py')] == [
+        ['a.py:1', "'goes on'"], ['a.py:2', "', too'"]]

@@ -36,20 +36,21 @@ def nats_of(model, params, ids, t, context):
     return -logits[ids[t]] + math.log(np.exp(logits).sum())
 
 
-def context_of(t, n_ctx, stride):
-    """Where the first window that holds the target t begins."""
-    return max(0, math.ceil((t - n_ctx) / stride)) * stride
+def all_nats(model, params, ids, stride):
+    """Those of all tokens but the first, each in the first window that holds it."""
+    contexts = [max(0, math.ceil((t - model.config.n_ctx) / stride)) * stride for t in range(1, len(ids))]
+    return np.array([nats_of(model, params, ids, t, context) for t, context in enumerate(contexts, 1)])
 
 
 @pytest.mark.parametrize('stride', [1, 3, 8])
 @pytest.mark.parametrize('length', [2, 5, 9, 10, 29])
 def test_every_token_after_the_first_is_scored_once_in_its_window(stride, length):
     ids = np.random.default_rng(length).integers(0, 30, length).astype(np.int32)
-    expected = sum(nats_of(MODEL, PARAMS, ids, t, context_of(t, 8, stride)) for t in range(1, length))
+    expected = all_nats(MODEL, PARAMS, ids, stride)
     for tokens_per_batch in (8, 4096):
         logs = log_probs.by_token(MODEL, PARAMS, MESH, ids, stride, tokens_per_batch)
         assert logs.shape == (length - 1,)
-        assert -logs.sum() == pytest.approx(expected, rel=1e-4)
+        assert -logs.sum() == pytest.approx(expected.sum(), rel=1e-4)
 
 
 @pytest.fixture(scope='module')
@@ -69,8 +70,7 @@ def test_the_row_holds_the_figures_and_what_made_them(pretrained, tmp_path):
     tokenizer = run.tokenizer()
     ids = np.array([*tokenizer.encode('the cat sat.\nred dogs ran, naïve.'), tokenizer.newline_id,
                     *tokenizer.encode('old birds sang!'), tokenizer.newline_id])
-    model, params = load.pretrained(run, 4, sharding.make_mesh())
-    nats = sum(nats_of(model, params, ids, t, context_of(t, 16, 4)) for t in range(1, len(ids)))
+    nats = all_nats(*load.pretrained(run, 4, sharding.make_mesh()), ids, 4).sum()
     assert row['n'] == len(ids) - 1 and row['tokens'] == len(ids)
     assert row['value'] == pytest.approx(math.exp(nats / (len(ids) - 1)), rel=1e-4)
     assert (row['documents'], row['words'], row['bytes']) == (3, 10, 34 + 2 + 16)
@@ -103,8 +103,7 @@ def test_a_sentence_is_scored_token_by_token_as_it_is(pretrained, tmp_path):
     found = results.read(tmp_path / 'tokens.jsonl')
     run = workdir.load(pretrained)
     ids = run.tokenizer().encode(text)
-    model, params = load.pretrained(run, 4, sharding.make_mesh())
-    expected = [-nats_of(model, params, ids, t, context_of(t, 16, 4)) for t in range(1, len(ids))]
+    expected = -all_nats(*load.pretrained(run, 4, sharding.make_mesh()), ids, 4)
     assert len(ids) > 20 and [one['id'] for one in found] == ids and row['n'] == len(ids) - 1
     assert found[0]['log_probability'] is None
     np.testing.assert_allclose([one['log_probability'] for one in found[1:]], expected, rtol=1e-4)

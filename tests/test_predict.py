@@ -1,6 +1,7 @@
 """Answers for rows without labels, of every kind of task, against plain numpy; the command and its mistakes."""
 import functools
 import json
+import shutil
 
 import jax
 import numpy as np
@@ -129,13 +130,12 @@ def test_a_bad_row_is_named_or_left_out(tmp_path):
 
 def test_what_is_no_fine_tuned_run_is_named(tmp_path):
     path, _ = fitted(tmp_path, 'cola')
-    with pytest.raises(UserError, match='there is no directory .*/nowhere'):
-        predict.run(path, tmp_path / 'new.tsv', tmp_path / 'nowhere' / 'out.jsonl')
-    with pytest.raises(UserError, match='new.tsv: is both the input and the output'):
-        predict.run(path, tmp_path / 'new.tsv', tmp_path / 'run' / '..' / 'new.tsv')
-    with pytest.raises(UserError, match='not a run directory'):
-        predict.run(tmp_path, tmp_path / 'new.tsv', tmp_path / 'out.jsonl')
+    shutil.copytree(path, tmp_path / 'other')
     config = json.loads((path / 'config.json').read_text())
-    (path / 'config.json').write_text(json.dumps(config | {'kind': 'pretrain'}))
-    with pytest.raises(UserError, match='run: not a fine-tuned run'):
-        predict.run(path, tmp_path / 'new.tsv', tmp_path / 'out.jsonl')
+    (tmp_path / 'other' / 'config.json').write_text(json.dumps(config | {'kind': 'pretrain'}))
+    for run, out, message in ((path, 'nowhere/out.jsonl', 'there is no directory .*/nowhere'),
+                              (path, 'run/../new.tsv', 'new.tsv: is both the input and the output'),
+                              (tmp_path, 'out.jsonl', 'not a run directory'),
+                              (tmp_path / 'other', 'out.jsonl', 'other: not a fine-tuned run')):
+        with pytest.raises(UserError, match=message):
+            predict.run(run, tmp_path / 'new.tsv', tmp_path / out)

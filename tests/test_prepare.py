@@ -1,87 +1,97 @@
-"""Section 4.1: from text to a prepared directory."""
+"""Section 4.1: from text to a prepared directory; the same directory again: what is resumed, made again, refused; the
+command."""
+import ctypes
 import json
 import os
+import pathlib
 import re
 import shutil
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from gpt1_jax.data import bpe_training, encode, sources, tokens
-from gpt1_jax.data.document import Document, Join
+from gpt1_jax.data import prepare as data_prepare
+from gpt1_jax.data.document import Document, Join, is_validation
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.prepare import prepare
-from twenty_books import LINES, write_books
+from gpt1_jax.runs import lock
+from tiny import ROOT, command
+
+LINES = [f'The cat number {i} sat on the mat.\nSo said dog {i}.' for i in range(20)]
 
 
 @pytest.fixture
 def books(tmp_path):
-    return write_books(tmp_path / 'books')
+    """A directory of twenty files of two lines."""
+    (tmp_path / 'books').mkdir()
+    for i, text in enumerate(LINES):
+        (tmp_path / 'books' / f'{i:02d}.txt').write_text(text)
+    return tmp_path / 'books'
 
 
-def test_a_prepared_directory_holds_the_text(books, tmp_path):
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / 'out'
+
+
+def stream(out, split):
+    return np.concatenate(tokens.open_split(out, split, verify=True).shards).tolist()
+
+
+def test_a_prepared_directory_holds_the_text(books, out, tmp_path):
     valid = tmp_path / 'valid.jsonl'
-    valid.write_text('{"body": "A dog sat."}\n')
-    manifest = prepare(tmp_path / 'out', str(books), str(valid), vocab_size=320, text_field='body')
-    made = Tokenizer.load(tmp_path / 'out' / 'tokenizer')
-    assert json.loads((tmp_path / 'out' / 'manifest.json').read_text()) == manifest
+    valid.write_text('{"body": "Zq zq zq zq."}\n')
+    manifest = prepare(out, str(books), str(valid), vocab_size=320, text_field='body')
+    made = Tokenizer.load(out / 'tokenizer')
+    assert made == bpe_training.train(LINES, vocab_size=320)  # not from validation text
+    assert json.loads((out / 'manifest.json').read_text()) == manifest
     assert manifest['vocab_size'] == made.vocab_size == 320
     assert (manifest['tokenizer'], manifest['newline_id']) == (made.fingerprint, 1)
     assert manifest['splits']['train']['documents'] == 20
     assert manifest['splits']['train']['bytes'] == sum(file.stat().st_size for file in books.iterdir())
-    assert manifest['splits']['valid']['bytes'] == len('A dog sat.')
-    expected = [i for text in LINES for i in [*made.encode(text), made.newline_id]]
-    stream = tokens.open_split(tmp_path / 'out', 'train', verify=True)
-    assert np.concatenate(stream.shards).tolist() == expected
-    assert stream.fingerprint == manifest['fingerprint']
-    assert np.concatenate(tokens.open_split(tmp_path / 'out', 'valid').shards).tolist() == [
-        *made.encode('a dog sat.'), made.newline_id]
+    assert manifest['splits']['valid']['bytes'] == len('Zq zq zq zq.')
+    assert stream(out, 'train') == [i for text in LINES for i in [*made.encode(text), made.newline_id]]
+    assert stream(out, 'valid') == [*made.encode('zq zq zq zq.'), made.newline_id]
+    assert tokens.open_split(out, 'train').fingerprint == manifest['fingerprint']
 
 
-def test_a_fraction_holds_out_whole_documents(books, tmp_path):
-    manifest = prepare(tmp_path / 'out', str(books), '0.3', merges=20)
-    made = Tokenizer.load(tmp_path / 'out' / 'tokenizer')
-    held_out = np.concatenate(tokens.open_split(tmp_path / 'out', 'valid').shards)
-    whole = [[*made.encode(text), made.newline_id] for text in LINES]
-    number = manifest['splits']['valid']['documents']
-    assert 0 < number < 20 and manifest['splits']['train']['documents'] == 20 - number
-    found, rest = [], held_out.tolist()
-    for ids in whole:
-        if rest[:len(ids)] == ids:
-            found, rest = found + [ids], rest[len(ids):]
-    assert rest == [] and len(found) == number
-
-
-def test_the_vocabulary_is_learnt_from_training_documents_alone(tmp_path):
-    prepare(tmp_path / 'a', [Document('', 'aa ab')], [Document('', 'zq zq zq zq')], merges=3)
-    made = Tokenizer.load(tmp_path / 'a' / 'tokenizer')
-    assert made.fingerprint == bpe_training.train(['aa ab'], merges=3).fingerprint
+def test_a_fraction_holds_out_whole_documents(books, out):
+    manifest = prepare(out, str(books), '0.3', merges=20)
+    made = Tokenizer.load(out / 'tokenizer')
+    for split in ('train', 'valid'):
+        chosen = [text for text in LINES if is_validation(Document('', text), 0.3) == (split == 'valid')]
+        assert 0 < len(chosen) == manifest['splits'][split]['documents']
+        assert stream(out, split) == [i for text in chosen for i in [*made.encode(text), made.newline_id]]
 
 
 def test_a_vocabulary_is_learnt_from_a_sample_of_documents(tmp_path):
-    """Chosen by hash, whatever their order; never more characters than allowed."""
+    """Chosen by hash; never more characters than allowed."""
     texts = [f'{"abcdefghij"[i % 10]}{i:03d} ' * 5 for i in range(400)]
-    documents, valid = [Document('', text) for text in texts], [Document('', 'zz')]
-    total = sum(map(len, texts))
-    found = []
-    for number, given in enumerate((documents, documents[::-1])):
-        prepare(tmp_path / str(number), given, valid, merges=5, characters=total // 4)
-        found.append(Tokenizer.load(tmp_path / str(number) / 'tokenizer'))
-    counts = [sum(len(one.text) for one in sources.sample(documents, cap, total)) for cap in (total // 4, total)]
-    assert 0.8 * (total // 4) < counts[0] <= total // 4 and counts[1] == total
+    documents, total = [Document('', text) for text in texts], sum(map(len, texts))
+
+    def made(name, **options):
+        prepare(tmp_path / name, documents, [Document('', 'zz')], merges=5, **options)
+        return Tokenizer.load(tmp_path / name / 'tokenizer')
     chosen = [one.text for one in sources.sample(documents, total // 4, total)]
-    assert found[0] == bpe_training.train(chosen, merges=5) != bpe_training.train(texts, merges=5)
+    assert 0.8 * (total // 4) < sum(map(len, chosen)) <= total // 4
+    whole = bpe_training.train(texts, merges=5)
+    assert made('quarter', characters=total // 4) == bpe_training.train(chosen, merges=5) != whole
+    assert made('all') == made('more', characters=total) == whole
     long = [Document('', 'x' * 1000)] * 9  # equal, so that all are chosen or none
     assert {len(one.text) for one in sources.sample(long, 2500, 2501)} == {1000, 500}
     with pytest.raises(UserError, match='tokenizer.characters is 1: it chooses none of the documents, which have 9000'):
         list(sources.sample(long, 1, 9000))
-    everything = prepare(tmp_path / 'all', documents, valid, merges=5)
-    assert everything['tokenizer'] == prepare(
-        tmp_path / 'more', documents, valid, merges=5, characters=total)['tokenizer']
     with pytest.raises(UserError, match='all was prepared from other inputs: tokenizer was trained, 5 merges, now '
                                         'trained, 5 merges from 99 characters'):
-        prepare(tmp_path / 'all', documents, valid, merges=5, characters=99)
+        made('all', characters=99)
 
 
 def test_rows_that_are_sentences_are_said_and_joining_them_cures_it(tmp_path, capsys):
@@ -113,13 +123,12 @@ def test_rows_that_are_sentences_are_said_and_joining_them_cures_it(tmp_path, ca
     (dict(corpus='books', merges=70000), 'merges is 70000, must be from 1 to 65275'),
     (dict(corpus=['books', Document('', 'x')]), 'must be names of files or other sources, or Documents, not a mixture'),
 ])
-def test_what_is_wrong_is_named_before_anything_is_written(books, tmp_path, monkeypatch, arguments, message):
+def test_what_is_wrong_is_named_before_anything_is_written(books, out, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(encode, 'count_words', None)  # what takes hours
     with pytest.raises(UserError, match=message) as caught:
         prepare('out', **{'corpus': 'books', 'valid': 0.3, **arguments})
-    assert '\n' not in str(caught.value)
-    assert not (tmp_path / 'out').exists()
+    assert '\n' not in str(caught.value) and not out.exists()
 
 
 def json_lines(*texts):
@@ -131,12 +140,12 @@ def json_lines(*texts):
     (os.symlink, 'a.txt', '30.txt has the same text as .*a.txt, which is held out'),
     (json_lines(LINES[3]), 'a.jsonl', 'all 1 texts of valid are also in corpus'),
     (json_lines('Else.', LINES[3] * 30), 'a.jsonl', '30.txt has the same text as .*a.jsonl:2, which is held out')])
-def test_a_copy_or_link_of_training_text_is_refused_as_validation_text(books, tmp_path, copy, name, message):
+def test_a_copy_or_link_of_training_text_is_refused_as_validation_text(books, out, tmp_path, copy, name, message):
     (books / '30.txt').write_text(LINES[3] * 30)
     copy(books / '30.txt', tmp_path / name)
     with pytest.raises(UserError, match=message):
-        prepare(tmp_path / 'out', str(books), str(tmp_path / name), merges=20)
-    assert not (tmp_path / 'out').exists()
+        prepare(out, str(books), str(tmp_path / name), merges=20)
+    assert not out.exists()
 
 
 @pytest.mark.parametrize('fraction', [1e-9, 0.02, 0.3])
@@ -154,19 +163,146 @@ def test_of_few_documents_the_end_of_the_text_is_held_out(fraction, capsys):
         'instead\n')
 
 
-def test_a_corpus_of_few_documents_is_read_as_often_as_one_of_many(tmp_path, monkeypatch, capsys):
+def test_a_corpus_of_few_documents_is_read_as_often_as_one_of_many(books, out, monkeypatch, capsys):
     """To choose what is held out, to survey and to encode both splits: never once more, and not where all is done."""
-    reads = []
-
-    def read(*arguments, **options):
-        reads.append(arguments)
-        return documents(*arguments, **options)
-    documents = sources._documents
-    monkeypatch.setattr(sources, '_documents', read)
-    (tmp_path / 'text').mkdir()
-    for name in 'ab':
-        (tmp_path / 'text' / f'{name}.txt').write_text(f'the cat sat on the mat {name}. ' * 40)
+    reads, read = [], sources._documents
+    monkeypatch.setattr(sources, '_documents', lambda *given, **options: reads.append(1) or read(*given, **options))
     for _ in range(2):
-        prepare(tmp_path / 'out', str(tmp_path / 'text'), '0.01', merges=20, processes=1, verify=False)
+        prepare(out, [str(books / '00.txt'), str(books / '01.txt')], '0.01', merges=20, processes=1, verify=False)
     assert 'the end of the text is held out' in capsys.readouterr().err
     assert len(reads) == 1 + 2 + 2 + 1  # and once to learn the vocabulary
+
+
+# The same directory again.
+
+def contents(directory):
+    return {str(file.relative_to(directory)): file.read_bytes() for file in directory.rglob('*') if file.is_file()}
+
+
+def null(file):
+    file.write_bytes(b'null')
+
+
+def flip(file):
+    file.write_bytes(file.read_bytes()[:-1] + bytes([file.read_bytes()[-1] ^ 1]))
+
+
+def test_the_same_inputs_again_change_nothing_and_an_unfinished_run_keeps_its_vocabulary(books, out, monkeypatch):
+    first = prepare(out, str(books), 0.3, merges=20)
+    times = {file: file.stat().st_mtime_ns for file in out.rglob('*')}
+    assert prepare(out, [str(books / '*.txt')], 0.3, merges=20, processes=2) == first
+    assert {file: file.stat().st_mtime_ns for file in out.rglob('*')} == times
+    (out / 'manifest.json').unlink()
+    (out / 'valid' / '00000.bin').unlink()
+    monkeypatch.setattr(bpe_training, 'train', None)  # not called
+    assert prepare(out, str(books), 0.3, merges=20) == first
+
+
+@pytest.mark.parametrize('name', ['train/00000.bin', 'train/00001.bin', 'valid/00000.bin', 'train/00000.json',
+                                  'valid/00000.json', 'manifest.json', 'tokenizer/tokenizer.model',
+                                  'tokenizer/tokenizer.json'])
+@pytest.mark.parametrize('damage', [pathlib.Path.unlink, flip, lambda file: file.write_bytes(b''), null])
+def test_what_is_damaged_in_a_finished_directory_is_made_again(books, out, monkeypatch, capsys, name, damage):
+    arguments = dict(corpus=str(books), valid=0.3, merges=20, shard_tokens=100)
+    monkeypatch.setattr(encode.units, '__defaults__', (40,))
+    manifest = prepare(out, **arguments)
+    before = contents(out)
+    damage(out / name)
+    assert prepare(out, **arguments) == manifest
+    assert contents(out) == before
+    if name != 'manifest.json' or damage != pathlib.Path.unlink:
+        assert 'again' in capsys.readouterr().err
+
+
+def test_sizes_alone_are_compared_where_asked(books, out, capsys):
+    manifest = prepare(out, str(books), 0.3, merges=20)
+    flip(out / 'train' / '00000.bin')
+    assert prepare(out, str(books), 0.3, merges=20, verify=False) == manifest
+    assert 'names and sizes were compared, not the contents' in capsys.readouterr().out
+    (out / 'train' / '00000.bin').unlink()
+    assert prepare(out, str(books), 0.3, merges=20, verify=False) == manifest
+    tokens.open_split(out, 'train', verify=True)
+
+
+def edited(damage=None, name=None):
+    """All text edited to the same size, and a prepared file damaged."""
+    def edit(out, books):
+        for file in books.iterdir():
+            file.write_text(file.read_text().replace('cat', 'dog'))
+        if damage:
+            damage(out / name)
+    return edit
+
+
+OTHER_TOKENS = 'the text gives (other|another) tokens now than it was prepared with'
+OTHER_INPUTS = 'out was prepared from other inputs: '
+
+
+@pytest.mark.parametrize('edit, changes, message', [
+    (edited(), {}, OTHER_TOKENS), (edited(pathlib.Path.unlink, 'train/00000.json'), {}, OTHER_TOKENS),
+    (edited(flip, 'train/00000.bin'), {}, OTHER_TOKENS),
+    (edited(flip, 'tokenizer/tokenizer.model'), {}, OTHER_TOKENS.replace('tokens', 'vocabulary')),
+    (None, dict(merges=21), OTHER_INPUTS + 'tokenizer was trained, 20 merges, now trained, 21 merges'),
+    (None, dict(valid=0.4), OTHER_INPUTS + 'valid was 0.3 of the documents, now 0.4 of the documents'),
+    (None, dict(corpus=[Document('', 'x'), Document('', 'y')]),
+     OTHER_INPUTS + 'corpus was 20 files of .*, now 2 documents, SHA'),
+    (None, dict(shard_tokens=9), OTHER_INPUTS + 'shards was 8388608 tokens, now 9 tokens')])
+def test_other_text_or_inputs_in_the_same_directory_are_refused_and_change_nothing(books, out, edit, changes, message):
+    given = dict(corpus=str(books), valid=0.3, merges=20)
+    prepare(out, **given)
+    if edit:
+        edit(out, books)
+    before = contents(out)
+    with pytest.raises(UserError, match=message):
+        prepare(out, **given | changes)
+    assert contents(out) == before
+
+
+def test_tokens_of_a_dry_run_do_not_block_the_run_with_other_inputs(books, out, tmp_path, capsys):
+    first, second = (data_prepare.PrepareConfig(str(books), valid, merges=20) for valid in (0.3, 0.6))
+    data_prepare.prepare(first, out, lock.hold)
+    made = data_prepare.prepare(second, out, lock.hold, replace=True)
+    assert 'prepared from other inputs (valid was 0.3 of the documents, now 0.6' in capsys.readouterr().err
+    assert made == data_prepare.prepare(second, tmp_path / 'other', lock.hold)
+    assert data_prepare.prepare(second, out, lock.hold, replace=True) == made
+
+
+# The command.
+
+def without_root_s_rights():
+    """In a child: what may not be written may not be written by root, either."""
+    ctypes.CDLL(None).prctl(24, 1, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE
+
+
+@pytest.mark.parametrize('out', ['here', 'here/below'])
+def test_a_directory_that_may_not_be_written_is_one_line(books, tmp_path, out):
+    (tmp_path / 'here').mkdir(mode=0o555)
+    done = command('prepare', f'--out={tmp_path / out}', f'--corpus={books}', '--valid=0.3', '--merges=20', check=1,
+                   preexec_fn=without_root_s_rights)
+    assert re.fullmatch(f'error: {tmp_path / out}.*: Permission denied\n', done.stderr) and done.stdout == ''
+    assert not list((tmp_path / 'here').iterdir())
+
+
+def test_while_one_prepares_a_directory_a_second_says_so(books, out):
+    flags = (f'--out={out}', f'--corpus={books}', '--valid=0.3', '--merges=20')
+    first = subprocess.Popen([sys.executable, '-m', 'gpt1_jax.prepare', *flags], cwd=ROOT)
+    while not (out / lock.FILE).exists() and first.poll() is None:
+        time.sleep(0.001)
+    first.send_signal(signal.SIGSTOP)
+    second = command('prepare', *flags, check=1)
+    first.send_signal(signal.SIGCONT)
+    assert first.wait(timeout=120) == 0
+    assert second.stdout == '' and re.fullmatch(
+        rf'error: another process( \(pid {first.pid} on .*, since .*\))? holds the lock on {out}\n', second.stderr)
+    command('prepare', *flags, check=0)
+    assert not (out / lock.FILE).exists()
+
+
+def test_the_command_line_joins_rows_of_parquet(out, tmp_path):
+    table = pyarrow.table({'body': [f'The cat {i}.' for i in range(60)], 'book': [i // 5 for i in range(60)]})
+    pyarrow.parquet.write_table(table, tmp_path / 'a.parquet')
+    command('prepare', f'--out={out}', f'--corpus={tmp_path}', '--valid=0.3', '--merges=20', '--text_field=body',
+            '--join_by=book', '--join_characters=1000', '--join_with=\n', '--tokenizer_characters=500', check=0)
+    manifest = tokens.read_manifest(out)
+    assert sum(entry['documents'] for entry in manifest['splits'].values()) == 12
+    assert manifest['inputs']['join'] == r"rows joined by 'book' and up to 1000 characters with '\n'"

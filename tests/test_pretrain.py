@@ -9,11 +9,11 @@ from event_files import points, points_of
 from gpt1_jax import pretrain
 from gpt1_jax.errors import UserError
 from gpt1_jax.prepare import prepare
-from gpt1_jax.runs import checkpoint, results
+from gpt1_jax.runs import checkpoint, results, workdir
 from gpt1_jax.training import profiling
 from interruptions import power_cut, sigterm
-from short_runs import arrays, losses
-from tiny import corpus, override, pretrain_config
+from short_runs import arrays, losses, rows
+from tiny import corpus, pretrain_config
 
 
 @pytest.fixture(scope='module')
@@ -28,9 +28,8 @@ def straight(text, tmp_path_factory):
 
 
 def test_a_run_learns_and_leaves_its_directory_complete(straight):
-    rows = results.read(straight.metrics)
-    valid = [row['valid_loss'] for row in rows if 'valid_loss' in row]
-    assert [row['step'] for row in rows if 'loss' in row][-1] == 30 and len(valid) == 3
+    valid = [row['valid_loss'] for row in rows(straight) if 'valid_loss' in row]
+    assert losses(straight)[-1][0] == 30 and len(valid) == 3
     assert valid[-1] < valid[0] < np.log(straight.config['model']['vocab_size']) + 0.5
     assert {p.name for p in straight.path.iterdir()} == {
         'config.json', 'parameters.txt', 'environment.jsonl', 'tokenizer', 'tokens', 'checkpoints', 'metrics.jsonl',
@@ -57,15 +56,10 @@ def test_a_run_stopped_between_two_rows_and_continued_has_the_rows_of_one_that_w
     for step in (12, 14):  # asked to stop one step before; the second time that is the second start's first
         with sigterm(step - 1):
             pretrain.run(pretrain_config(text, tensorboard=True), tmp_path / 'run')
-        assert checkpoint.steps(tmp_path / 'run' / 'checkpoints')[-1] == step
-        rows = results.read(tmp_path / 'run' / 'metrics.jsonl')
-        assert [row['step'] for row in rows if 'loss' in row] == [5, 10]
+        run = workdir.load(tmp_path / 'run')
+        assert run.steps()[-1] == step and [step for step, _ in losses(run)] == [5, 10]
     run = pretrain.run(pretrain_config(text, tensorboard=True), tmp_path / 'run')
-
-    def same(run):
-        return [{name: value for name, value in row.items() if name not in ('tokens_per_s', 'seconds_left')}
-                for row in results.read(run.metrics)]
-    assert same(run) == same(straight)
+    assert rows(run) == rows(straight)
     assert points(run.path / 'tensorboard') == points_of(results.read(run.metrics))
 
 
@@ -74,7 +68,7 @@ def test_another_batch_size_in_the_same_directory_is_refused_by_name(text, strai
         pretrain.run(pretrain_config(text, batch__size=16), straight.path)
 
 
-def test_another_length_is_shown_and_wants_allow_change(text, straight, tmp_path):
+def test_another_length_wants_allow_change(text, straight, tmp_path):
     shutil.copytree(straight.path, tmp_path / 'copy')
     with pytest.raises(UserError, match=r'train.steps: 30 -> 32\): give --allow_change'):
         pretrain.run(pretrain_config(text, train__steps=32), tmp_path / 'copy')
@@ -104,13 +98,9 @@ def test_init_from_takes_the_weights_and_a_fresh_schedule(text, straight, tmp_pa
 
 
 def test_init_from_with_another_tokenizer_is_refused(text, straight, tmp_path):
-    config = pretrain_config(text, init_from=str(straight.path))
-    with pytest.raises(UserError, match=f'give --config.tokenizer.source={straight.path}/tokenizer'):
-        pretrain.run(config, tmp_path / 'run')
-    assert not (tmp_path / 'run' / 'tokens').exists()  # nothing was tokenized for it
     prepare(tmp_path / 'run' / 'tokens', str(text), 0.2, merges=50, processes=1)
     with pytest.raises(UserError, match='its tokenizer is another one'):
-        pretrain.run(override(config, {'tokenizer__merges': 50}), tmp_path / 'run')
+        pretrain.run(pretrain_config(text, init_from=str(straight.path), tokenizer__merges=50), tmp_path / 'run')
 
 
 def test_a_run_goes_on_from_the_weights_that_it_began_with_alone(straight, tmp_path, monkeypatch):
@@ -149,6 +139,15 @@ def test_a_dry_run_reports_sizes_time_and_a_long_warm_up_and_trains_nothing(text
     assert not (tmp_path / 'run' / 'checkpoints').exists()
 
 
+def test_a_dry_run_of_a_step_that_does_not_fit_says_what_it_needs(text, straight, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(profiling, 'free_memory', lambda mesh: 1000)
+    monkeypatch.setattr(profiling, 'time_steps', None)  # not called
+    config = pretrain_config('', data__tokens=str(straight.path / 'tokens'))
+    assert pretrain.run(config, tmp_path / 'run', dry_run=True) is None and not (tmp_path / 'run').exists()
+    shown = capsys.readouterr().out
+    assert 'dry run: a step needs 0.0 GiB, more than a device has free (0.0 GiB), and was not run. 30 steps' in shown
+
+
 def test_fallback_ends_as_if_nothing_had_been_damaged(text, straight, tmp_path, capsys):
     shutil.copytree(straight.path, tmp_path / 'run')
     kept = checkpoint.steps(tmp_path / 'run' / 'checkpoints')
@@ -161,25 +160,17 @@ def test_fallback_ends_as_if_nothing_had_been_damaged(text, straight, tmp_path, 
     assert (run.checkpoints / '30.damaged').is_dir() and run.steps() == kept
 
 
-def test_a_dry_run_of_a_step_that_does_not_fit_says_what_it_needs(text, straight, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(profiling, 'free_memory', lambda mesh: 1000)
-    monkeypatch.setattr(profiling, 'time_steps', None)  # not called
-    config = pretrain_config('', data__tokens=str(straight.path / 'tokens'))
-    assert pretrain.run(config, tmp_path / 'run', dry_run=True) is None and not (tmp_path / 'run').exists()
-    shown = capsys.readouterr().out
-    assert 'dry run: a step needs 0.0 GiB, more than a device has free (0.0 GiB), and was not run. 30 steps' in shown
-
-
-def test_a_bad_model_is_named_before_the_text_is_read(text, tmp_path):
-    config = pretrain_config(text, model__n_embd=100, model__n_head=3, model__resid_dropout=1.0, model__dtype='float16')
-    with pytest.raises(UserError, match=r'resid_dropout is 1.0, must be .*; model.dtype is .float16., must be'):
-        pretrain.run(config, tmp_path / 'run')
-    assert not (tmp_path / 'run').exists()
-
-
-def test_the_directory_of_a_fine_tuned_run_is_refused_before_the_text_is_read(text, straight, tmp_path):
-    (tmp_path / 'run').mkdir()
-    (tmp_path / 'run' / 'config.json').write_text(json.dumps(straight.config | {'kind': 'finetune'}))
-    with pytest.raises(UserError, match='run holds a fine-tuning run: use a new --workdir$'):
-        pretrain.run(pretrain_config(text), tmp_path / 'run')
-    assert [path.name for path in (tmp_path / 'run').iterdir()] == ['config.json']
+def test_a_mistake_is_named_before_the_text_is_read(text, straight, tmp_path):
+    bad = dict(model__n_embd=100, model__n_head=3, model__resid_dropout=1.0, model__dtype='float16')
+    tuned, left = tmp_path / 'tuned', []
+    tuned.mkdir()
+    (tuned / 'config.json').write_text(json.dumps(straight.config | {'kind': 'finetune'}))
+    for directory, overrides, message in (
+            (tmp_path / 'run', bad, r'resid_dropout is 1.0, must be .*; model.dtype is .float16., must be'),
+            (tuned, {}, 'tuned holds a fine-tuning run: use a new --workdir$'),
+            (tmp_path / 'run', dict(init_from=str(straight.path)),
+             f'give --config.tokenizer.source={straight.path}/tokenizer')):
+        with pytest.raises(UserError, match=message):
+            pretrain.run(pretrain_config(text, **overrides), directory)
+        left.append([file.name for file in directory.glob('*')])
+    assert left[:2] == [[], ['config.json']] and 'tokens' not in left[2]

@@ -7,28 +7,24 @@ import time
 
 import pytest
 
-from gpt1_jax.runs import checkpoint, results
-from tiny import ROOT, corpus
+from gpt1_jax.runs import checkpoint, results, workdir
+from short_runs import arrays, losses, rows
+from tiny import ROOT, corpus, small_flags
 
 pytestmark = pytest.mark.full
 
-STEPS, KILLED_AFTER, EVERY = 100, 23, 5
-SMALL = {
-    'model.n_layer': 2, 'model.n_embd': 32, 'model.n_head': 4, 'model.n_inner': 64, 'model.n_ctx': 32,
-    'tokenizer.merges': 60, 'data.valid': 0.2, 'data.processes': 1, 'batch.size': 8, 'train.steps': STEPS,
-    'optimizer.warmup_steps': 3, 'optimizer.peak_rate': 1e-2, 'eval.every': 20, 'eval.windows': 16,
-    'eval.batch_size': 8, 'checkpoint.every': EVERY, 'log_every': 1}
+STEPS, KILLED_AFTER = 100, 23
 
 
 def start(text, directory):
     """python -m gpt1_jax.pretrain as a user starts it: no XLA_FLAGS, nothing compiled by an earlier start."""
-    flags = [f'--config.{name}={value}' for name, value in SMALL.items()]
     ours = ('XLA_FLAGS', 'JAX_COMPILATION_CACHE_DIR', 'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS')
-    environment = {name: value for name, value in os.environ.items() if name not in ours}
     return subprocess.Popen(
         [sys.executable, '-m', 'gpt1_jax.pretrain', '--config=configs/pretrain.py', f'--workdir={directory}',
-         f'--config.data.corpus={text}/*.txt', *flags],
-        cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+         f'--config.data.corpus={text}/*.txt', *small_flags(
+             model__n_embd=32, model__n_inner=64, model__n_ctx=32, train__steps=STEPS, eval__every=20, log_every=1)],
+        cwd=ROOT, env={name: value for name, value in os.environ.items() if name not in ours}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def finish(process):
@@ -48,24 +44,18 @@ def kill_after(process, directory, step):
     assert process.returncode == -signal.SIGKILL
 
 
-def digests(directory):
-    return checkpoint.read_meta(directory / 'checkpoints', STEPS)['arrays']
-
-
-def losses(directory):
-    rows = results.read(directory / 'metrics.jsonl')
-    return [(row['step'], name, row[name]) for row in rows for name in ('loss', 'valid_loss') if name in row]
-
-
 def test_a_killed_run_with_xla_s_optimisations_on_ends_with_the_same_bits(tmp_path):
-    text, straight, killed = corpus(tmp_path / 'text'), tmp_path / 'straight', tmp_path / 'killed'
-    finish(start(text, straight))
-    assert checkpoint.read_meta(straight / 'checkpoints', STEPS)['environment']['XLA_FLAGS'] == ''
+    text, killed = corpus(tmp_path / 'text'), tmp_path / 'killed'
+    finish(start(text, tmp_path / 'straight'))
+    straight = workdir.load(tmp_path / 'straight')
+    assert checkpoint.read_meta(straight.checkpoints, STEPS)['environment']['XLA_FLAGS'] == ''
 
     kill_after(start(text, killed), killed, KILLED_AFTER)
     saved = checkpoint.steps(killed / 'checkpoints')[-1]
     assert 0 < saved < STEPS
     assert f'step {saved} of {STEPS}: resuming' in finish(start(text, killed))
 
-    assert digests(killed) == digests(straight)
-    assert losses(killed) == losses(straight) and len(losses(straight)) == STEPS + STEPS // 20
+    killed = workdir.load(killed)
+    assert arrays(killed, STEPS) == arrays(straight, STEPS)
+    assert rows(killed) == rows(straight) and len(losses(straight)) == STEPS
+    assert sum('valid_loss' in row for row in rows(straight)) == STEPS // 20

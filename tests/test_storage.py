@@ -9,24 +9,30 @@ from gpt1_jax import storage
 from gpt1_jax.errors import UserError, os_errors_in_one_line
 
 
-@pytest.fixture(params=['directory', 'object store'])
-def place(request, tmp_path, monkeypatch):
+@pytest.fixture
+def remote(tmp_path, monkeypatch):
     monkeypatch.setenv('GPT1_JAX_CACHE', str(tmp_path / 'cache'))
-    if request.param == 'directory':
-        return storage.path(tmp_path)
     return storage.path(f'{emulator.bucket()}/{tmp_path.name}')
 
 
+@pytest.fixture(params=['directory', 'object store'])
+def place(request, tmp_path):
+    return storage.path(tmp_path) if request.param == 'directory' else request.getfixturevalue('remote')
+
+
 def test_what_is_written_is_read(place):
-    storage.mkdir(place / 'a' / 'b')
+    file = place / 'a' / 'b' / 'c'
+    storage.mkdir(file.parent)
     for data in (b'', b'first', b'\0\xff' * 3_000_000, b'\r', b'last'):
-        storage.write(place / 'a' / 'b' / 'c', data)
-        assert storage.read(place / 'a' / 'b' / 'c') == data
-        file = place / 'a' / 'b' / 'c'
+        storage.write(file, data)
+        assert storage.read(file) == data
         assert (storage.size(file), storage.sha256(file)) == (len(data), hashlib.sha256(data).hexdigest())
     storage.write(place / 'a' / 'd', b'd')
     found = {name: storage.read(file) for name, file in storage.files(place / 'a').items()}
     assert found == {'b/c': b'last', 'd': b'd'}
+    value = {'name': 'café', 'half a surrogate pair': '\ud800', 'list': [1, 2.5, None, True]}
+    storage.write_json(place / 'x.json', value)
+    assert storage.read_json(place / 'x.json') == value
 
 
 def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
@@ -63,12 +69,6 @@ def test_a_bucket_that_does_not_exist_is_named_when_it_is_written_to(tmp_path):
         storage.upload(tmp_path, storage.path('gs://no-such-bucket/run'))
 
 
-@pytest.fixture
-def remote(tmp_path, monkeypatch):
-    monkeypatch.setenv('GPT1_JAX_CACHE', str(tmp_path / 'cache'))
-    return storage.path(f'{emulator.bucket()}/{tmp_path.name}')
-
-
 def test_an_object_is_copied_once_and_again_where_the_copy_is_another(remote, tmp_path):
     storage.write(remote / 'a' / 'x.bin', b'tokens')
     expected = hashlib.sha256(b'tokens').hexdigest()
@@ -99,12 +99,6 @@ def test_a_directory_is_uploaded_with_the_file_that_completes_it_last(remote, tm
     storage.upload(tmp_path / 'here', remote, last='a')
     assert order == ['c', 'z', 'a'] and {n: storage.read(p).decode() for n, p in storage.files(remote).items()} == {
         'a': 'a', 'b/c': 'b/c', 'z': 'z'}
-
-
-def test_a_json_value_is_read_as_it_was_written(place):
-    value = {'name': 'café', 'half a surrogate pair': '\ud800', 'list': [1, 2.5, None, True]}
-    storage.write_json(place / 'x.json', value)
-    assert storage.read_json(place / 'x.json') == value
 
 
 def test_the_digest_of_a_json_value_is_that_of_its_text_with_sorted_keys():

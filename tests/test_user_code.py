@@ -1,11 +1,87 @@
-"""gpt1_jax.user_code: code that a config names as FILE:NAME."""
+"""Code of the user's, FILE:NAME in a config: loaded, and in the place of an operation or the optimizer."""
 import hashlib
+import json
 
+import jax.numpy as jnp
+import numpy as np
 import optax
 import pytest
 
-from gpt1_jax import user_code
+from gpt1_jax import pretrain, user_code
 from gpt1_jax.errors import UserError
+from gpt1_jax.models import build, ops
+from gpt1_jax.models.fast import table
+from gpt1_jax.runs import results
+from gpt1_jax.training import optimizer
+from short_runs import arrays, losses
+from tiny import ROOT, corpus, pretrain_config
+
+IDEAS = f'{ROOT}/experiments/ideas'
+
+
+@pytest.fixture(scope='module')
+def text(tmp_path_factory):
+    return corpus(tmp_path_factory.mktemp('ideas') / 'text')
+
+
+def test_the_operation_of_the_file_is_computed_with():
+    fields = {'vocab_size': 5, 'n_ctx': 4, 'n_embd': 4, 'n_layer': 1, 'n_head': 2, 'n_inner': 8,
+              'ops': {'gelu': f'{IDEAS}/relu.py:relu_squared'}}
+    x = jnp.linspace(-2, 2, 5)[None, None]
+    for kernels in ('auto', 'plain'):
+        found = table.ops(build.backbone(fields | {'kernels': kernels}).config)
+        np.testing.assert_array_equal(found.gelu(x), jnp.maximum(x, 0) ** 2)
+    assert found._replace(gelu=ops.gelu) == ops.PLAIN
+
+
+def test_runs_without_the_field_load_as_before(text, tmp_path):
+    run = pretrain.run(pretrain_config(text, train__steps=5), tmp_path / 'run')
+    file = run.path / 'config.json'
+    config = json.loads(file.read_text())
+    del config['model']['ops'], config['optimizer']['kind'], config['optimizer']['schedule']
+    file.write_text(json.dumps(config))
+    resumed = pretrain.run(pretrain_config(text, train__steps=5), tmp_path / 'run')
+    assert arrays(resumed, 5) == arrays(run, 5)
+
+
+@pytest.mark.parametrize('kind', ['optax:adamw', 'optax:lion', 'optax:sgd'])
+def test_an_optimizer_of_optax_moves_as_it_does_by_itself(kind):
+    """At a constant rate, without clipping, with decay of matrices alone."""
+    values = {'kind': kind, 'b1': 0.9, 'b2': 0.999, 'eps': 1e-8, 'weight_decay': 0.1, 'clip': 0}
+    params = {'kernel': jnp.linspace(-1, 1, 6).reshape(2, 3), 'bias': jnp.ones(3)}
+    ours, factory = optimizer.make(optimizer.settings(values)), getattr(optax, kind.split(':')[1])
+    decay = {} if kind == 'optax:sgd' else {'weight_decay': 0.1, 'mask': {'kernel': True, 'bias': False}}
+    theirs = factory(0.01, **decay)
+    a = b = params
+    state_a, state_b = ours.init(a), theirs.init(b)
+    for step in range(4):
+        gradients = {'kernel': jnp.sin(a['kernel'] + step), 'bias': jnp.cos(a['bias'] + step)}
+        updates, state_a = ours.update(gradients, state_a, a, learning_rate=0.01)
+        a = optax.apply_updates(a, updates)
+        updates, state_b = theirs.update(gradients, state_b, b)
+        b = optax.apply_updates(b, updates)
+    for name in params:
+        np.testing.assert_allclose(a[name], b[name], rtol=1e-6)
+        assert np.abs(a[name] - params[name]).max() > 1e-4
+
+
+@pytest.mark.full
+def test_muon_of_the_ideas_trains(text, tmp_path):
+    config = pretrain_config(text, train__steps=5, log_every=1, optimizer__peak_rate=1e-2,
+                             optimizer__kind=f'{IDEAS}/optimizers.py:muon')
+    run = pretrain.run(config, tmp_path / 'run')
+    assert losses(run)[-1][1] < losses(run)[0][1] and run.steps()[-1] == 5
+
+
+def test_the_validation_loss_is_that_of_eq_1_whatever_is_trained_with(text, tmp_path):
+    (tmp_path / 'idea.py').write_text('from gpt1_jax.models import ops\n\n\ndef doubled(*arguments):\n'
+                                      '    return 2 * ops.cross_entropy(*arguments)\n')
+    run = pretrain.run(pretrain_config(text, model__ops__cross_entropy=f'{tmp_path}/idea.py:doubled', train__steps=1,
+                                       log_every=1), tmp_path / 'run')
+    rows = results.read(run.metrics)
+    uniform = np.log(run.config['model']['vocab_size'])  # what both losses are near before training
+    assert next(row['loss'] for row in rows if 'loss' in row) == pytest.approx(2 * uniform, rel=0.05)
+    assert next(row['valid_loss'] for row in rows if 'valid_loss' in row) == pytest.approx(uniform, rel=0.05)
 
 
 def test_a_function_of_a_file_and_one_of_optax(tmp_path):

@@ -16,6 +16,12 @@ def config(task, pretrained, directory, **overrides):
                     {'init_from': str(pretrained), 'data__dir': str(directory)} | overrides)
 
 
+def recomputed(row):
+    """Its figure, from the predictions that it names."""
+    _, gold, scores = metrics.read_predictions(row['predictions'])
+    return metrics.compute([row['metric']], gold, scores)[row['metric']]
+
+
 def test_every_saved_step_is_scored_and_its_predictions_recompute(pretrained, tmp_path):
     data = cola(tmp_path / 'cola')
     rows = zero_shot.run(config('cola', pretrained, data, results=str(tmp_path / 'results.jsonl')))
@@ -23,8 +29,7 @@ def test_every_saved_step_is_scored_and_its_predictions_recompute(pretrained, tm
         (2, 'matthews'), (2, 'accuracy'), (4, 'matthews'), (4, 'accuracy')]
     assert results.read(tmp_path / 'results.jsonl') == rows
     for row in rows:
-        _, gold, scores = metrics.read_predictions(row['predictions'])
-        assert metrics.compute([row['metric']], gold, scores) == {row['metric']: row['value']}
+        assert recomputed(row) == row['value']
         assert row['n'] == 13 and row['threshold'] < 0 and len(row['digest']) == 16
         assert row['group'] is None and row['skipped'] == 0 and row['split'] == 'dev'
         assert sorted(row['files']) == ['dev.tsv', 'train.tsv']  # the threshold comes from the training split
@@ -35,11 +40,9 @@ def test_the_key_says_whether_a_row_was_made_from_the_same_things(pretrained, tm
     key = zero_shot.run_key(wanted, 4)
     assert {row['key'] for row in zero_shot.run(wanted, steps=[4])} == {key}
     assert key == zero_shot.run_key(override(wanted, {'tokens_per_batch': 64}), 4)  # changes no value
-    keys = [key, zero_shot.run_key(wanted, 2), zero_shot.run_key(wanted, 4, code='other'),
-            zero_shot.run_key(override(wanted, {'data__rows': 5}), 4)]
-    override(wanted, {'data__rows': None})
-    keys.append(zero_shot.run_key(override(wanted, {'data__skip_bad': True}), 4))
-    override(wanted, {'data__skip_bad': False})
+    keys = [key, zero_shot.run_key(wanted, 2), zero_shot.run_key(wanted, 4, code='other')]
+    for field, value in (('data__rows', 5), ('data__skip_bad', True)):
+        keys.append(zero_shot.run_key(override(wanted.copy_and_resolve_references(), {field: value}), 4))
     with open(tmp_path / 'cola' / 'train.tsv', 'a') as file:
         file.write('gj04\t1\t\tThe cat sat.\n')
     keys.append(zero_shot.run_key(wanted, 4))
@@ -79,5 +82,4 @@ def test_predictions_of_a_run_that_may_not_be_written_go_beside_the_results(pret
     assert results.read(tmp_path / 'results.jsonl') == rows and sorted(pretrained.rglob('*')) == before
     for row in rows:
         assert row['predictions'] == str(next(tmp_path.glob(f'predictions_zero_shot_cola_dev_{row["step"]}_*.jsonl')))
-        _, gold, scores = metrics.read_predictions(row['predictions'])
-        assert metrics.compute([row['metric']], gold, scores) == {row['metric']: row['value']}
+        assert recomputed(row) == row['value']

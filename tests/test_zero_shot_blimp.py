@@ -1,6 +1,5 @@
 """BLiMP through gpt1_jax.zero_shot: at every saved step, whatever the batch, in float32, as lm-evaluation-harness."""
 import json
-import pathlib
 
 import numpy as np
 import pytest
@@ -22,32 +21,21 @@ SMALL = dict(model__n_ctx=64, train__steps=20, checkpoint__every=10, checkpoint_
 
 
 @pytest.fixture(scope='module')
-def text(tmp_path_factory):
-    return corpus(tmp_path_factory.mktemp('blimp') / 'text')
+def base(tmp_path_factory):
+    """A directory with run/ and data/."""
+    base = tmp_path_factory.mktemp('blimp')
+    pretrain.run(pretrain_config(corpus(base / 'text'), **SMALL), base / 'run')
+    official.blimp(base / 'data')
+    return base
 
 
-@pytest.fixture(scope='module')
-def pretrained(text):
-    return pretrain.run(pretrain_config(text, **SMALL), text.parent / 'run').path
-
-
-@pytest.fixture(scope='module')
-def data(text):
-    return official.blimp(text.parent / 'data')
-
-
-def config(pretrained, data, **overrides):
+def config(base, run='run', **overrides):
     return override(load_config('zero_shot', 'blimp'),
-                    {'init_from': str(pretrained), 'data__dir': str(data)} | overrides)
+                    {'init_from': str(base / run), 'data__dir': str(base / 'data')} | overrides)
 
 
-def scores_of(rows):
-    ids, _, scores = metrics.read_predictions(rows[0]['predictions'])
-    return ids, scores
-
-
-def test_every_saved_step_has_rows_for_all_pairs_phenomena_and_sets(pretrained, data, tmp_path, capsys):
-    rows = zero_shot.run(config(pretrained, data, results=str(tmp_path / 'results.jsonl')))
+def test_every_saved_step_has_rows_for_all_pairs_phenomena_and_sets(base, tmp_path, capsys):
+    rows = zero_shot.run(config(base, results=str(tmp_path / 'results.jsonl')))
     groups = ['argument_structure', 'binding', 'quantifiers']
     sets = ['argument_structure/birds_1', 'argument_structure/birds_2', 'binding/hills', 'quantifiers/rivers']
     expected = [(None, metric) for metric in OVERALL] + [(group, 'accuracy') for group in [*groups, *sets]]
@@ -66,23 +54,23 @@ def test_every_saved_step_has_rows_for_all_pairs_phenomena_and_sets(pretrained, 
                         '(2 of them identical as tokens)')
 
 
-def test_a_run_in_bfloat16_is_scored_in_float32(text, pretrained, data):
-    run = pretrain.run(pretrain_config('', data__tokens=str(pathlib.Path(pretrained) / 'tokens'),
-                                       model__dtype='bfloat16', **SMALL), text.parent / 'bfloat16')
-    _, scores = scores_of(zero_shot.run(config(run.path, data, step=20)))
+def test_a_run_in_bfloat16_is_scored_in_float32(base):
+    run = pretrain.run(pretrain_config('', data__tokens=str(base / 'run' / 'tokens'), model__dtype='bfloat16',
+                                       **SMALL), base / 'bfloat16')
+    _, _, scores = metrics.read_predictions(zero_shot.run(config(base, 'bfloat16', step=20))[0]['predictions'])
     mesh, tokenizer = sharding.make_mesh(), run.tokenizer()
     model, params = load.pretrained(run, 20, mesh)
     exact = build.backbone(run.config['model'] | {'unroll': 0, 'dtype': 'float32'})
-    sentence = tasks.get('blimp').read(data, 'test')[0].choices[0]
+    sentence = tasks.get('blimp').read(base / 'data', 'test')[0].choices[0]
     ids = np.array([tokenizer.newline_id, *tokenizer.encode(sentence)])
     plain, right = (log_probs.by_token(one, params, mesh, ids) for one in (model, exact))
     assert scores[0, 0] == pytest.approx(right.sum(), abs=1e-4) and np.abs(plain - right).max() > 1e-3
 
 
-def test_the_filter_is_reported_and_part_of_the_key(pretrained, data, tmp_path):
+def test_the_filter_is_reported_and_part_of_the_key(base, tmp_path):
     (tmp_path / 'filter.json').write_text(json.dumps({'hills': [0, 1], 'rivers': [5]}))
-    plain = config(pretrained, data, step=20)
-    filtered = config(pretrained, data, step=20, data__filter=str(tmp_path / 'filter.json'))
+    plain = config(base, step=20)
+    filtered = config(base, step=20, data__filter=str(tmp_path / 'filter.json'))
     rows = zero_shot.run(filtered)
     (row,) = [row for row in rows if row['metric'] == 'accuracy_filtered']
     assert row['n'] == 3 and 'filter.json' in row['files']

@@ -22,12 +22,13 @@ def make(data=1, width=8):
     return loop.make_program(init, loss, optimizer.adam(), optimizer.warmup_cosine, mesh)
 
 
-def run(path, config, tokenizer, params, steps=1, first=1):
+def run(path, config, tokenizer, params, steps=1, first=1, by=1):
     """A run's directory as training leaves it: that of `config` with these parameters as its last and best step, which
-    is the step's number; those from `first` on before it hold another model, of all signs changed."""
+    is the step's number; those from `first` on before it, `by` apart, hold another model, of all signs
+    changed."""
     this = workdir.start(path, config, tokenizer)
     writer = checkpoint.Writer(this.checkpoints, keep_latest=steps)
-    for step in range(first, steps + 1):
+    for step in range(first, steps + 1, by):
         tree = jax.tree.map(lambda x: jnp.asarray(x if step == steps else -x), params)
         zero = jnp.zeros([], jnp.int32)
         writer.save(loop.TrainState(jnp.int32(step), tree, {'count': zero}, zero, jnp.zeros([], bool)), {},

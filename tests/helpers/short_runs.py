@@ -10,3 +10,9 @@ def arrays(run, step):
 
 def losses(run):
     return [(row['step'], row['loss']) for row in results.read(run.metrics) if 'loss' in row]
+
+
+def rows(run):
+    """Those of metrics.jsonl, without what depends on the machine's speed."""
+    return [{name: value for name, value in row.items() if name not in ('tokens_per_s', 'seconds_left')}
+            for row in results.read(run.metrics)]

@@ -85,14 +85,22 @@ def load_config(name, *arguments):
     return module.get_config(*arguments)
 
 
+# A pretraining of 30 steps; for the overrides of a config, 'a.b' names have their dots as double underscores.
+SMALL = dict(model__n_layer=2, model__n_embd=16, model__n_head=4, model__n_inner=32, model__n_ctx=16,
+             data__valid='0.2', data__processes=1, tokenizer__merges=60, batch__size=8, optimizer__peak_rate=1e-2,
+             optimizer__warmup_steps=3, train__steps=30, eval__every=10, eval__windows=16, eval__batch_size=8,
+             checkpoint__every=5, log_every=5)
+
+
 def pretrain_config(corpus_dir, **overrides):
-    """configs/pretrain.py with a tiny model; overrides are 'a.b' names with dots as double underscores."""
-    config = load_config('pretrain')
-    small = dict(model__n_layer=2, model__n_embd=16, model__n_head=4, model__n_inner=32, model__n_ctx=16,
-                 data__corpus=str(corpus_dir), data__valid='0.2', data__processes=1, tokenizer__merges=60,
-                 batch__size=8, optimizer__peak_rate=1e-2, optimizer__warmup_steps=3, train__steps=30, eval__every=10,
-                 eval__windows=16, eval__batch_size=8, checkpoint__every=5, log_every=5)
-    return override(config, small | overrides)
+    """configs/pretrain.py with a tiny model."""
+    return override(load_config('pretrain'), SMALL | {'data__corpus': str(corpus_dir)} | overrides)
+
+
+def small_flags(**overrides):
+    """Those of a program for SMALL with overrides, but for fields that are None there."""
+    return [f'--config.{name.replace("__", ".")}={value}' for name, value in (SMALL | overrides).items()
+            if value is not None]
 
 
 def finetune_config(task, directory, **overrides):
