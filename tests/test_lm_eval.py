@@ -1,4 +1,4 @@
-"""The harness's entry point where the harness is missing; tests/evaluation/lm_harness/ has the rest."""
+"""The harness's entry point where the harness is missing; tests/evaluation/test_lm_harness.py has the rest."""
 import subprocess
 import sys
 

@@ -10,3 +10,13 @@ def arrays(run, step):
 
 def losses(run):
     return [(row['step'], row['loss']) for row in results.read(run.metrics) if 'loss' in row]
+
+
+def points_of(rows):
+    """{name: [(step, value), ...]} of the numbers in rows of metrics.jsonl."""
+    found = {}
+    for row in rows:
+        for name, value in row.items():
+            if name != 'step' and not isinstance(value, str):
+                found.setdefault(name, []).append((row['step'], value))
+    return found
