@@ -4,11 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import PartitionSpec as P
 
 import reference
 from gpt1_jax.models.dropout import ATTENTION, ATTENTION_OUT, CLASSIFIER, EMBEDDING, MLP_OUT, Dropout, Key, keep
-from gpt1_jax.parallel import sharding
 
 SITES = {'embedding': EMBEDDING, 'attention': ATTENTION, 'attention_out': ATTENTION_OUT, 'mlp_out': MLP_OUT,
          'classifier': CLASSIFIER}
@@ -70,16 +68,6 @@ def test_masks_of_close_words_are_no_shifted_copies_of_each_other():
         # every cyclic shift in both axes, against every later mask
         correlations = np.fft.irfft2(spectra[n + 1:] * spectrum.conj()[None], s=(64, 128))
         assert np.abs(correlations).max() < 9 * sigma, words[n]
-
-
-@pytest.mark.parametrize('sizes', [(8, 1, 1), (2, 4, 1), (2, 2, 2)])
-def test_masks_are_the_same_on_any_mesh(sizes):
-    expected = reference.keep((1, 2, 3, ATTENTION), (8, 4, 6, 6), 0.1)
-    mesh = sharding.make_mesh(*sizes)
-    place = jax.NamedSharding(mesh, P(('data', 'fsdp'), 'tensor'))
-    mask = jax.jit(lambda step: keep((1, step, 3, ATTENTION), (8, 4, 6, 6), 0.1), out_shardings=place)(jnp.uint32(2))
-    assert len({str(s.index) for s in mask.addressable_shards}) == 8
-    np.testing.assert_array_equal(mask, expected)
 
 
 @pytest.mark.parametrize('row', [0, 6])
