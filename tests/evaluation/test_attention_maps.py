@@ -1,11 +1,10 @@
 """Where each head looks: transformers' maps, the mixes that the model makes of them, what cannot be shown."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import reference
+from backbones import weights
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation.attention_maps import attention_maps
 from gpt1_jax.models.build import backbone
@@ -13,19 +12,18 @@ from gpt1_jax.models.gpt import GPT, GPTConfig
 
 pytestmark = pytest.mark.full
 
-SMALL = GPTConfig(vocab_size=29, n_ctx=12, n_embd=16, n_layer=3, n_head=4, n_inner=64)
+MODEL = GPT(GPTConfig(vocab_size=29, n_ctx=12, n_embd=16, n_layer=3, n_head=4, n_inner=64))
 TOKENS = np.random.default_rng(0).integers(0, 29, (2, 11)).astype(np.int32)
 
 
 @pytest.fixture(scope='module')
 def params():
-    shapes = jax.eval_shape(lambda: GPT(SMALL).init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32)))['params']
-    return reference.random_like(shapes, seed=1)
+    return weights(MODEL)
 
 
 @pytest.fixture(scope='module')
 def maps(params):
-    return np.asarray(attention_maps(GPT(SMALL), params, TOKENS))
+    return np.asarray(attention_maps(MODEL, params, TOKENS))
 
 
 def test_they_are_those_of_transformers(params, maps):
@@ -56,4 +54,4 @@ def test_an_lstm_has_none_and_too_many_tokens_do_not_fit(params):
     with pytest.raises(UserError, match='an LSTM has no attention'):
         attention_maps(backbone({'kind': 'lstm', 'n_units': 8}), None, TOKENS)
     with pytest.raises(UserError, match='a sequence of 13 tokens is longer than the context, 12'):
-        attention_maps(GPT(SMALL), params, np.zeros((1, 13), np.int32))
+        attention_maps(MODEL, params, np.zeros((1, 13), np.int32))

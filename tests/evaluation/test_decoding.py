@@ -3,12 +3,12 @@ import functools
 import itertools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import reference
 import reference_lstm
+from backbones import weights
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import decoding
 from gpt1_jax.evaluation.decoding import Sampling
@@ -19,16 +19,13 @@ pytestmark = pytest.mark.full
 
 SIZES = {'gpt': {'n_embd': 16, 'n_layer': 2, 'n_head': 4, 'n_inner': 32}, 'lstm': {'kind': 'lstm', 'n_units': 16}}
 MODELS = {kind: backbone({'vocab_size': 40, 'n_special': 3, 'n_ctx': 24} | sizes) for kind, sizes in SIZES.items()}
-MODEL = MODELS['gpt']
 MESH = sharding.make_mesh(devices=jax.devices()[:1])
 PROMPTS = [[1, 2, 3], [7], list(range(20))]
-RESTRICTED = jax.jit(decoding.restricted)
 
 
 @functools.cache
 def params(kind='gpt'):
-    shapes = jax.eval_shape(lambda: MODELS[kind].init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params'])
-    return (reference.random_like if kind == 'gpt' else reference_lstm.weights)(shapes, seed=5)
+    return weights(MODELS[kind], seed=5)
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +67,7 @@ def test_logits_are_those_of_reading_everything_again_token_by_token(monkeypatch
 @pytest.mark.parametrize('top_k, top_p', [(5, 1.0), (0, 0.6), (7, 0.8), (1, 0.5), (100, 0.999), (0, 0.001)])
 def test_the_tokens_left_are_those_that_a_sorted_list_says(top_k, top_p):
     logits = np.random.default_rng(0).normal(size=(6, 50)).astype(np.float32) * 2
-    for row, found in zip(logits, np.asarray(RESTRICTED(logits, top_k, top_p))):
+    for row, found in zip(logits, np.asarray(jax.jit(decoding.restricted)(logits, top_k, top_p))):
         ranked = sorted(range(50), key=lambda token: -row[token])[:top_k or 50]
         shares = reference.softmax(row[ranked].astype(float))
         n = next((n for n in range(1, len(ranked)) if shares[:n].sum() >= top_p), len(ranked))
@@ -80,10 +77,9 @@ def test_the_tokens_left_are_those_that_a_sorted_list_says(top_k, top_p):
 
 @pytest.mark.parametrize('temperature', [0.5, 1.0, 2.0])
 def test_tokens_are_drawn_as_often_as_the_softmax_says(temperature):
-    logits = np.array([1.0, 0.0, 2.0, -1.0], np.float32)
+    logits, n = np.array([1.0, 0.0, 2.0, -1.0], np.float32), 20_000
     how = {'temperature': np.float32(temperature), 'top_k': np.int32(3), 'top_p': np.float32(1), 'seed': np.uint32(3),
            'never': np.int32(-1)}
-    n = 20_000
     drawn = decoding.choose(np.tile(logits, (n, 1)), how, np.arange(n, dtype=np.uint32), np.uint32(0))
     expected = np.where(logits > -1, np.exp(logits / temperature), 0)
     shares = np.bincount(drawn, minlength=4) / n
@@ -130,7 +126,7 @@ def test_the_unknown_token_is_never_chosen(temperature):
     tree['embed']['tokens'][5] = np.sign(hidden[0, -1]) * 50
     found = {}
     for never in (-1, 5):
-        source = decoding.tokens(MODEL, tree, MESH, PROMPTS[2:], Sampling(temperature=temperature), never=never)
+        source = decoding.tokens(MODELS['gpt'], tree, MESH, PROMPTS[2:], Sampling(temperature=temperature), never=never)
         found[never] = np.array(list(itertools.islice(source, 20)))
     assert found[-1][0] == 5 or temperature == 100
     assert (found[5] != 5).all() and (found[5] < 40).all()

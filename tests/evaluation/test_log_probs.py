@@ -54,13 +54,10 @@ def rows_with_prefixes():
     """Rows of candidates, shuffled: common prefixes of 1, 2 or almost n_ctx tokens; rests of different lengths, scored
     as a whole or at their end; more candidates than share one pass; a row of one candidate; one candidate twice."""
     rng = np.random.default_rng(3)
-    rows = [with_prefix(rng, 2, (8, 8), (7, 7)),
-            with_prefix(rng, 3, (8, 8), (3, 3), (2, 1)),
-            with_prefix(rng, 22, (1, 1), (2, 2)),
-            with_prefix(rng, 12, *[(n % 4 + 1, n % 2 + 1) for n in range(11)]),
-            with_prefix(rng, 16, (7, 2), (5, 3), (6, 1)),
-            with_prefix(rng, 11, (1, 1), (1, 1)),
-            with_prefix(rng, 9, (3, 3))]
+    rows = [with_prefix(rng, common, *rests) for common, rests in (
+        (2, [(8, 8), (7, 7)]), (3, [(8, 8), (3, 3), (2, 1)]), (22, [(1, 1), (2, 2)]),
+        (12, [(n % 4 + 1, n % 2 + 1) for n in range(11)]), (16, [(7, 2), (5, 3), (6, 1)]), (11, [(1, 1), (1, 1)]),
+        (9, [(3, 3)]))]
     rows.append(rows[0][:1])
     return [sequence for i in rng.permutation(len(rows)) for sequence in rows[i]]
 

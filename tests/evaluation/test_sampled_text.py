@@ -1,17 +1,12 @@
 """A few words while a model trains: they change nothing of the training."""
 import pytest
 
-from event_files import points_of
 from gpt1_jax import pretrain
 from gpt1_jax.runs import results
+from short_runs import points_of
 from tiny import corpus, pretrain_config
 
 pytestmark = pytest.mark.full
-
-
-@pytest.fixture(scope='module')
-def text(tmp_path_factory):
-    return corpus(tmp_path_factory.mktemp('sampled') / 'text')
 
 
 def trained(text, directory, capsys, **fields):
@@ -20,7 +15,8 @@ def trained(text, directory, capsys, **fields):
     return capsys.readouterr().out, {name: rows[name] for name in ('loss', 'grad_norm', 'valid_loss')}
 
 
-def test_the_losses_are_those_of_a_run_without_samples(text, tmp_path, capsys):
+def test_the_losses_are_those_of_a_run_without_samples(tmp_path, capsys):
+    text = corpus(tmp_path / 'text')
     said, rows = trained(text, tmp_path / 'with', capsys, eval__sample=5)
     silent, others = trained(text, tmp_path / 'without', capsys)
     samples = [line for line in said.splitlines() if ' | ' in line]

@@ -8,7 +8,6 @@ import jax
 import numpy as np
 import pytest
 
-from gpt1_jax import metrics
 from gpt1_jax.data import bpe_training
 from gpt1_jax.data.published import from_published
 from gpt1_jax.data.tasks.example import Example
@@ -29,9 +28,10 @@ class Bigrams:
 
     Specials and positions have rows that would win every softmax, if they took part in one.
     """
-    def __init__(self, logits, n_ctx=32):
-        self.logits, self.config = np.array(logits, np.float32), types.SimpleNamespace(
-            n_ctx=n_ctx, dtype='float32', precision='default')
+    config = types.SimpleNamespace(n_ctx=32, dtype='float32', precision='default')
+
+    def __init__(self, logits):
+        self.logits = np.array(logits, np.float32)
 
     def apply(self, variables, tokens, key=None, real=None, mutable=False):
         V = len(self.logits)
@@ -43,10 +43,10 @@ class Bigrams:
         return {}
 
 
-def prefers(text, strength=5.0):
+def prefers(text):
     """A model under which each word of a text is followed by the text's next one, and all else is equally likely."""
     logits, ids = np.zeros((len(WORDS), len(WORDS))), TOKENIZER.encode(text)
-    logits[ids[:-1], ids[1:]] = strength
+    logits[ids[:-1], ids[1:]] = 5
     return Bigrams(logits)
 
 
@@ -55,57 +55,50 @@ TOTAL = math.exp(5) + len(WORDS) - 1
 LIKELY, UNLIKELY, ANY = 5 - math.log(TOTAL), -math.log(TOTAL), -math.log(len(WORDS))
 
 
-def answer(task, model, examples, train=None, n_ctx=None, tokenizer=TOKENIZER):
-    heuristic, n_ctx = heuristics.get(task), n_ctx or model.config.n_ctx
-    rows = [heuristics.encode_all(heuristic, some, tokenizer, n_ctx, task) for some in (examples, train or examples)]
-    return heuristics.answer(heuristic, lambda some: log_probs.last_tokens(model, {}, MESH, some)[0], *rows)
+def answer(task, text, examples, train=None, tokenizer=TOKENIZER):
+    """(scores, details) of examples under the model that prefers a text."""
+    heuristic = heuristics.get(task)
+    rows = [heuristics.encode_all(heuristic, some, tokenizer, 32, task) for some in (examples, train or examples)]
+    return heuristics.answer(heuristic, lambda some: log_probs.last_tokens(prefers(text), {}, MESH, some)[0], *rows)
 
 
-def accuracy(task, model, examples, **more):
-    return metrics.value('accuracy', [e.label for e in examples], answer(task, model, examples, **more)[0].argmax(-1))
+SPELT = types.SimpleNamespace(encode=lambda text: TOKENIZER.encode(text.replace('positive', 'x y')))
+LINES = types.SimpleNamespace(encode=TOKENIZER.encode, newline_id=WORDS.index('y'))
+ANSWERS = Example('1', ('a b', 'c'), ('x', 'd x', 'd', 'y y'), 1)
+SCHEMA = Example('1', ('a b ', ' c d'), ('x', 'y x y'), 0)
+AT_THE_START = Example('1', ('', ' c d'), ('x', 'x y'), 0)
 
 
-def test_sst2_appends_very_and_compares_the_two_words():
-    assert heuristics.sst2(Example('1', ('a b',), label=1), TOKENIZER, 32) == [([1, 2, 5, 7], 1), ([1, 2, 5, 6], 1)]
-    scores, details = answer('sst2', prefers('very positive'), [Example('1', ('a b',), label=1)])
-    np.testing.assert_allclose(scores, [[UNLIKELY, LIKELY]], rtol=1e-5)  # negative is label 0, positive is label 1
-    assert details == {}
-    spelt = types.SimpleNamespace(encode=lambda text: TOKENIZER.encode(text.replace('positive', 'x y')))
-    scores, _ = answer('sst2', prefers('very x y'), [Example('1', ('a',), label=1)], tokenizer=spelt)
-    np.testing.assert_allclose(scores, [[UNLIKELY, 2 * LIKELY]], rtol=1e-4)  # a word of two tokens: their sum
-
-
-def test_race_takes_the_highest_mean_over_the_answers_tokens():
-    example = Example('1', ('a b', 'c'), ('x', 'd x', 'd', 'y y'), 1)
-    assert heuristics.race(example, TOKENIZER, 32) == [
-        ([1, 2, 3, 8], 1), ([1, 2, 3, 4, 8], 2), ([1, 2, 3, 4], 1), ([1, 2, 3, 9, 9], 2)]
-    scores, _ = answer('race', prefers('c d x'), [example])
-    np.testing.assert_allclose(scores, [[UNLIKELY, LIKELY, LIKELY, (UNLIKELY + ANY) / 2]], rtol=1e-4)
-    assert scores.argmax() == 1  # of equal means the first; by the sum the one-word answer would have won
-
-
-def test_the_pronoun_is_replaced_and_only_what_comes_after_the_candidate_is_scored():
-    example = Example('1', ('a b ', ' c d'), ('x', 'y x y'), 0)
-    assert heuristics.pronoun(example, TOKENIZER, 32) == [([1, 2, 8, 3, 4], 2), ([1, 2, 9, 8, 9, 3, 4], 2)]
-    at_the_start = Example('1', ('', ' c d'), ('x', 'x y'), 0)
-    assert heuristics.pronoun(at_the_start, TOKENIZER, 32) == [([8, 3, 4], 2), ([8, 9, 3, 4], 2)]
-    for task in ('dpr', 'wsc273'):
-        scores, _ = answer(task, prefers('y c d'), [example])
-        np.testing.assert_allclose(scores, [[(ANY + LIKELY) / 2, LIKELY]], rtol=1e-4)
-
-
-def test_blimp_compares_sums_over_all_tokens_after_a_line_break():
-    tokenizer = types.SimpleNamespace(encode=TOKENIZER.encode, newline_id=WORDS.index('y'))
-    scores, _ = answer('blimp', prefers('y a b'), [Example('1', (), ('a b c', 'a c'), 0)], tokenizer=tokenizer)
-    np.testing.assert_allclose(scores, [[2 * LIKELY + ANY, LIKELY + UNLIKELY]], rtol=1e-4)
+@pytest.mark.parametrize('task, example, tokenizer, sequences, preferred, expected', [
+    # negative is label 0, positive is label 1; of a word of two tokens the sum
+    ('sst2', Example('1', ('a b',), label=1), TOKENIZER, [([1, 2, 5, 7], 1), ([1, 2, 5, 6], 1)], 'very positive',
+     [UNLIKELY, LIKELY]),
+    ('sst2', Example('1', ('a',), label=1), SPELT, [([1, 5, 7], 1), ([1, 5, 8, 9], 2)], 'very x y',
+     [UNLIKELY, 2 * LIKELY]),
+    # means over the answers' tokens: by the sum the one-word answer would win
+    ('race', ANSWERS, TOKENIZER, [([1, 2, 3, 8], 1), ([1, 2, 3, 4, 8], 2), ([1, 2, 3, 4], 1), ([1, 2, 3, 9, 9], 2)],
+     'c d x', [UNLIKELY, LIKELY, LIKELY, (UNLIKELY + ANY) / 2]),
+    # the pronoun is replaced, and only what comes after the candidate is scored
+    *((task, SCHEMA, TOKENIZER, [([1, 2, 8, 3, 4], 2), ([1, 2, 9, 8, 9, 3, 4], 2)], 'y c d',
+       [(ANY + LIKELY) / 2, LIKELY]) for task in ('dpr', 'wsc273')),
+    ('dpr', AT_THE_START, TOKENIZER, [([8, 3, 4], 2), ([8, 9, 3, 4], 2)], 'y c d', [(ANY + LIKELY) / 2, LIKELY]),
+    # sums over all tokens after a line break
+    ('blimp', Example('1', (), ('a b c', 'a c'), 0), LINES, [([9, 1, 2, 3], 3), ([9, 1, 3], 2)], 'y a b',
+     [2 * LIKELY + ANY, LIKELY + UNLIKELY])])
+def test_what_is_scored_and_how_it_is_added_up(task, example, tokenizer, sequences, preferred, expected):
+    (row,) = heuristics.encode_all(heuristics.get(task), [example], tokenizer, 32, task)
+    assert row.sequences == sequences
+    scores, details = answer(task, preferred, [example], tokenizer=tokenizer)
+    np.testing.assert_allclose(scores, [expected], rtol=1e-5)
+    assert scores.argmax() == np.argmax(expected)  # of equal scores the first
+    assert set(details) == ({'full_accuracy'} if task == 'wsc273' else set())
 
 
 def test_cola_is_cut_where_the_training_split_says():
     train = [Example(str(i), (text,), label=label) for i, (text, label) in
              enumerate([('a b', 1), ('a b c', 1), ('a c', 0), ('b d', 0)])]
     dev = [Example('x', ('a b c',), label=1), Example('y', ('a d',), label=1), Example('z', ('b x',), label=0)]
-    model = prefers('a b')
-    scores, details = answer('cola', model, dev, train)
+    scores, details = answer('cola', 'a b', dev, train)
     # Training means are LIKELY, (LIKELY + ANY) / 2, UNLIKELY, ANY: the best cut lies between the second and the last.
     cut = ((LIKELY + ANY) / 2 + ANY) / 2
     assert details == {'threshold': pytest.approx(cut, rel=1e-4)}
@@ -139,12 +132,6 @@ def own():
     return bpe_training.train(['the man said tom would go because he had it and his dog was old'] * 3, vocab_size=300)
 
 
-def rest(tokenizer, before, candidate, after):
-    [(ids, n)] = heuristics.pronoun(Example('1', (before, after), (candidate,), 0), tokenizer, 512)
-    assert ids == tokenizer.encode(before + candidate + after)
-    return tokenizer.decode(ids[:-n]), tokenizer.decode(ids[-n:])
-
-
 @pytest.mark.parametrize('make', [published, own])
 @pytest.mark.parametrize('before, candidate, after, scored', [
     ('The man said ', 'Tom', ' would go.', 'would go .'),
@@ -157,9 +144,10 @@ def rest(tokenizer, before, candidate, after):
     ('A "man" - ', 'naïve Tom', ', old…', ', old ...')])
 def test_the_rest_begins_right_after_the_candidate_whatever_the_joint(make, before, candidate, after, scored):
     tokenizer = make()
-    head, tail = rest(tokenizer, before, candidate, after)
-    assert tail == scored.lstrip(' ')
-    assert head.replace(' ', '') == tokenizer.decode(tokenizer.encode(before + candidate)).replace(' ', '')
+    [(ids, n)] = heuristics.pronoun(Example('1', (before, after), (candidate,), 0), tokenizer, 512)
+    assert ids == tokenizer.encode(before + candidate + after) and tokenizer.decode(ids[-n:]) == scored
+    head = tokenizer.decode(tokenizer.encode(before + candidate))
+    assert tokenizer.decode(ids[:-n]).replace(' ', '') == head.replace(' ', '')
 
 
 def test_full_scoring_of_winograd_schemas_is_told_beside_the_partial_one():
@@ -169,10 +157,8 @@ def test_full_scoring_of_winograd_schemas_is_told_beside_the_partial_one():
     logs = {2: -1, 9: -9, 8: -1, 3: -2, 4: -3}
 
     def score(sequences):
-        sums = [sum(logs[i] for i in ids[-n:]) - (ids[1] == 2 and len(ids) == 4 and n == 1)
-                for ids, n in sequences]
-        return np.array(sums, float)
-
+        return np.array([sum(logs[i] for i in ids[-n:]) - (ids[1] == 2 and len(ids) == 4 and n == 1)
+                         for ids, n in sequences], float)
     scores, details = heuristics.answer(heuristics.get('wsc273'), score, rows)
     assert scores.tolist() == [[-3, -2], [-2, -3]] and details == {'full_accuracy': 1.0}
     assert heuristics.answer(heuristics.get('dpr'), score, rows)[1] == {}

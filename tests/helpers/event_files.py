@@ -3,6 +3,8 @@ import struct
 
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
+import short_runs
+
 TABLE = []
 for number in range(256):
     for _ in range(8):
@@ -47,9 +49,5 @@ def points(directory):
 
 def points_of(rows):
     """The same of rows of metrics.jsonl, as float32."""
-    found = {}
-    for row in rows:
-        for name, value in row.items():
-            if name != 'step':
-                found.setdefault(name, []).append((row['step'], struct.unpack('f', struct.pack('f', value))[0]))
-    return found
+    return {name: [(step, struct.unpack('f', struct.pack('f', value))[0]) for step, value in points]
+            for name, points in short_runs.points_of(rows).items()}

@@ -2,9 +2,9 @@
 import functools
 import json
 import shutil
+import types
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import reference
@@ -14,32 +14,32 @@ from gpt1_jax.evaluation import load
 from gpt1_jax.models import build, heads
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import checkpoint, results, workdir
+from gpt1_jax.weights import hugging_face
+from meshes import shapes
 from tiny import WORDS, override, pretrain_config
 
 MESH = sharding.make_mesh()  # that of exports: so one program reads a run in both
 TOKENS = 'f' * 64  # the corpus's hash
 
 
-def saved(directory, config, vocabulary, initial, step):
-    """A run as training leaves it after `step` updates, with random weights of any size."""
-    params = reference.random_like(jax.eval_shape(initial), seed=3)
-    return saved_lib.run(directory, json.loads(json.dumps(config)), vocabulary, params, step, first=step)
+def saved(directory, config, vocabulary, model, K, steps, first):
+    """A run as training leaves it after `steps` updates, with random weights of any size."""
+    params = reference.random_like(shapes(model, K), seed=3)
+    return saved_lib.run(directory, json.loads(json.dumps(config)), vocabulary, params, steps, first)
 
 
 def digest(run):
     return checkpoint.params_digest(checkpoint.read_meta(run.checkpoints, run.step()))
 
 
-def pretrained(directory):
-    """A run as pretraining leaves it after four steps."""
+def pretrained(directory, steps=4, first=4):
+    """A run as pretraining leaves it after four steps or so many, of which those from `first` on are kept."""
     vocabulary = bpe_training.train([' '.join(WORDS).capitalize() + ', and.'], merges=90)
     config = pretrain_config('books', model__n_inner=64, model__n_ctx=48).to_dict()
     fields = build.own_fields(config['model']) | {'vocab_size': vocabulary.vocab_size}
     config |= {'kind': 'pretrain', 'model': fields, 'fingerprint': {
         'tokens': TOKENS, 'tokenizer': vocabulary.fingerprint}}
-    model = build.backbone(fields)
-    run = saved(directory, config, vocabulary,
-                lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params'], 4)
+    run = saved(directory, config, vocabulary, build.backbone(fields), None, steps, first)
     results.append(run.metrics, {'step': 3, 'valid_perplexity': 90.0}, {'step': 4, 'valid_perplexity': 87.5})
     return run
 
@@ -51,8 +51,7 @@ def fine_tuned(directory, config, origin):
     config |= {'kind': 'finetune', 'model': origin.config['model'], 'labels': list(task.labels), 'lengths': [16, 32],
                'fingerprint': {'tokenizer': vocabulary.fingerprint, 'origin': digest(origin),
                                'files': {'train.tsv': '0123456789abcdef'}}}
-    model = heads.task_model(task, config['model'], 0.1)
-    run = saved(directory, config, vocabulary, lambda: heads.init_params(model, 1, 0), 20)
+    run = saved(directory, config, vocabulary, heads.task_model(task, config['model'], 0.1), 1, 20, 20)
     results.append(run.results, *({'kind': 'finetune', 'task': task.name, 'split': 'dev', 'group': None, 'n': 13,
                                    'metric': 'matthews', 'value': value, 'digest': of}
                                   for value, of in ((0.25, digest(run)), (0.75, 'another'))))
@@ -98,3 +97,11 @@ def edited(run, directory, change):
     change(config)
     (directory / 'config.json').write_text(json.dumps(config))
     return directory
+
+
+def run_main(monkeypatch, **given):
+    """The program weights.hugging_face with these flags."""
+    flags = dict(export=None, source=None, out=None, step=None, license=None, dtype=None, push=None,
+                 push_steps=False, private=False, tokenizer=None, n_head=None)
+    monkeypatch.setattr(hugging_face.flags, 'FLAGS', types.SimpleNamespace(**flags | given))
+    hugging_face.main()

@@ -1,13 +1,23 @@
-"""Several processes of one run on this machine: worker.py under the local runner."""
+"""Processes of runs on this machine: worker.py by itself, and several of one run under the local runner."""
 import json
 import os
 import subprocess
 import sys
+import time
 
 from tiny import ROOT
 
 WORKER = str(ROOT / 'tests' / 'helpers' / 'worker.py')
 STEPS = 20
+
+
+def worker(text, directory, devices=None, stdout=subprocess.DEVNULL, **overrides):
+    """One process of a run by itself."""
+    flags = {'XLA_FLAGS': f'--xla_force_host_platform_device_count={devices}'} if devices else {}
+    return subprocess.Popen(
+        [sys.executable, WORKER, f'--text={text}', f'--workdir={directory}', f'--overrides={json.dumps(overrides)}'],
+        cwd=ROOT, stdout=stdout, stderr=subprocess.PIPE, text=True,
+        env=os.environ | {'PYTHONPATH': str(ROOT)} | flags)
 
 
 def start(processes, devices, directory, text, **overrides):
@@ -25,3 +35,11 @@ def start(processes, devices, directory, text, **overrides):
 def ended(process, timeout=400):
     out, _ = process.communicate(timeout=timeout)
     return process.returncode, out
+
+
+def wait_for(condition, process, timeout=200):
+    """Until it holds; an error where the process has ended before."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline and process.poll() is None, process.communicate()
+        time.sleep(0.01)

@@ -23,6 +23,11 @@ def init(model, K):
     return parameters
 
 
+def shapes(model, K=None):
+    """Those of the parameters of a backbone, or of a model of K sequences."""
+    return jax.eval_shape(init(model, K), 0)
+
+
 def pretraining(model, sizes=(1, 1, 1), microbatches=1, metrics=lambda table: {}):
     """The training program of a backbone. metrics: of the step's Embeddings."""
     def loss(params, batch, key, hyper):

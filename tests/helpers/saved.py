@@ -3,33 +3,29 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import checkpoint, workdir
 from gpt1_jax.training import loop, optimizer
-from meshes import hyper
+from meshes import hyper, mesh_of
 from tiny import place
 
 
-def make(data=1, width=8):
-    mesh = sharding.make_mesh(data, 1, 1, devices=jax.devices()[:data])
-
+def make(width=8):
     def init(seed):
         return {'mlp': {'fc': {'kernel': jax.random.normal(jax.random.key(seed), (2, 4, width)),
                                'bias': jnp.zeros((2, width))}}}
 
     def loss(params, batch, key, hyper):
         return jnp.mean(jnp.square(batch['x'] @ params['mlp']['fc']['kernel'][0] - 1)), {}
-    return loop.make_program(init, loss, optimizer.adam(), optimizer.warmup_cosine, mesh)
+    return loop.make_program(init, loss, optimizer.adam(), optimizer.warmup_cosine, mesh_of((1, 1, 1)))
 
 
 def run(path, config, tokenizer, params, steps=1, first=1, by=1):
     """A run's directory as training leaves it: that of `config` with these parameters as its last and best step, which
-    is the step's number; those from `first` on before it, `by` apart, hold another model, of all signs
-    changed."""
+    is the step's number; those from `first` on before it, `by` apart, hold other models, of other signs and sizes."""
     this = workdir.start(path, config, tokenizer)
     writer = checkpoint.Writer(this.checkpoints, keep_latest=steps)
     for step in range(first, steps + 1, by):
-        tree = jax.tree.map(lambda x: jnp.asarray(x if step == steps else -x), params)
+        tree = jax.tree.map(lambda x: jnp.asarray(x if step == steps else x / (step - steps - 1)), params)
         zero = jnp.zeros([], jnp.int32)
         writer.save(loop.TrainState(jnp.int32(step), tree, {'count': zero}, zero, jnp.zeros([], bool)), {},
                     quality=step)
@@ -53,24 +49,23 @@ def same(state, expected):
                                                for a, b in zip(found, expected))
 
 
-def saved(directory, steps=3, qualities=None, **keep):
-    """Checkpoints of steps 1 to `steps`, step 2 the best unless `qualities` says otherwise; (program, {step: leaves of
-    parameters and moments})."""
+def saved(directory, steps=3, **keep):
+    """Checkpoints of steps 1 to `steps`, step 2 the best; (program, {step: leaves of parameters and moments})."""
     program = make()
     state, writer = program.init(jnp.uint32(0)), checkpoint.Writer(directory, **keep)
     history = {}
     for step in range(1, steps + 1):
         state = advanced(program, state)
         history[step] = leaves((state.params, state.opt_state))
-        writer.save(state, {'config': {'a': 1}}, quality=qualities[step - 1] if qualities else -abs(step - 2.0))
+        writer.save(state, {'config': {'a': 1}}, quality=-abs(step - 2.0))
     writer.close()
     return program, history
 
 
-def flip(path, place=None, bit=4):
-    """Flip one bit of a file, by default in its middle."""
+def flip(path):
+    """Flip one bit of a file, in its middle."""
     data = bytearray(path.read_bytes())
-    data[len(data) // 2 if place is None else place] ^= 1 << bit
+    data[len(data) // 2] ^= 16
     path.write_bytes(data)
 
 

@@ -16,3 +16,13 @@ def rows(run):
     """Those of metrics.jsonl, without what depends on the machine's speed."""
     return [{name: value for name, value in row.items() if name not in ('tokens_per_s', 'seconds_left')}
             for row in results.read(run.metrics)]
+
+
+def points_of(rows):
+    """{name: [(step, value), ...]} of the numbers in rows of metrics.jsonl."""
+    found = {}
+    for row in rows:
+        for name, value in row.items():
+            if name != 'step' and not isinstance(value, str):
+                found.setdefault(name, []).append((row['step'], value))
+    return found

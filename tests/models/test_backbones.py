@@ -1,5 +1,4 @@
 """What every backbone promises the rest of the library: its states depend on their own tokens, key and row alone."""
-import dataclasses
 import functools
 
 import jax
@@ -7,39 +6,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import reference
-import reference_lstm
+import backbones
+from backbones import KEY, MODELS, TOKENS, changed, states
 from gpt1_jax.errors import UserError
-from gpt1_jax.models.build import backbone
-from gpt1_jax.models.dropout import Key
-
-SIZES = {'gpt': {'n_embd': 16, 'n_layer': 3, 'n_head': 4, 'n_inner': 24}, 'lstm': {'kind': 'lstm', 'n_units': 16}}
-MODELS = {kind: backbone({'vocab_size': 23, 'n_special': 3, 'n_ctx': 9} | sizes) for kind, sizes in SIZES.items()}
-WEIGHTS = {'gpt': reference.random_like, 'lstm': reference_lstm.weights}
-TOKENS = np.array([[4, 22, 23, 0, 11, 25, 7], [24, 3, 3, 19, 8, 1, 0]], np.int32)  # 23 to 25 are specials
-KEY = Key(jnp.uint32(5), jnp.uint32(700), jnp.uint32(0))
 
 pytestmark = pytest.mark.parametrize('kind', MODELS)
 
 
 @functools.cache
 def weights(kind):
-    shapes = jax.eval_shape(lambda: MODELS[kind].init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32)))['params']
-    return WEIGHTS[kind](shapes, seed=1)
-
-
-def changed(kind, **fields):
-    model = MODELS[kind]
-    return type(model)(dataclasses.replace(model.config, **fields))
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def apply(model, params, tokens, key):
-    return model.apply({'params': params}, tokens, key)[0]
+    return backbones.weights(MODELS[kind])
 
 
 def hidden(kind, tokens=TOKENS, key=KEY):
-    return np.asarray(apply(MODELS[kind], weights(kind), tokens, key))
+    return np.asarray(states(MODELS[kind], weights(kind), tokens, key))
 
 
 def test_a_sequence_longer_than_the_context_is_refused(kind):
@@ -73,24 +53,24 @@ def test_neither_unrolling_nor_rematerialising_changes_states_or_gradients_with_
 
     def run(model):
         def loss(params):
-            states = model.apply({'params': params}, TOKENS, KEY)[0]
-            return jnp.sum(states * by), states
-        (_, states), gradients = jax.jit(jax.value_and_grad(loss, has_aux=True))(weights(kind))
-        return [states, *jax.tree.leaves(gradients)]
-    for expected, found in zip(run(MODELS[kind]), run(changed(kind, **change))):
+            found = states(model, params, TOKENS, KEY)
+            return jnp.sum(found * by), found
+        (_, found), gradients = jax.jit(jax.value_and_grad(loss, has_aux=True))(weights(kind))
+        return [found, *jax.tree.leaves(gradients)]
+    for expected, found in zip(run(MODELS[kind]), run(changed(MODELS[kind], **change))):
         np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
 
 
 def test_bfloat16_runs_near_float32_with_float32_parameters_and_gradients(kind):
-    half, params = changed(kind, dtype='bfloat16'), weights(kind)
-    states, table = jax.eval_shape(lambda: half.apply({'params': params}, TOKENS, KEY))
-    assert states.dtype == table.tokens.dtype == jnp.bfloat16
+    half, params = changed(MODELS[kind], dtype='bfloat16'), weights(kind)
+    found, table = jax.eval_shape(lambda: half.apply({'params': params}, TOKENS, KEY))
+    assert found.dtype == table.tokens.dtype == jnp.bfloat16
     expected = hidden(kind)
-    error = np.abs(np.asarray(apply(half, params, TOKENS, KEY), np.float32) - expected)
+    error = np.abs(np.asarray(states(half, params, TOKENS, KEY), np.float32) - expected)
     assert 0 < error.mean() < 0.03 * np.abs(expected).mean()
 
     def gradients(model):
-        return jax.grad(lambda p: jnp.sum(apply(model, p, TOKENS, KEY).astype(jnp.float32) ** 2))(params)
+        return jax.grad(lambda p: jnp.sum(states(model, p, TOKENS, KEY).astype(jnp.float32) ** 2))(params)
     found, wanted = (jax.tree_util.tree_leaves_with_path(gradients(model)) for model in (half, MODELS[kind]))
     for (path, a), (_, b) in zip(found, wanted):
         assert a.dtype == jnp.float32 and np.linalg.norm(a - b) < 0.1 * np.linalg.norm(b) + 1e-3, path

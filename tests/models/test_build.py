@@ -1,11 +1,9 @@
 import json
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import reference_lstm
 from gpt1_jax import pretrain
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import log_probs
@@ -14,23 +12,9 @@ from gpt1_jax.models.gpt import GPT, GPTConfig
 from gpt1_jax.models.lstm import LSTM, LSTMConfig
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import checkpoint, workdir
+from meshes import shapes
 from tiny import corpus, load_config, pretrain_config
 
-SMALL = LSTMConfig(vocab_size=23, n_special=3, n_ctx=9, n_units=16)
-def shapes(model):
-    return jax.eval_shape(lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32)))['params']
-
-
-def weights(config, seed=1):
-    return reference_lstm.weights(shapes(LSTM(config)), seed)
-
-
-@pytest.fixture(scope='module')
-def params():
-    return weights(SMALL)
-
-
-# From fields to a module
 
 def test_fields_without_a_kind_are_a_gpts_as_in_older_runs():
     older = dict(n_layer=3, n_embd=8, n_head=2, n_inner=12, n_ctx=5, embd_dropout=0.1, attn_dropout=0.2,
@@ -77,29 +61,12 @@ def test_every_kind_has_a_width_a_depth_and_the_same_tree(kind, width, depth):
     assert {leaf.shape[0] for leaf in jax.tree.leaves(tree['blocks'])} == {depth}
 
 
-# Pretraining
-
-@pytest.fixture(scope='module')
-def text(tmp_path_factory):
-    return corpus(tmp_path_factory.mktemp('backbone') / 'text')
-
-
-def lstm_config(text, **overrides):
-    return pretrain_config(text, **dict(model__kind='lstm', model__n_units=16, train__steps=6, checkpoint__every=3,
-                                        log_every=1) | overrides)
-
-
-@pytest.fixture(scope='module')
-def straight(text, tmp_path_factory):
-    return pretrain.run(lstm_config(text), tmp_path_factory.mktemp('straight') / 'run')
-
-
-def test_a_run_stores_the_fields_of_its_kind_and_opens_as_the_same_model(straight):
-    run = workdir.load(straight.path)
+def test_a_run_stores_the_fields_of_its_kind_and_opens_as_the_same_model(tmp_path):
+    config = pretrain_config(corpus(tmp_path / 'text'), model__kind='lstm', model__n_units=16, train__steps=6)
+    run = workdir.load(pretrain.run(config, tmp_path / 'run').path)
     assert run.config['model'] == dict(
         kind='lstm', n_units=16, n_ctx=16, embd_dropout=0.1, resid_dropout=0.1, remat=False, dtype='float32', unroll=0,
-        precision='highest', kernels='auto',
-        vocab_size=run.tokenizer().vocab_size)
+        precision='highest', kernels='auto', vocab_size=run.tokenizer().vocab_size)
     model = backbone(run.config['model'])
     assert isinstance(model, LSTM)
     params = checkpoint.restore_params(run.checkpoints, 6, sharding.abstract(shapes(model), sharding.make_mesh()))

@@ -1,4 +1,5 @@
-"""The kernels compiled for H200s, where the compiler for them is installed (the extra cuda-compile)."""
+"""The kernels compiled for H200s and TPUs that are not here, where the compilers for them are installed (the extras
+cuda-compile and tpu-compile)."""
 import importlib.util
 import pathlib
 import re
@@ -12,66 +13,80 @@ from jax.sharding import PartitionSpec as P
 
 from experiments.compile import chips, hlo
 from gpt1_jax.models import dropout
-from gpt1_jax.models.fast import gpu_attention, gpu_residual_norm
+from gpt1_jax.models.fast import gpu_attention, gpu_residual_norm, table
+from gpt1_jax.models.gpt import GPTConfig
 from gpt1_jax.parallel import sharding
 
-pytestmark = [pytest.mark.full, pytest.mark.skipif(
-    not any(map(importlib.util.find_spec, ('jax_cuda12_plugin', 'jax_cuda13_plugin'))), reason='no CUDA plugin')]
+pytestmark = pytest.mark.full
+for_h200s = pytest.mark.skipif(
+    not any(map(importlib.util.find_spec, ('jax_cuda12_plugin', 'jax_cuda13_plugin'))), reason='no CUDA plugin')
+for_tpus = pytest.mark.skipif(importlib.util.find_spec('libtpu') is None, reason='no TPU compiler')
 
 B, L, H, E, D = 8, 256, 4, 64, 768
 ROWS = ('data', 'fsdp')
+SITES = {'attention': dropout.ATTENTION, 'norm': dropout.MLP_OUT}
+KERNELS = {'attention': gpu_attention.flash_attention, 'norm': gpu_residual_norm.add_and_norm}
 
 
-def attention(key, qkv):
-    return gpu_attention.flash_attention(qkv, dropout.Dropout(key).at(dropout.ATTENTION, 0.1))
+def arrays(name, B, L, H, E):
+    """(shape, dtype, how it lies on a mesh) of the arguments and of the gradient of the result, as the model's do."""
+    if name == 'attention':
+        return [((B, L, 3, H, E), 'bfloat16', P(ROWS, None, None, 'tensor')),
+                ((B, L, H, E), 'bfloat16', P(ROWS, None, 'tensor'))]
+    whole, gain = ((B, L, D), 'bfloat16', P(ROWS)), ((D,), 'float32', P())
+    return [whole, whole, gain, gain, whole]
 
 
-def norm(key, *values):
-    return gpu_residual_norm.add_and_norm(*values, dropout.Dropout(key).at(dropout.MLP_OUT, 0.1))
-
-
-# name: (function, its arguments (shape, dtype, how it lies on a mesh), the gradient of its result).
-KERNELS = {
-    'attention': (attention, [((B, L, 3, H, E), 'bfloat16', P(ROWS, None, None, 'tensor'))],
-                  ((B, L, H, E), 'bfloat16', P(ROWS, None, 'tensor'))),
-    'norm': (norm, [((B, L, D), 'bfloat16', P(ROWS))] * 2 + [((D,), 'float32', P())] * 2,
-             ((B, L, D), 'bfloat16', P(ROWS)))}
-
-
-def compiled(name, mesh, wrapped=True, **options):
-    """The HLO text of the kernel's result and gradients, of arrays that lie on a mesh as the model's do."""
-    function, arguments, result = KERNELS[name]
+def compiled(name, function, mesh, sizes=(B, L, H, E), platform='cuda', wrapped=True, **options):
+    """The HLO text of an operation's result and gradients."""
     *arguments, result = (jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, place))
-                          for shape, dtype, place in [*arguments, result])
+                          for shape, dtype, place in arrays(name, *sizes))
 
     def both(step, dy, *values):
-        y, gradient = jax.vjp(lambda *values: function(dropout.Key(jnp.uint32(7), step), *values), *values)
+        drop = dropout.Dropout(dropout.Key(jnp.uint32(7), step)).at(SITES[name], 0.1)
+        y, gradient = jax.vjp(lambda *values: function(*values, drop), *values)
         return y, gradient(dy)
     step = jax.ShapeDtypeStruct((), jnp.uint32, sharding=NamedSharding(mesh, P()))
     # Without a mesh in context the kernel is called as it is; an empty one tells jax 0.12 the device all the same.
     none = jax.sharding.AbstractMesh((), (), abstract_device=mesh.abstract_mesh.abstract_device)
     with jax.set_mesh(mesh) if wrapped else jax.sharding.use_abstract_mesh(none):
-        lowered = jax.jit(both).trace(step, result, *arguments).lower(lowering_platforms=('cuda',))
+        lowered = jax.jit(both).trace(step, result, *arguments).lower(lowering_platforms=(platform,))
     return lowered.compile(compiler_options=options).as_text()
 
 
+@for_tpus
+@pytest.mark.parametrize('topology, mesh, sizes', [
+    ('v5e:1x1', (1, 1, 1), (2, 512, 12, 64)), ('v5e:2x2', (1, 4, 1), (4, 1024, 2, 64)),
+    ('v5e:2x2', (2, 1, 2), (4, 100, 6, 64)), ('v6e:2x2', (4, 1, 1), (4, 512, 2, 128)),
+    ('v5p:2x2x1', (4, 1, 1), (4, 500, 2, 256)), ('v4:2x2x1', (2, 2, 1), (4, 512, 4, 64))], ids=str)
+def test_for_tpus_auto_is_two_kernels_and_no_activation_is_exchanged_around_them(topology, mesh, sizes):
+    mesh = sharding.make_mesh(*mesh, devices=chips.devices(topology))
+    text = compiled('attention', table.ops(GPTConfig()).attention, mesh, sizes, 'tpu')
+    assert text.count('custom_call_target="tpu_custom_call"') == 2
+    assert hlo.collectives(text, 4) == []
+
+
+@for_h200s
 @pytest.mark.parametrize('sizes', [(1, 4, 1), (2, 1, 2)], ids=str)
 @pytest.mark.parametrize('name', KERNELS)
 def test_for_four_h200s_no_activation_is_exchanged_around_a_kernel(name, sizes):
-    text = compiled(name, sharding.make_mesh(*sizes, devices=chips.devices('h200:4')))
+    text = compiled(name, KERNELS[name], sharding.make_mesh(*sizes, devices=chips.devices('h200:4')))
     assert text.count('custom_call_target="__gpu$xla.gpu.triton"') == 2
     exchanged = hlo.collectives(text, 4)
     assert all(one.kind == 'all-reduce' and one.bytes <= 2 * 4 * D for one in exchanged)  # the gains' gradients
     assert name == 'norm' or exchanged == []
 
 
-@pytest.mark.parametrize('name, arrays', [('attention', B * L * (3 + 1) * H * E), ('norm', B * L * D)])
-def test_without_the_mesh_each_h200_would_gather_the_batch(name, arrays):
+@for_h200s
+@pytest.mark.parametrize('name, elements', [('attention', B * L * (3 + 1) * H * E), ('norm', B * L * D)])
+def test_without_the_mesh_each_h200_would_gather_the_batch(name, elements):
     """What a mesh is wrapped around the kernels for."""
-    text = compiled(name, sharding.make_mesh(1, 4, 1, devices=chips.devices('h200:4')), wrapped=False)
-    assert max(one.bytes for one in hlo.collectives(text, 4) if one.kind == 'all-gather') >= arrays * 2
+    mesh = sharding.make_mesh(1, 4, 1, devices=chips.devices('h200:4'))
+    text = compiled(name, KERNELS[name], mesh, wrapped=False)
+    assert max(one.bytes for one in hlo.collectives(text, 4) if one.kind == 'all-gather') >= elements * 2
 
 
+@for_h200s
 @pytest.mark.parametrize('name', KERNELS)
 def test_for_an_h200_no_register_is_spilled_and_no_product_serialised(name, tmp_path):
     nvidia = pathlib.Path(importlib.util.find_spec('nvidia').submodule_search_locations[0])
@@ -80,7 +95,7 @@ def test_for_an_h200_no_register_is_spilled_and_no_product_serialised(name, tmp_
         pytest.skip('no ptxas')
     if jax.__version_info__ >= (0, 12):
         pytest.skip('its XLA dumps no PTX')
-    compiled(name, sharding.make_mesh(devices=chips.devices('h200:1')), xla_dump_to=str(tmp_path),
+    compiled(name, KERNELS[name], sharding.make_mesh(devices=chips.devices('h200:1')), xla_dump_to=str(tmp_path),
              xla_backend_optimization_level=3)  # conftest turns it off
     said = {}
     for file in tmp_path.glob('*.ptx'):

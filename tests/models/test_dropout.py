@@ -1,26 +1,18 @@
-import functools
 import hashlib
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import PartitionSpec as P
 
 import reference
 from gpt1_jax.models.dropout import ATTENTION, ATTENTION_OUT, CLASSIFIER, EMBEDDING, MLP_OUT, Dropout, Key, keep
-from gpt1_jax.parallel import sharding
 
 SITES = {'embedding': EMBEDDING, 'attention': ATTENTION, 'attention_out': ATTENTION_OUT, 'mlp_out': MLP_OUT,
          'classifier': CLASSIFIER}
 
 GOLDEN_SHA = {'embedding': '9bcfefd63ab61097', 'attention': 'fe8ef7a232ae1ae0', 'attention_out': 'f7dca738e8d71989',
               'mlp_out': '988f056dfcda4d93', 'classifier': 'e8eda934053451fd'}
-
-
-@functools.partial(jax.jit, static_argnums=(1, 2))
-def drops(words, shape, rate, offsets=()):
-    return ~keep(words, shape, rate, offsets)
 
 
 def test_masks_of_every_site_are_frozen():
@@ -43,7 +35,7 @@ def test_masks_equal_the_hash_computed_in_python_ints(words, shape, rate, offset
 
 
 def test_share_of_dropped_elements_is_the_rate_in_every_row_of_4096():
-    dropped = np.asarray(drops((0, 3, 2, MLP_OUT), (4096, 32, 128), 0.1).sum((1, 2)))
+    dropped = np.asarray((~keep((0, 3, 2, MLP_OUT), (4096, 32, 128), 0.1)).sum((1, 2)))
     mean, sigma = 4096 * 0.1, np.sqrt(4096 * 0.1 * 0.9)
     assert np.abs(dropped - mean).max() < 6 * sigma  # 4,096 binomial draws
     # and their spread is a binomial's, no narrower and no wider: a variance over n draws is known to sqrt(2 / n)
@@ -65,58 +57,31 @@ def close_words():
     return sorted(words)
 
 
-@pytest.fixture(scope='module')
-def close_masks():
-    """[n, 64, 128] of -p where kept and 1 - p where dropped, for words close to each other."""
+def test_masks_of_close_words_are_no_shifted_copies_of_each_other():
     words = np.asarray(close_words(), np.uint32)
-    mask = jax.jit(jax.vmap(lambda w: keep(tuple(w[:4]), (1, 1, 64, 128), 0.1, (w[4], w[5]))[0, 0]))(jnp.asarray(words))
-    return (~np.asarray(mask)).astype(np.float32) - np.float32(0.1)
-
-
-SIGMA = np.sqrt(64 * 128) * 0.1 * 0.9  # of the correlation of two independent masks of that size
-# 9 sigma: millions of pairs and shifts are looked at, and joint drops have a binomial's heavy tail (82 expected of
-# 8,192). A mask and its own copy shifted by half of its size in both axes stand at 22.
-
-
-def test_masks_of_close_words_are_no_shifted_copies_of_each_other(close_masks):
-    spectra = np.fft.rfft2(close_masks)
+    masks = jax.jit(jax.vmap(lambda w: keep(tuple(w[:4]), (1, 1, 64, 128), 0.1, (w[4], w[5]))[0, 0]))(words)
+    spectra = np.fft.rfft2((~np.asarray(masks)).astype(np.float32) - np.float32(0.1))
+    sigma = np.sqrt(64 * 128) * 0.1 * 0.9  # of the correlation of two independent masks of that size
+    # 9 sigma: millions of pairs and shifts are looked at, and joint drops have a binomial's heavy tail (82 expected of
+    # 8,192). A mask and its own copy shifted by half of its size in both axes stand at 22.
     for n, spectrum in enumerate(spectra[:-1]):
         # every cyclic shift in both axes, against every later mask
         correlations = np.fft.irfft2(spectra[n + 1:] * spectrum.conj()[None], s=(64, 128))
-        assert np.abs(correlations).max() < 9 * SIGMA, close_words()[n]
+        assert np.abs(correlations).max() < 9 * sigma, words[n]
 
 
-@pytest.mark.parametrize('sizes', [(8, 1, 1), (2, 4, 1), (2, 2, 2)])
-def test_masks_are_the_same_on_any_mesh(sizes):
-    expected = reference.keep((1, 2, 3, ATTENTION), (8, 4, 6, 6), 0.1)
-    mesh = sharding.make_mesh(*sizes)
-    place = jax.NamedSharding(mesh, P(('data', 'fsdp'), 'tensor'))
-    mask = jax.jit(lambda step: keep((1, step, 3, ATTENTION), (8, 4, 6, 6), 0.1), out_shardings=place)(jnp.uint32(2))
-    assert len({str(s.index) for s in mask.addressable_shards}) == 8
-    np.testing.assert_array_equal(mask, expected)
-
-
-def test_kept_elements_are_divided_by_the_keep_rate_and_others_are_zero():
-    x = np.full((2, 3, 4), 3.0, np.float32)
-    y = np.asarray(Dropout(Key(jnp.uint32(1), jnp.uint32(2)), 3).at(MLP_OUT, 0.25)(jnp.asarray(x)))
-    mask = reference.keep((1, 2, 3, MLP_OUT), (2, 3, 4), 0.25)
-    assert 0 < mask.sum() < mask.size
-    np.testing.assert_array_equal(y, np.where(mask, 4.0, 0.0))
-
-
-def test_dropout_starts_at_the_row_of_the_key():
-    y = Dropout(Key(jnp.uint32(1), jnp.uint32(2), jnp.uint32(6)), 3).at(MLP_OUT, 0.5)(jnp.ones((2, 3, 4)))
-    mask = reference.keep((1, 2, 3, MLP_OUT), (8, 3, 4), 0.5)
-    assert not np.array_equal(mask[:2], mask[6:])
-    np.testing.assert_array_equal(np.asarray(y) > 0, mask[6:])
+@pytest.mark.parametrize('row', [0, 6])
+def test_kept_elements_are_divided_by_the_keep_rate_and_others_are_zero(row):
+    """From the key's row on; the gradient alike."""
+    mask = reference.keep((1, 2, 3, MLP_OUT), (8, 3, 4), 0.25)
+    assert not np.array_equal(mask[:2], mask[6:]) and 0 < mask[row:row + 2].sum() < 24
+    drop = Dropout(Key(jnp.uint32(1), jnp.uint32(2), jnp.uint32(row)), 3).at(MLP_OUT, 0.25)
+    y, gradient = jax.vjp(drop, jnp.full((2, 3, 4), 3.0))
+    for found in (y, *gradient(jnp.full((2, 3, 4), 3.0))):
+        np.testing.assert_array_equal(found, np.where(mask[row:row + 2], 4.0, 0.0))
 
 
 def test_dropout_without_a_key_or_a_rate_changes_nothing():
     x = jnp.arange(12.0).reshape(1, 3, 4)
     np.testing.assert_array_equal(Dropout(None).at(0, 0.5)(x), np.arange(12.0).reshape(1, 3, 4))
     np.testing.assert_array_equal(Dropout(Key(1, 1)).at(0, 0.0)(x), np.arange(12.0).reshape(1, 3, 4))
-
-
-def test_gradient_passes_through_the_kept_elements_alone():
-    g = jax.grad(lambda x: Dropout(Key(1, 2)).at(MLP_OUT, 0.5)(x).sum())(jnp.ones((2, 3, 4)))
-    np.testing.assert_array_equal(g, np.where(reference.keep((1, 2, 0, MLP_OUT), (2, 3, 4), 0.5), 2.0, 0.0))

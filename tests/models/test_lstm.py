@@ -1,49 +1,19 @@
-import dataclasses
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import reference_lstm
+from backbones import KEY, MODELS, TOKENS, changed, states, weights
 from gpt1_jax.models import lstm
-from gpt1_jax.models.dropout import Key
 from gpt1_jax.models.lstm import LSTM, LSTMConfig
 from gpt1_jax.training import losses
+from meshes import shapes
 from trees import names
 
-SMALL = LSTMConfig(vocab_size=23, n_special=3, n_ctx=9, n_units=16)
-TOKENS = np.array([[4, 22, 23, 0, 11, 25, 7], [24, 3, 3, 19, 8, 1, 0]], np.int32)  # 23 to 25 are specials
-KEY = Key(jnp.uint32(5), jnp.uint32(700), jnp.uint32(0))
-
-
-def shapes(config):
-    return jax.eval_shape(lambda: LSTM(config).init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32)))['params']
-
-
-def weights(config, seed=1):
-    return reference_lstm.weights(shapes(config), seed)
-
-
-@pytest.fixture(scope='module')
-def params():
-    return weights(SMALL)
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def apply(config, params, tokens, key):
-    return LSTM(config).apply({'params': params}, tokens, key)[0]
-
-
-def hidden(config, params, tokens=TOKENS, key=None):
-    return np.asarray(apply(config, params, tokens, key))
-
-
-# The configuration
 
 def test_the_papers_lstm_is_as_large_as_gpt_to_a_thousandth():
-    tree = shapes(LSTMConfig())
+    tree = shapes(LSTM(LSTMConfig()))
     count = sum(np.prod(leaf.shape) for leaf in jax.tree.leaves(tree))
     assert count == 116_461_568 and abs(count / 116_534_784 - 1) < 1e-3
     assert {name: leaf.shape for name, leaf in names(tree).items()} == {
@@ -52,12 +22,10 @@ def test_the_papers_lstm_is_as_large_as_gpt_to_a_thousandth():
     assert {leaf.dtype for leaf in jax.tree.leaves(tree)} == {jnp.dtype('float32')}
 
 
-# Parity with PyTorch and with plain numpy, dropout on
-
 def test_states_losses_and_gradients_equal_those_of_torchs_lstm_with_a_tied_output():
     torch = pytest.importorskip('torch')
-    config = LSTMConfig(vocab_size=50, n_ctx=40, n_units=24)
-    params, U = weights(config, seed=2), 24
+    model = LSTM(LSTMConfig(vocab_size=50, n_ctx=40, n_units=24))
+    params, U = weights(model, seed=2), 24
     ids = np.random.default_rng(3).integers(0, 50, (3, 41)).astype(np.int32)
 
     theirs = torch.nn.LSTM(U, U, batch_first=True)
@@ -74,7 +42,7 @@ def test_states_losses_and_gradients_equal_those_of_torchs_lstm_with_a_tied_outp
     loss.backward()
 
     def our_loss(params):
-        h, table = LSTM(config).apply({'params': params}, ids[:, :-1])
+        h, table = model.apply({'params': params}, ids[:, :-1])
         assert table.positions.shape == (0, U) and table.specials.shape == (0, U)
         return jnp.mean(losses.pretraining_loss(h, table, ids[:, 1:])), h
     (value, h), found = jax.jit(jax.value_and_grad(our_loss, has_aux=True))(params)
@@ -90,10 +58,11 @@ def test_states_losses_and_gradients_equal_those_of_torchs_lstm_with_a_tied_outp
 
 
 @pytest.mark.parametrize('rates', [{}, {'embd': 0.4}, {'resid': 0.4}, {'embd': 0.1, 'resid': 0.1}], ids=str)
-def test_states_equal_numpys_with_dropout_at_each_site(params, rates):
-    config = dataclasses.replace(SMALL, **{f'{n}_dropout': rates.get(n, 0.0) for n in ('embd', 'resid')})
+def test_states_equal_numpys_with_dropout_at_each_site(rates):
+    model = changed(MODELS['lstm'], **{f'{n}_dropout': rates.get(n, 0.0) for n in ('embd', 'resid')})
+    params = weights(model)
     expected = reference_lstm.lstm(params, TOKENS, **rates, key=(5, 700))
-    np.testing.assert_allclose(hidden(config, params, key=KEY), expected, atol=1e-5)
+    np.testing.assert_allclose(states(model, params, key=KEY), expected, atol=1e-5)
     if rates:
         assert np.abs(expected - reference_lstm.lstm(params, TOKENS)).max() > 0.1
 

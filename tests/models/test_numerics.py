@@ -16,6 +16,7 @@ from gpt1_jax.models.build import backbone
 from gpt1_jax.models.fast import xla
 from gpt1_jax.parallel import sharding
 from gpt1_jax.training.losses import token_losses
+from meshes import shapes
 from tiny import load_config, override
 
 pytestmark = pytest.mark.full
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.full
 for_h200 = pytest.mark.skipif(not any(map(importlib.util.find_spec, ('jax_cuda12_plugin', 'jax_cuda13_plugin'))),
                               reason='no CUDA plugin')
 V = 97
+ONE_DEVICE = sharding.make_mesh(devices=jax.devices()[:1])
 
 
 def config_of(**fields):
@@ -31,15 +33,11 @@ def config_of(**fields):
     return override(load_config('pretrain'), small | fields)
 
 
-def one_device():
-    return sharding.make_mesh(devices=jax.devices()[:1])
-
-
 @functools.cache
 def lowered(**fields):
     """The text of a pretraining step before the compiler has changed it."""
     config = config_of(**fields)
-    program = pretrain.make_program(config, check.backbone_of(config, V), one_device())
+    program = pretrain.make_program(config, check.backbone_of(config, V), ONE_DEVICE)
     tokens = jax.ShapeDtypeStruct((8, 17), jnp.int32, sharding=sharding.batch_sharding(program.mesh))
     hyper = jax.eval_shape(lambda: pretrain.hyperparameters(config, 1))
     return program.step.trace(program.state, {'tokens': tokens}, hyper).lower().as_text()
@@ -47,8 +45,11 @@ def lowered(**fields):
 
 # Sums of gradients in bfloat16
 
-@pytest.mark.parametrize('fields', [{}, {'batch__loss_chunks': 4}, {'model__kind': 'lstm'}, {'model__remat': True}],
-                         ids=str)
+each_step = pytest.mark.parametrize(
+    'fields', [{}, {'batch__loss_chunks': 4}, {'model__kind': 'lstm'}, {'model__remat': True}], ids=str)
+
+
+@each_step
 def test_no_gradient_is_added_up_in_bfloat16(fields):
     text = lowered(model__dtype='bfloat16', **fields)
     assert 'bf16' in text
@@ -92,8 +93,7 @@ def precisions(text):
     return {name for one in found for name in (one.groups() if one else ('DEFAULT',))}
 
 
-@pytest.mark.parametrize('fields', [{}, {'batch__loss_chunks': 4}, {'model__kind': 'lstm'}, {'model__remat': True}],
-                         ids=str)
+@each_step
 def test_every_product_of_a_float32_step_forward_and_backward_is_float32(fields):
     assert precisions(lowered(**fields)) == {'HIGHEST'}
 
@@ -102,13 +102,12 @@ def test_every_product_of_a_float32_step_forward_and_backward_is_float32(fields)
 @pytest.mark.parametrize('precision, expected', [('highest', 'HIGHEST'), ('default', 'DEFAULT')])
 def test_scoring_has_the_precision_of_the_model(kind, precision, expected):
     model = backbone(config_of(model__kind=kind, model__precision=precision).model.to_dict() | {'vocab_size': V})
-    params = jax.eval_shape(lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params'])
-    ids = jax.ShapeDtypeStruct((2, 16), jnp.int32)
-    text = log_probs.of_all(model, one_device()).trace(params, ids, ids).lower().as_text()
-    several, known = jax.ShapeDtypeStruct((2, 2, 8), jnp.int32), jax.ShapeDtypeStruct((2,), jnp.int32)
-    first = jax.ShapeDtypeStruct((2, 2), jnp.int32)
-    groups = log_probs.of_groups(model, one_device()).trace(params, ids, known, several, first, several)
-    assert precisions(text) == precisions(groups.lower().as_text()) == {expected}
+    ids, known, several, first = (
+        jax.ShapeDtypeStruct(shape, jnp.int32) for shape in ((2, 16), (2,), (2, 2, 8), (2, 2)))
+    for function, arguments in ((log_probs.of_all, (ids, ids)),
+                                (log_probs.of_groups, (ids, known, several, first, several))):
+        text = function(model, ONE_DEVICE).trace(shapes(model), *arguments).lower().as_text()
+        assert precisions(text) == {expected}
 
 
 # The loss
@@ -135,7 +134,7 @@ def temporaries(mesh, vocab_size=V, **fields):
 
 def test_on_a_cpu_rematerialised_blocks_take_a_fraction_of_the_memory_though_layers_stand_in_a_row():
     sizes = dict(model__n_embd=64, model__n_inner=256, model__n_ctx=64, model__unroll=6, batch__size=32)
-    assert temporaries(one_device(), model__remat=True, **sizes) * 2.5 < temporaries(one_device(), **sizes)
+    assert temporaries(ONE_DEVICE, model__remat=True, **sizes) * 2.5 < temporaries(ONE_DEVICE, **sizes)
 
 
 @for_h200

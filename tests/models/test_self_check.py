@@ -14,35 +14,22 @@ from gpt1_jax.models.gpt import GPTConfig
 from gpt1_jax.parallel import processes
 
 KERNELS = {kernel.name: kernel for kernel in table.KERNELS}
-CPU = jax.devices('cpu')[0]
-# A head size or width, and a length, that each kernel takes; small, as they are interpreted.
-SMALL = {'flash': (16, 20), 'mosaic': (64, 100), 'fused': (32, 10)}
-MODULES = {'flash': (gpu_attention, 'flash_attention'), 'mosaic': (tpu_attention, 'tpu_attention'),
-           'fused': (gpu_residual_norm, 'add_and_norm')}
-
-
-def failure(name):
-    """What the check finds, of the kernel interpreted on this machine."""
-    return self_check.failure(KERNELS[name], *SMALL[name], CPU, interpret=True)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize('name', SMALL)
-def test_a_kernel_that_is_right_passes(name):
-    assert failure(name) is None
-
-
+# The module and the function of each kernel, and a head size or width and a length that it takes; small, as they are
+# interpreted.
+SMALL = {'flash': (gpu_attention, 'flash_attention', 16, 20), 'mosaic': (tpu_attention, 'tpu_attention', 64, 100),
+         'fused': (gpu_residual_norm, 'add_and_norm', 32, 10)}
 # What is told of a kernel that is broken in some way.
 SAID = {'another mask': r'^the result is off by \S+, \S+ are allowed \(',
         'one element': r'^the result is off by', 'nan': r'^the result is off by nan',
-        'its gradient': r'^gradient 1 is off by', 'raises': r'^RuntimeError: out of shared memory$'}
+        'its gradient': r'^gradient 1 is off by', 'raises': r'^RuntimeError: out of shared memory$',
+        'not at all': '^None$'}
 
 
 @pytest.mark.full
 @pytest.mark.parametrize('how', SAID)
 @pytest.mark.parametrize('name', SMALL)
-def test_a_broken_kernel_is_found(monkeypatch, name, how):
-    module, function = MODULES[name]
+def test_a_broken_kernel_is_found_and_one_that_is_right_passes(monkeypatch, name, how):
+    module, function, size, length = SMALL[name]
     right = getattr(module, function)
 
     def broken(first, *others, **options):
@@ -56,7 +43,8 @@ def test_a_broken_kernel_is_found(monkeypatch, name, how):
         wrong = {'one element': 0.3, 'nan': jnp.nan}.get(how, 0)
         return right(first, *others, drop, **options).at[0, 3, 0].add(wrong)
     monkeypatch.setattr(module, function, broken)
-    assert re.search(SAID[how], failure(name))
+    found = self_check.failure(KERNELS[name], size, length, jax.devices('cpu')[0], interpret=True)
+    assert re.search(SAID[how], str(found))
 
 
 # What follows from it. These devices do not exist; `failure` is told what it finds.
@@ -95,7 +83,7 @@ def test_auto_uses_what_passed_and_tells_of_what_did_not(monkeypatch, gpu, capsy
     assert asked == [('cudnn', 64, 512), ('flash', 64, 512), ('fused', 768, 512)]
     assert table.choose(*FLASH, length=512) == 'flash'
     assert table.choose(*FLASH, length=513) == 'plain'
-    assert table.choose('attention', 'auto', 'gpu', 'NVIDIA X', 'bfloat16', 64, False) == 'cudnn'
+    assert table.choose(*FLASH[:-1], False) == 'cudnn'
     assert table.choose('add_and_norm', 'auto', 'gpu', 'NVIDIA X', 'bfloat16', 768, True) == 'xla'
     assert capsys.readouterr().out == ('kernels: fused (add_and_norm) is not used on NVIDIA X, plain XLA takes its '
                                        'place: spilt\n')
@@ -137,8 +125,7 @@ def test_where_no_kernel_would_be_used_none_is_checked(monkeypatch, gpu, change)
 
 def test_what_passed_is_remembered_until_a_version_or_the_code_changes(monkeypatch, gpu, tmp_path):
     monkeypatch.setenv(storage.CACHE, str(tmp_path))
-    runs = []
-    found = [None]
+    runs, found = [], [None]
     monkeypatch.setattr(self_check, '_wrong', lambda *what: runs.append(what) or found[0])
 
     def checked():

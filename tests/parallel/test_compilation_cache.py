@@ -26,18 +26,12 @@ def output(code, **environment):
                           env=clean | {'JAX_PLATFORMS': 'cpu', 'PYTHONPATH': str(ROOT)} | environment).stdout.split()
 
 
-def test_compiled_programs_are_in_the_cache_of_this_kind_of_host(tmp_path):
+def test_compiled_programs_are_kept_by_the_kind_of_host_unless_the_user_has_a_cache_or_there_is_no_place(tmp_path):
     directory, result = output(['-c', PROGRAM], GPT1_JAX_CACHE=str(tmp_path))
     assert result == '7.0' and pathlib.Path(directory).parent == tmp_path / 'programs'
     assert any(pathlib.Path(directory).iterdir())
-
-
-def test_a_cache_of_the_user_s_own_takes_precedence(tmp_path):
     mine = str(tmp_path / 'mine')
     assert output(['-c', PROGRAM], GPT1_JAX_CACHE=str(tmp_path), JAX_COMPILATION_CACHE_DIR=mine) == [mine, '7.0']
-
-
-def test_a_cache_that_cannot_be_written_changes_nothing(tmp_path):
     (tmp_path / 'file').write_text('')
     assert output(['-c', PROGRAM], GPT1_JAX_CACHE=str(tmp_path / 'file')) == ['None', '7.0']
 

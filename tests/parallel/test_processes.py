@@ -1,5 +1,6 @@
 """Several real processes on this machine, each with several devices: the same run as one process's."""
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -16,7 +17,7 @@ from gpt1_jax.data import tokens
 from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import processes as processes_lib
 from gpt1_jax.runs import checkpoint, results
-from many_processes import STEPS, ended, start
+from many_processes import STEPS, ended, start, wait_for
 from tiny import ROOT, corpus, pretrain_config
 
 pytestmark = pytest.mark.full
@@ -25,10 +26,6 @@ pytestmark = pytest.mark.full
 def losses(directory):
     rows = results.read(directory / 'metrics.jsonl')
     return {(row['step'], name): row[name] for row in rows for name in ('loss', 'valid_loss') if name in row}
-
-
-def rows_read(directory, process):
-    return dict(np.load(directory.parent / f'{directory.name}_read_{process}.npz'))
 
 
 @pytest.fixture(scope='module')
@@ -48,32 +45,22 @@ def alone(text):
     return text.parent / 'alone'
 
 
-def check_losses(directory, alone):
-    expected, found = losses(alone), losses(directory)
-    assert found.keys() == expected.keys() and len(found) == STEPS + 2
-    np.testing.assert_allclose([found[k] for k in expected], list(expected.values()), rtol=2e-5)
-
-
-def check_same(directory, alone, text, processes):
-    check_losses(directory, alone)
-    stream = tokens.open_split(text.parent / 'tokens', 'train')
-    each = [rows_read(directory, i) for i in range(processes)]
-    for step in range(STEPS):
-        for row, number in enumerate(tokens.numbers(stream, step, 0, 8, 16)):
-            taken = [found[f'{step}/{row}'] for found in each if f'{step}/{row}' in found]
-            assert len(taken) >= 1 and all(one == number for one in taken)
-    return each
-
-
 @pytest.mark.parametrize('processes, devices, mesh', [
     (2, 2, {}), (4, 1, {'mesh__fsdp': 4, 'data__resident': 'yes'}),
     pytest.param(4, 2, {'mesh__fsdp': 4}, marks=pytest.mark.slow), pytest.param(
         2, 2, {'mesh__fsdp': 2, 'mesh__tensor': 2}, marks=pytest.mark.slow)], ids=str)
 def test_several_processes_are_one_run(text, alone, tmp_path, processes, devices, mesh):
-    process = start(processes, devices, tmp_path / 'run', text, **mesh)
-    status, out = ended(process)
+    status, out = ended(start(processes, devices, tmp_path / 'run', text, **mesh))
     assert status == 0, out
-    each = check_same(tmp_path / 'run', alone, text, processes)
+    expected, found = losses(alone), losses(tmp_path / 'run')
+    assert found.keys() == expected.keys() and len(found) == STEPS + 2
+    np.testing.assert_allclose([found[k] for k in expected], list(expected.values()), rtol=2e-5)
+    stream = tokens.open_split(text.parent / 'tokens', 'train')
+    each = [dict(np.load(tmp_path / f'run_read_{i}.npz')) for i in range(processes)]
+    for step in range(STEPS):
+        for row, number in enumerate(tokens.numbers(stream, step, 0, 8, 16)):
+            taken = [read[f'{step}/{row}'] for read in each if f'{step}/{row}' in read]
+            assert len(taken) >= 1 and all(one == number for one in taken)
     if 'mesh__tensor' not in mesh:  # each row is of one process alone
         assert sum(map(len, each)) == 8 * STEPS
     assert out.count(f'step {STEPS}/{STEPS}') == 1  # one of them talks
@@ -81,28 +68,14 @@ def test_several_processes_are_one_run(text, alone, tmp_path, processes, devices
         'config.json', 'parameters.txt', 'environment.jsonl', 'tokenizer', 'checkpoints', 'metrics.jsonl'}
 
 
-def stopped_at(out):
-    return [int(line.split(' at step ')[1].split(' of ')[0]) for line in out.splitlines() if 'stopped by SIG' in line]
-
-
-def test_a_signal_to_one_stops_all_at_the_same_step_and_any_number_goes_on(text, alone, tmp_path):
+def test_a_signal_to_one_stops_all_at_the_same_step(text, tmp_path):
     run = start(2, 2, tmp_path / 'run', text, train__steps=400)
-    wait_for(tmp_path / 'run', 5)
+    wait_for(lambda: losses(tmp_path / 'run').keys() >= {(5, 'loss')}, run)
     run.send_signal(signal.SIGTERM)
     status, out = ended(run)
-    steps = stopped_at(out)
+    steps = [int(step) for step in re.findall(r'stopped by SIG.* at step (\d+) of', out)]
     assert status == 75 and len(steps) == 2 and steps[0] == steps[1], out
     assert checkpoint.steps(tmp_path / 'run' / 'checkpoints')[-1] == steps[0]
-
-
-def wait_for(directory, step, timeout=200):
-    deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        rows = results.read(directory / 'metrics.jsonl')
-        if rows and rows[-1]['step'] >= step:
-            return
-        time.sleep(0.05)
-    raise AssertionError(f'{directory}: step {step} not reached')
 
 
 @pytest.mark.parametrize('dead', [pytest.param(0, marks=pytest.mark.slow), 1])
@@ -157,23 +130,25 @@ def environment(monkeypatch):
     return set_to
 
 
-@pytest.mark.quick
-@pytest.mark.parametrize('variables', [
-    {'SLURM_STEP_NUM_TASKS': '8'}, {'OMPI_COMM_WORLD_SIZE': '2'}, {'TPU_WORKER_HOSTNAMES': 'a,b'},
-    {'MEGASCALE_COORDINATOR_ADDRESS': 'a:1'}, {'tpu_vm': True}], ids=str)
-def test_jax_is_asked_who_the_others_are_where_there_may_be_some(environment, variables):
-    assert environment(**variables) == [(None, None, None)]
-
-
 ALL = {'JAX_COORDINATOR_ADDRESS': 'a:1', 'JAX_NUM_PROCESSES': '4', 'JAX_PROCESS_ID': '3'}
+JOB = ALL | {'JOB_COMPLETION_INDEX': '3'}  # as Kubeflow's Trainer sets them: an indexed Job's number says nothing new
+ASKED = [(None, None, None)]  # JAX, who the others are
 
 
-@pytest.mark.parametrize('given, expected', [
-    ({}, ('a:1', 4, 3)), (dict(process=2), ('a:1', 4, 2)), (dict(coordinator='b:2', processes=9, process=0),
-                                                            ('b:2', 9, 0)), (dict(processes=1), None)], ids=str)
-def test_jax_s_own_variables_are_the_flags_defaults(environment, given, expected):
-    """As Kubeflow's Trainer sets them; an indexed Job's number beside them says nothing new."""
-    assert environment(**ALL, JOB_COMPLETION_INDEX='3', given=given) == ([] if expected is None else [expected])
+@pytest.mark.quick
+@pytest.mark.parametrize('variables, given, calls', [
+    ({'SLURM_STEP_NUM_TASKS': '8'}, {}, ASKED), ({'OMPI_COMM_WORLD_SIZE': '2'}, {}, ASKED),
+    ({'TPU_WORKER_HOSTNAMES': 'a,b'}, {}, ASKED), ({'MEGASCALE_COORDINATOR_ADDRESS': 'a:1'}, {}, ASKED),
+    ({'tpu_vm': True}, {}, ASKED), ({'WORLD_SIZE': '2', 'OMPI_COMM_WORLD_SIZE': '2'}, {}, ASKED),
+    # JAX's own variables are the flags' defaults
+    (JOB, {}, [('a:1', 4, 3)]), (JOB, {'process': 2}, [('a:1', 4, 2)]),
+    (JOB, {'coordinator': 'b:2', 'processes': 9, 'process': 0}, [('b:2', 9, 0)]), (JOB, {'processes': 1}, []),
+    # one alone
+    ({'WORLD_SIZE': '1', 'PMI_SIZE': '1', 'LWS_GROUP_SIZE': '1'}, {}, []),
+    ({'WORLD_SIZE': 'many', 'PMI_SIZE': ''}, {}, []),
+    ({'TPU_WORKER_HOSTNAMES': 'localhost', 'JAX_NUM_PROCESSES': '', 'JOB_COMPLETION_INDEX': '0'}, {}, [])], ids=str)
+def test_the_environment_and_the_flags_say_whether_there_are_others_and_who(environment, variables, given, calls):
+    assert environment(**variables, given=given) == calls
 
 
 @pytest.mark.parametrize('variables, given, message', [
@@ -198,10 +173,3 @@ def test_one_of_several_that_does_not_know_which_is_refused_unless_it_is_said_to
         environment(**{variable: value})
     assert environment(**{variable: value}, given=dict(processes=1)) == []
     assert environment(**{variable: value}, JAX_NUM_PROCESSES='1') == []
-
-
-def test_one_alone_is_not_refused(environment):
-    assert environment(WORLD_SIZE='1', PMI_SIZE='1', LWS_GROUP_SIZE='1') == []
-    assert environment(WORLD_SIZE='many', PMI_SIZE='') == []
-    assert environment(TPU_WORKER_HOSTNAMES='localhost', JAX_NUM_PROCESSES='', JOB_COMPLETION_INDEX='0') == []
-    assert environment(WORLD_SIZE='2', OMPI_COMM_WORLD_SIZE='2') == [(None, None, None)]

@@ -1,30 +1,15 @@
 """The costs of a step from shapes alone, against numbers by hand."""
 import jax
 import jax.numpy as jnp
-import numpy as np
-import pytest
 
 from gpt1_jax.models.gpt import GPT, GPTConfig
 from gpt1_jax.parallel import sharding, step_cost
 from gpt1_jax.training import loop
-
-
-def shapes(model):
-    return jax.eval_shape(lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params'])
-
-
-def mesh_of(*sizes):
-    return sharding.make_mesh(*sizes, devices=jax.devices()[:int(np.prod(sizes))])
-
-
-def placed(tree, mesh):
-    return sharding.abstract(tree, mesh)
-
+from meshes import mesh_of, shapes
 
 # A table of 30 x 8 and one projection [N, F, D] = [2, 12, 8], a bias that is never sharded.
-TREE = {'embed': {'tokens': jax.ShapeDtypeStruct((30, 8), jnp.float32)},
-        'blocks': {'mlp': {'proj': {'kernel': jax.ShapeDtypeStruct((2, 12, 8), jnp.float32),
-                                    'bias': jax.ShapeDtypeStruct((2, 8), jnp.float32)}}}}
+TABLE, KERNEL, BIAS = (jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((30, 8), (2, 12, 8), (2, 8)))
+TREE = {'embed': {'tokens': TABLE}, 'blocks': {'mlp': {'proj': {'kernel': KERNEL, 'bias': BIAS}}}}
 
 
 def test_the_papers_model_takes_752_75_million_operations_a_token():
@@ -32,26 +17,21 @@ def test_the_papers_model_takes_752_75_million_operations_a_token():
     assert step_cost.flops_per_token(shapes(GPT(GPTConfig())), 512) == 3 * (169_869_312 + 62_174_208 + 18_874_368)
 
 
-@pytest.mark.parametrize('kind, expected', [
-    ('all-gather', 300), ('reduce-scatter', 300), ('all-to-all', 300), ('all-reduce', 600)])
-def test_a_ring_of_four_sends_three_quarters_of_an_array_and_twice_that_to_reduce_for_all(kind, expected):
-    assert step_cost.sent(kind, 400, 4) == expected
-    assert step_cost.sent(kind, 400, 1) == 0
-
-
 def test_a_device_holds_its_part_of_parameters_gradients_and_moments():
-    mesh = mesh_of(2, 2, 2)
+    mesh = mesh_of((2, 2, 2))
     count = {'count': jax.ShapeDtypeStruct([], jnp.int32)}
-    state = placed({'params': TREE, 'opt_state': {'mu': TREE, 'nu': TREE, **count}}, mesh)
+    state = sharding.abstract({'params': TREE, 'opt_state': {'mu': TREE, 'nu': TREE, **count}}, mesh)
     state = loop.TrainState(None, state['params'], state['opt_state'], None, None)
     # tokens 30 x 8/2, kernel 2 x 12/2 x 8/2, bias 2 x 8: 120 + 48 + 16 floats; two of each, and the count.
     assert step_cost.memory(state) == {'parameters': 736, 'gradients': 736, 'Adam moments': 1476}
 
 
 def test_what_fsdp_divides_is_gathered_and_scattered_and_the_parts_are_summed_over_data():
-    found = step_cost.traffic(placed(TREE, mesh_of(2, 4, 1)), 'bfloat16', rows=16, n_ctx=10)
+    found = step_cost.traffic(sharding.abstract(TREE, mesh_of((2, 4, 1))), 'bfloat16', rows=16, n_ctx=10)
     # bfloat16: tokens 480 bytes, kernel 384, bias 32.
     assert [(t.kind, t.axes, t.devices, t.bytes) for t in found] == [
         ('all-gather', ('fsdp',), 4, 480 + 2 * 384), ('reduce-scatter', ('fsdp',), 4, 2 * 480 + 384),
         ('all-reduce', ('data',), 2, (2 * 480 + 384) // 4), ('all-reduce', ('data', 'fsdp'), 8, 32)]
     assert [t.sent for t in found] == [936, 1008, 336, 56]
+    # A ring of four sends three quarters of an array, and twice that to reduce for all.
+    assert step_cost.sent('all-to-all', 400, 4) == 300 and step_cost.sent('all-reduce', 400, 1) == 0

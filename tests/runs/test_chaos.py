@@ -1,32 +1,20 @@
 """A run that is killed a hundred times, at moments of chance, ends with the weights of one that is not."""
-import json
-import os
 import random
-import subprocess
-import sys
 import time
 
 import pytest
 
 from gpt1_jax import pretrain
 from gpt1_jax.runs import checkpoint, results
-from tiny import ROOT, corpus, pretrain_config
+from many_processes import worker
+from tiny import corpus, pretrain_config
 
 KILLS, STEPS, EVERY = 100, 4000, 3
-WORKER = str(ROOT / 'tests' / 'helpers' / 'worker.py')
 
 
 def start(directory, text):
-    overrides = dict(train__steps=STEPS, log_every=1, eval__every=50, checkpoint__every=EVERY, data__corpus='',
-                     data__tokens=str(text.parent / 'tokens'))
-    return subprocess.Popen(
-        [sys.executable, WORKER, f'--text={text}', f'--workdir={directory}', f'--overrides={json.dumps(overrides)}'],
-        cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        env=os.environ | {'XLA_FLAGS': '--xla_force_host_platform_device_count=4', 'PYTHONPATH': str(ROOT)})
-
-
-def arrays(directory, step):
-    return checkpoint.read_meta(directory / 'checkpoints', step)['arrays']
+    return worker(text, directory, 4, train__steps=STEPS, log_every=1, eval__every=50, checkpoint__every=EVERY,
+                  data__corpus='', data__tokens=str(text.parent / 'tokens'))
 
 
 def last_step(directory):
@@ -57,11 +45,11 @@ def test_a_hundred_kills_change_nothing(tmp_path):
         now = (checkpoint.steps(killed / 'checkpoints') or [0])[-1]
         assert now >= saved, f'kill {kills}: step {saved} was saved, now the latest is {now}'
         progress.append(now)
+    arrays, rows = [], []
     for directory in (killed, tmp_path / 'whole'):
         process = start(directory, text)
         assert process.wait() == 0, process.stderr.read()
-    assert arrays(killed, STEPS) == arrays(tmp_path / 'whole', STEPS)
-    rows = [{row['step']: row.get('loss') for row in results.read(directory / 'metrics.jsonl') if 'loss' in row}
-            for directory in (killed, tmp_path / 'whole')]
-    assert rows[0] == rows[1] and len(rows[0]) == STEPS
+        arrays.append(checkpoint.read_meta(directory / 'checkpoints', STEPS)['arrays'])
+        rows.append([(row['step'], row['loss']) for row in results.read(directory / 'metrics.jsonl') if 'loss' in row])
+    assert arrays[0] == arrays[1] and rows[0] == rows[1] and len(rows[0]) == STEPS
     print(f'{kills} kills, checkpoints after them at steps {progress}')

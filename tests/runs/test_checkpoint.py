@@ -1,31 +1,30 @@
 """Checkpoints: what is saved is what comes back, on any mesh, or a line that says why not."""
 import errno
+import itertools
 import math
 import os
 import shutil
+from unittest import mock
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from orbax.checkpoint import v1 as ocp
 
+from gpt1_jax.models.gpt import GPT, GPTConfig
 from gpt1_jax.runs import checkpoint, retention
 from gpt1_jax.runs.checkpoint import CheckpointError, DamagedError
-from saved import advanced, flip, make, saved
-
-
-class Written:
-    """What Orbax returns of a save that is done."""
-
-    def result(self):
-        pass
+from meshes import hyper, pretraining
+from saved import advanced, flip, leaves, make, same, saved
+from tiny import place
 
 
 def test_what_is_saved_is_a_copy_that_no_update_touches(tmp_path, monkeypatch):
     program, given = make(), []
     state = program.init(jnp.uint32(0))
     writer = checkpoint.Writer(tmp_path)
-    monkeypatch.setattr(ocp, 'save_checkpointables_async', lambda path, items: given.append(items) or Written())
+    monkeypatch.setattr(ocp, 'save_checkpointables_async', lambda path, items: given.append(items) or mock.Mock())
     writer.save(state, {})
     writer.close()
     kernel, saved_kernel = (tree['mlp']['fc']['kernel'] for tree in (state.params, given[0]['params']))
@@ -75,31 +74,38 @@ def whole(tmp_path_factory):
     return saved(directory)[0], directory
 
 
-def test_an_edited_meta_is_refused(whole, tmp_path):
-    shutil.copytree(whole[1] / '3', tmp_path / '3')
-    meta = tmp_path / '3' / 'meta' / 'data.json'
+def test_a_step_with_an_edited_meta_or_under_another_number_is_refused(whole, tmp_path):
+    program, directory = whole
+    shutil.copytree(directory / '3', tmp_path / '7')
+    with pytest.raises(DamagedError, match='7: holds step 3; there is no other step'):
+        checkpoint.restore(tmp_path, 7, program.state)
+    meta = (tmp_path / '7').rename(tmp_path / '3') / 'meta' / 'data.json'
     meta.write_text(meta.read_text().replace('"quality": -1.0', '"quality": -0.0'))
     with pytest.raises(DamagedError, match='meta does not match the digest made when it was saved'):
         checkpoint.best_step(tmp_path)
 
 
-def test_a_step_under_another_number_is_refused(whole, tmp_path):
-    shutil.copytree(whole[1] / '3', tmp_path / '7')
-    with pytest.raises(DamagedError, match='7: holds step 3; there is no other step'):
-        checkpoint.restore(tmp_path, 7, whole[0].state)
+def lost(params):
+    """For the machine's reasons: a fallback must not pass over the step."""
+    raise RuntimeError('no route to the disk')
 
 
-def test_what_is_not_the_files_fault_is_no_damage(whole, monkeypatch):
-    """Reading fails for the machine's reasons: a fallback must not pass over the step."""
-    def fails(path, item, tree):
-        if item == 'params':
-            raise RuntimeError('no route to the disk')
-        return real(path, item, tree)
-    real = checkpoint._read
-    monkeypatch.setattr(checkpoint, '_read', fails)
-    with pytest.raises(CheckpointError, match='no route to the disk') as caught:
-        checkpoint.restore(whole[1], 3, whole[0].state)
-    assert not isinstance(caught.value, DamagedError)
+def tampered(params):
+    params['mlp']['fc']['kernel'] = params['mlp']['fc']['kernel'].at[0, 0, 0].add(1e-3)
+    return params
+
+
+@pytest.mark.parametrize('change, message', [(lost, 'no route to the disk'), (tampered, 'params/.*kernel is damaged')])
+def test_values_changed_behind_orbax_are_caught_by_their_digest_and_a_reading_error_is_no_damage(
+        whole, monkeypatch, change, message):
+    program, directory = whole
+    read = checkpoint._read
+    monkeypatch.setattr(checkpoint, '_read', lambda path, item, tree: change(read(path, item, tree))
+                        if item == 'params' else read(path, item, tree))
+    for restore, like in ((checkpoint.restore, program.state), (checkpoint.restore_params, program.state.params)):
+        with pytest.raises(CheckpointError, match=message) as caught:
+            restore(directory, 3, like)
+        assert isinstance(caught.value, DamagedError) == (change is tampered)
 
 
 def test_a_write_that_fails_is_told_once_with_the_steps_that_are_complete(tmp_path, monkeypatch):
@@ -136,21 +142,31 @@ def test_the_digest_sees_two_flipped_signs_and_two_swapped_values():
     assert len(digests) == 4
 
 
-def test_values_changed_behind_orbax_are_caught_by_their_digest(tmp_path, monkeypatch):
-    program, _ = saved(tmp_path)
-    real = checkpoint._read
-
-    def tampered(path, item, abstract):
-        tree = real(path, item, abstract)
-        if item == 'params':
-            tree['mlp']['fc']['kernel'] = tree['mlp']['fc']['kernel'].at[0, 0, 0].add(1e-3)
-        return tree
-    monkeypatch.setattr(checkpoint, '_read', tampered)
-    with pytest.raises(CheckpointError, match='params/mlp/fc/kernel is damaged'):
-        checkpoint.restore_params(tmp_path, 3, program.state.params)
-
-
-def test_a_model_of_another_shape_is_told_which_array_differs(tmp_path):
-    saved(tmp_path)
+def test_a_model_of_another_shape_is_told_which_array_differs(whole):
     with pytest.raises(CheckpointError, match=r'params/mlp/fc/bias has shape \(2, 8\), this model wants \(2, 16\)'):
-        checkpoint.restore(tmp_path, 3, make(width=16).state)
+        checkpoint.restore(whole[1], 3, make(width=16).state)
+
+
+@pytest.mark.full
+def test_every_mesh_reads_to_the_bit_what_every_mesh_wrote(tmp_path):
+    """Parameters and moments of every size and sign, of two updates. Each dimension that is divided can be by 8."""
+    model = GPT(GPTConfig(vocab_size=30, n_ctx=8, n_layer=2, n_embd=16, n_head=8, n_inner=32))
+    one = pretraining(model)
+    trained = one.init(jnp.uint32(0))
+    for step in range(2):
+        tokens = np.random.default_rng(step).integers(0, 30, (8, 9), np.int32)
+        trained, _ = one.step(trained, place(one, {'tokens': tokens}), hyper(peak=0.1, warmup=1))
+    trained = jax.device_get(trained)
+    expected = leaves((trained.params, trained.opt_state))
+    like = {mesh: pretraining(model, mesh).state for mesh in ((1, 1, 1), (1, 2, 1), (1, 2, 2), (2, 2, 2))}
+    for source, target in itertools.product(like, repeat=2):
+        directory = tmp_path / str(source)
+        if not directory.exists():
+            writer = checkpoint.Writer(directory)
+            writer.save(jax.tree.map(lambda x, like: jax.device_put(x, like.sharding), trained, like[source]), {})
+            writer.close()
+        state = checkpoint.restore(directory, 2, like[target])
+        assert same(state, expected) and int(state.step) == 2, (source, target)
+        for x, wanted in zip(jax.tree.leaves(state), jax.tree.leaves(like[target])):
+            assert x.sharding == wanted.sharding, (source, target)
+        assert len(state.params['embed']['tokens'].sharding.device_set) == math.prod(target)

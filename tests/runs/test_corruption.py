@@ -91,10 +91,6 @@ def corrupt(real, work, files, flips, rng):
     return counts
 
 
-def files_of(real):
-    return sorted(p for p in (real[0] / str(STEP)).rglob('*') if p.is_file())
-
-
 def test_a_few_damaged_files_are_named_or_restore_to_the_bit(real, tmp_path):
     step = real[0] / str(STEP)
     arrays = max((step / 'params').rglob('d/*'), key=lambda p: p.stat().st_size)
@@ -112,7 +108,7 @@ def test_a_whole_item_that_is_gone_is_named(real, tmp_path, item):
 
 @pytest.mark.slow
 def test_every_damaged_file_is_named_or_restores_to_the_bit(real, tmp_path):
-    files = files_of(real)
+    files = sorted(path for path in (real[0] / str(STEP)).rglob('*') if path.is_file())
     assert len(files) > 20
     counts = corrupt(real, tmp_path, files, 24, random.Random(0))
     print(f'\ncorruption run: {len(files)} files, {counts.total():,} damages: {counts["named"]:,} reported by name, '

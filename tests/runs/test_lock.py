@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from unittest import mock
 
 import pytest
 
@@ -22,7 +23,7 @@ HOLDER = """
 import sys, time
 from gpt1_jax import storage
 from gpt1_jax.runs import lock
-lock.BEAT_S = float(sys.argv[2])
+lock.BEAT_S = 0.2
 with lock.hold(storage.path(sys.argv[1])):
     print('held', flush=True)
     time.sleep(600)
@@ -42,24 +43,21 @@ def short(monkeypatch):
     monkeypatch.setattr(lock, 'LEASE_S', 2)
 
 
+def started(code, place):
+    return subprocess.Popen([sys.executable, '-c', code, str(place)], stdout=subprocess.PIPE, text=True,
+                            env=os.environ | {'PYTHONPATH': str(ROOT)})
+
+
 @contextlib.contextmanager
-def held_elsewhere(place, beat=0.2):
+def held_elsewhere(place):
     """Another process that holds the lock."""
-    process = subprocess.Popen([sys.executable, '-c', HOLDER, str(place), str(beat)], stdout=subprocess.PIPE,
-                               text=True, env=os.environ | {'PYTHONPATH': str(ROOT)})
+    process = started(HOLDER, place)
     assert process.stdout.readline() == 'held\n'
     try:
         yield process
     finally:
         process.kill()
         process.wait()
-
-
-def leave_record(directory, machine='another', pid=7):
-    """What a process of another machine has left."""
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / lock.FILE).write_text(json.dumps(
-        {'pid': pid, 'host': 'far', 'machine': machine, 'beat': 0, 'since': '2026-01-01T00:00:00+00:00', 'id': 'x'}))
 
 
 def test_a_second_process_is_told_who_holds_it(place):
@@ -92,7 +90,8 @@ def test_a_killed_process_s_directory_is_free_at_once_on_the_same_machine(tmp_pa
 
 
 def test_a_process_of_another_machine_that_is_gone_is_waited_for(tmp_path, capsys):
-    leave_record(tmp_path)
+    (tmp_path / lock.FILE).write_text(json.dumps({'pid': 7, 'host': 'far', 'machine': 'another', 'beat': 0,
+                                                  'since': '2026-01-01T00:00:00+00:00', 'id': 'x'}))
     began = time.monotonic()
     with lock.hold(tmp_path) as held:
         assert time.monotonic() - began >= lock.LEASE_S
@@ -118,11 +117,8 @@ def test_a_lock_that_was_taken_over_is_lost(place):
     assert json.loads(storage.read(place / lock.FILE))['id'] == 'another'  # not ours to remove
 
 
-@pytest.mark.parametrize('number', lock.UNSUPPORTED[:1])
-def test_where_there_is_no_flock_the_lease_excludes(tmp_path, monkeypatch, number):
-    def flock(file, operation):
-        raise OSError(number, os.strerror(number))
-    monkeypatch.setattr(lock.fcntl, 'flock', flock)
+def test_where_there_is_no_flock_the_lease_excludes(tmp_path, monkeypatch):
+    monkeypatch.setattr(lock.fcntl, 'flock', mock.Mock(side_effect=OSError(lock.UNSUPPORTED[0], '')))
     with lock.hold(tmp_path):
         with pytest.raises(UserError, match=f'another process .pid {os.getpid()} on .* holds the lock on'):
             lock.hold(tmp_path).__enter__()
@@ -155,7 +151,6 @@ while time.monotonic() < deadline:
         assert 'holds the lock on' in str(error), error
 print(count)
 """
-    started = [subprocess.Popen([sys.executable, '-c', code, str(tmp_path)], stdout=subprocess.PIPE, text=True,
-                                env=os.environ | {'PYTHONPATH': str(ROOT)}) for _ in range(4)]
-    counts = [int(one.communicate(timeout=60)[0]) for one in started]
-    assert [one.returncode for one in started] == [0] * 4 and sum(counts) > 10
+    four = [started(code, tmp_path) for _ in range(4)]
+    counts = [int(one.communicate(timeout=60)[0]) for one in four]
+    assert [one.returncode for one in four] == [0] * 4 and sum(counts) > 10

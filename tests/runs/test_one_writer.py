@@ -1,11 +1,8 @@
 """One run writes a work directory: another one is refused in a line, whoever was killed leaves it free, reading is not
 hindered."""
-import json
-import os
 import re
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
@@ -15,11 +12,10 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned
 from gpt1_jax.parallel import processes
 from gpt1_jax.runs import checkpoint, lock, results, workdir
-from tiny import ROOT, cola, corpus, finetune_config, pretrain_config
+from many_processes import wait_for, worker
+from tiny import cola, corpus, finetune_config, pretrain_config
 
 pytestmark = pytest.mark.full
-
-WORKER = str(ROOT / 'tests' / 'helpers' / 'worker.py')
 
 
 @pytest.fixture(scope='module')
@@ -30,22 +26,12 @@ def finished(tmp_path_factory):
     return pretrain.run(pretrain_config(root / 'text', data__tokens=str(root / 'tokens'), train__steps=4), root / 'run')
 
 
-def start(text, directory, **overrides):
-    overrides = dict(train__steps=100_000, log_every=1, checkpoint__every=5) | overrides
-    return subprocess.Popen(
-        [sys.executable, WORKER, f'--text={text}', f'--workdir={directory}', f'--overrides={json.dumps(overrides)}'],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {'PYTHONPATH': str(ROOT)})
+def start(text, directory):
+    return worker(text, directory, stdout=subprocess.PIPE, train__steps=100_000, log_every=1, checkpoint__every=5)
 
 
 def steps(directory):
     return [row['step'] for row in results.read(directory / 'metrics.jsonl') if 'loss' in row]
-
-
-def wait_for(condition, process, timeout=200):
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline and process.poll() is None, process.communicate()
-        time.sleep(0.02)
 
 
 def test_of_two_runs_in_one_directory_one_goes_on_and_a_killed_one_leaves_it_free(finished, tmp_path):

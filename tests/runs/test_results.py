@@ -58,20 +58,12 @@ for i in range(int(sys.argv[3])):
 """
 
 
-def write_from_two_processes(path, rows):
-    """The rows of a file that two processes have appended `rows` rows each to."""
+@pytest.mark.parametrize('place, rows', [('file', 300), ('object', 20)])
+def test_two_processes_append_to_one_file_and_no_row_is_lost(tmp_path, place, rows):
+    path = tmp_path / 'x.jsonl' if place == 'file' else storage.path(f'{emulator.bucket()}/{tmp_path.name}/x.jsonl')
     writers = [subprocess.Popen([sys.executable, '-c', WRITER, str(path), name, str(rows)],
                                 env=os.environ | {'PYTHONPATH': str(ROOT)}) for name in ('a', 'b')]
     assert [one.wait(timeout=300) for one in writers] == [0, 0]
-    return [(row['run'], row['value']) for row in results.read(path)]
-
-
-def test_two_processes_append_to_one_file_and_no_row_is_lost(tmp_path):
-    found = write_from_two_processes(tmp_path / 'x.jsonl', 300)
-    assert sorted(found) == [(name, i) for name in 'ab' for i in range(300)]
-    assert [i for name, i in found if name == 'a'] == list(range(300))
-
-
-def test_two_processes_append_to_one_object_and_no_row_is_lost(tmp_path):
-    path = storage.path(f'{emulator.bucket()}/{tmp_path.name}/x.jsonl')
-    assert sorted(write_from_two_processes(path, 20)) == [(name, i) for name in 'ab' for i in range(20)]
+    found = [(row['run'], row['value']) for row in results.read(path)]
+    assert sorted(found) == [(name, i) for name in 'ab' for i in range(rows)]
+    assert [i for name, i in found if name == 'a'] == list(range(rows))

@@ -22,18 +22,13 @@ def test_the_newest_step_is_taken_without_a_word_where_nothing_changed(four, cap
     assert capsys.readouterr().out == ''
 
 
-def test_a_damaged_newest_step_stops_the_run_and_suggests_the_fallback(four):
-    directory, program, _ = four
+def test_a_damaged_newest_step_stops_the_run_and_is_passed_over_and_set_aside_where_asked(four, capsys):
+    directory, program, history = four
     spoil(directory / '4')
     with pytest.raises(CheckpointError, match=r'4: params.* is damaged.*; other steps '
                                               r'there: 1, 2, 3: --fallback resumes from the newest sound one$'):
         resume(directory, program.state)
     assert checkpoint.steps(directory) == [1, 2, 3, 4]
-
-
-def test_fallback_names_what_it_passes_over_and_sets_it_aside(four, capsys):
-    directory, program, history = four
-    spoil(directory / '4')
     (directory / '3' / 'meta' / 'data.json').unlink()
     state = resume(directory, program.state, fallback=True)
     assert int(state.step) == 2 and same(state, history[2])

@@ -1,5 +1,4 @@
 """TensorBoard's event files hold what metrics.jsonl holds, whatever happened to the run."""
-
 import pytest
 
 from event_files import points, points_of
@@ -32,13 +31,9 @@ def test_a_run_that_goes_on_at_earlier_steps_has_each_point_once(path):
     assert len({round(value - 5 + step / 10) for step, value in found['loss']}) == 3  # of the starts that they are from
 
 
-def test_what_a_kill_cut_short_is_written_again(path):
-    start(path, 0, 4)
-    (file,) = (path.parent / 'tensorboard').iterdir()
-    file.write_bytes(file.read_bytes()[:-3])
+@pytest.mark.parametrize('before', [True, False], ids=['a kill cut its end', 'it was switched on later'])
+def test_what_is_missing_of_the_rows_before_is_written_again(path, before):
+    assert bool(start(path, 0, 4, tensorboard=before)) == before
+    for file in path.parent.glob('tensorboard/*'):
+        file.write_bytes(file.read_bytes()[:-3])
     assert start(path, 2, 6) == points_of(results.read(path))
-
-
-def test_switched_on_later_it_has_the_rows_before_too(path):
-    assert start(path, 0, 4, tensorboard=False) == {}
-    assert start(path, 3, 6) == points_of(results.read(path))

@@ -13,6 +13,7 @@ from test_api import SIZES, by_heart
 
 from gpt1_jax.data import bpe_training
 from gpt1_jax.runs import checkpoint, results
+from many_processes import wait_for
 from saved import run as saved_run
 from tiny import ROOT, corpus
 
@@ -29,12 +30,11 @@ def base(tmp_path_factory):
 
 
 def arguments(base, name, steps=STEPS):
+    fields = (f'data.corpus={base / "text"} data.valid=0.2 data.processes=1 model.n_layer=1 model.n_embd=16 '
+              f'model.n_head=2 model.n_inner=16 model.n_ctx=16 tokenizer.merges=50 train.steps={steps} batch.size=4 '
+              'log_every=7 optimizer.warmup_steps=1 checkpoint.every=1000 eval.every=1000')
     return [sys.executable, '-m', 'gpt1_jax.pretrain', '--config=configs/pretrain.py', f'--workdir={base / name}',
-            f'--config.data.corpus={base / "text"}', '--config.data.valid=0.2', '--config.data.processes=1',
-            '--config.model.n_layer=1', '--config.model.n_embd=16', '--config.model.n_head=2',
-            '--config.model.n_inner=16', '--config.model.n_ctx=16', '--config.tokenizer.merges=50',
-            f'--config.train.steps={steps}', '--config.batch.size=4', '--config.log_every=7',
-            '--config.optimizer.warmup_steps=1', '--config.checkpoint.every=1000', '--config.eval.every=1000']
+            *(f'--config.{field}' for field in fields.split())]
 
 
 def rows(base, name):
@@ -61,11 +61,8 @@ def started():
 
 
 def wait_for_a_row(base, name, process):
-    deadline = time.monotonic() + 200
-    while process.poll() is None and time.monotonic() < deadline and not rows(base, name):
-        time.sleep(0.005)
-    found = rows(base, name)
-    assert found and found[-1][0] < STEPS, 'not in the middle of the run'
+    wait_for(lambda: rows(base, name), process)
+    assert rows(base, name)[-1][0] < STEPS, 'not in the middle of the run'
 
 
 @pytest.fixture(scope='module')
@@ -163,9 +160,7 @@ def test_a_signal_while_a_program_is_still_importing_ends_it_with_the_status_tha
     process = subprocess.Popen([*arguments(base, 'early'), *arguments_after], cwd=ROOT, stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, text=True)
     started.append(process)
-    deadline = time.monotonic() + 60
-    while not caught(process.pid, number) and time.monotonic() < deadline:
-        time.sleep(0.002)
+    wait_for(lambda: caught(process.pid, number), process, 60)
     process.send_signal(number)
     _, error = process.communicate(timeout=60)
     assert process.returncode == status

@@ -8,6 +8,7 @@ import pytest
 import wandb_files
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import results, tracker
+from short_runs import points_of
 from tiny import command, corpus
 
 
@@ -15,8 +16,7 @@ class Recorded:
     """The interface that both services have, in memory: {run: [(step, numbers)]}."""
 
     def __init__(self):
-        self.runs = {}
-        self.closed = 0
+        self.runs, self.closed = {}, 0
 
     def init(self, project, name, config, resume, **how):
         assert resume == 'allow' and project == 'mine' and config == {'a': 1}
@@ -34,16 +34,6 @@ class Recorded:
 def service(monkeypatch):
     found = Recorded()
     monkeypatch.setattr(tracker.importlib, 'import_module', lambda name: found)
-    return found
-
-
-def points_of(rows):
-    """{name: [(step, value), ...]} of the numbers in rows of metrics.jsonl."""
-    found = {}
-    for row in rows:
-        for name, value in row.items():
-            if name != 'step' and not isinstance(value, str):
-                found.setdefault(name, []).append((row['step'], value))
     return found
 
 
@@ -89,9 +79,9 @@ def test_a_service_that_refuses_is_one_line(tmp_path, service, monkeypatch):
 def offline_run(tmp_path, service):
     """A pretraining that is stopped and continued, with a service that writes files alone."""
     text = corpus(tmp_path / 'text')
-    fields = ('model.n_layer=1', 'model.n_embd=16', 'model.n_head=2', 'model.n_inner=16', 'model.n_ctx=16',
-              'data.valid=0.2', 'data.processes=1', 'tokenizer.merges=60', 'batch.size=8', 'eval.every=2',
-              'optimizer.warmup_steps=1', 'log_every=1', f'tracker={service}', f'data.corpus={text}')
+    fields = ('model.n_layer=1 model.n_embd=16 model.n_head=2 model.n_inner=16 model.n_ctx=16 data.valid=0.2 '
+              'data.processes=1 tokenizer.merges=60 batch.size=8 eval.every=2 optimizer.warmup_steps=1 log_every=1 '
+              f'tracker={service} data.corpus={text}').split()
     place = {'WANDB_MODE': 'offline', 'WANDB_SILENT': 'true', 'TRACKIO_DIR': str(tmp_path / 'trackio')}
     for steps in (3, 5):
         command('pretrain', '--config=pretrain', f'--workdir={tmp_path / "run"}', '--allow_change',

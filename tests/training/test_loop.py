@@ -17,12 +17,12 @@ from gpt1_jax.training import losses, optimizer, profiling
 from meshes import hyper, init, mesh_of, pretraining
 
 HYPER = hyper()
+MODEL = GPT(GPTConfig(vocab_size=50, n_ctx=8, n_embd=16, n_layer=2, n_head=4, n_inner=32))
 
 
 @functools.lru_cache
 def program(microbatches=1, mesh=(1, 1, 1)):
-    model = GPT(GPTConfig(vocab_size=50, n_ctx=8, n_embd=16, n_layer=2, n_head=4, n_inner=32))
-    return pretraining(model, mesh, microbatches, lambda table: {'rows': jnp.float32(1)})
+    return pretraining(MODEL, mesh, microbatches, lambda table: {'rows': jnp.float32(1)})
 
 
 @pytest.fixture(autouse=True)
@@ -70,15 +70,9 @@ class Calls:
     trace = profiling.Trace()
 
     def __init__(self, unlogged=(), show=lambda step: None, log=lambda step: None):
-        self.unlogged = unlogged
-        self.show = show
-        self._also_log = log
-        self.logged = []
-        self.saved = []
-        self.states = []
-        self.evaluated = []
-        self.state = None
-        self.error = None
+        self.unlogged, self.show, self._also_log = unlogged, show, log
+        self.logged, self.saved, self.states, self.evaluated = [], [], [], []
+        self.state = self.error = None
 
     def log(self, step, values):
         self.logged.append((step, values))
@@ -113,16 +107,14 @@ def send(number, *steps):
 
 
 def test_the_loop_logs_evaluates_and_saves_at_its_steps_and_at_the_end():
-    p = program()
-    calls = loop(p, 12)
+    calls = loop(program(), 12)
     assert calls.saved == [(5, None), (10, None), (12, 0.5)]
     assert calls.evaluated == [4, 8, 12]
     assert [s for s, _ in calls.logged] == [3, 4, 5, 6, 8, 9, 10, 12]
 
 
 def test_a_signal_saves_after_the_step_and_says_how_to_go_on():
-    p = program()
-    calls = loop(p, 12, log=send(signal.SIGTERM, 6))
+    calls = loop(program(), 12, log=send(signal.SIGTERM, 6))
     assert isinstance(calls.error, Interrupted)
     assert calls.saved[-1][0] == 7 and 'SIGTERM at step 7 of 12' in str(calls.error)
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
@@ -159,23 +151,17 @@ def test_batches_are_read_once_each_and_an_error_comes_at_its_own_step():
 @functools.lru_cache
 def weighted():
     """A program whose loss is not finite where a row's weight is not; its gradient, where all `still` are 0."""
-    model = GPT(GPTConfig(vocab_size=50, n_ctx=8, n_embd=16, n_layer=2, n_head=4, n_inner=32))
-
     def loss(params, batch, key, hyper):
-        hidden, table = model.apply({'params': params}, batch['tokens'][:, :-1], key)
+        hidden, table = MODEL.apply({'params': params}, batch['tokens'][:, :-1], key)
         still = jnp.sqrt(jnp.mean(jnp.square(hidden)) * jnp.mean(batch['still']))  # at 0 its slope is infinite
         return jnp.mean(losses.pretraining_loss(hidden, table, batch['tokens'][:, 1:]) * batch['weight']) + still, {}
-    return loop_lib.make_program(init(model, None), loss, optimizer.adam(), optimizer.warmup_cosine, mesh_of((1, 1, 1)))
+    return loop_lib.make_program(init(MODEL, None), loss, optimizer.adam(), optimizer.warmup_cosine, mesh_of((1, 1, 1)))
 
 
 def bad_at(*steps, name='weight'):
     bad = {'weight': np.nan, 'still': 0}[name]
     return lambda step, rows: batch(step, rows) | {
         one: np.full(16, bad if one == name and step in steps else 1, np.float32)[rows] for one in ('weight', 'still')}
-
-
-def same(a, b):
-    jax.tree.map(np.testing.assert_array_equal, jax.device_get(a), jax.device_get(b))
 
 
 @pytest.mark.parametrize('name, waits', [('weight', True), ('weight', False), ('still', True)])
@@ -187,7 +173,8 @@ def test_a_loss_or_gradient_that_is_not_finite_halts_before_the_state_is_touched
     whole = loop(p, 7, bad_at()).state
     (saved,) = calls.states
     assert calls.saved == [(7, None)] and int(saved.step) == 7
-    same((saved.params, saved.opt_state), (whole.params, whole.opt_state))
+    jax.tree.map(np.testing.assert_array_equal, (saved.params, saved.opt_state),
+                 jax.device_get((whole.params, whole.opt_state)))
 
 
 def test_bad_batches_are_skipped_as_often_as_allowed_and_counted():

@@ -1,4 +1,3 @@
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,10 +8,10 @@ import reference
 from gpt1_jax import finetune
 from gpt1_jax.models.gpt import GPT, Embeddings, GPTConfig
 from gpt1_jax.models.heads import TaskModel
-from gpt1_jax.parallel import sharding
 from gpt1_jax.training import losses, optimizer
-from meshes import hyper
+from meshes import hyper, mesh_of, shapes
 from tiny import place
+from trees import names
 
 SEED = 12  # of dropout; the first update's step is 0
 
@@ -86,7 +85,7 @@ def batch_of(task, config, lengths, n_labels):
             'present': np.ones((B, K), np.float32), 'target': np.eye(C, dtype=np.float32)[g.integers(0, C, B)]}
 
 
-def released_loss(params, batch, head, lm_weight, rate, classifier_rate, key):
+def released_loss(params, batch, head, lm_weight, rate=0.1, key=(SEED, 0)):
     """(L3, task, LM): the formula of Eq. 5 as released in numpy float64, through the whole model, dropout included."""
     tokens, (B, K, L) = batch['tokens'], batch['tokens'].shape
     hidden, we = reference.gpt(params['backbone'], tokens.reshape(B * K, L), rate, rate, rate, key)
@@ -98,65 +97,56 @@ def released_loss(params, batch, head, lm_weight, rate, classifier_rate, key):
         pooled[b, k] = states[n - 1]
     if head == 'similarity':
         pooled = pooled.sum(1, keepdims=True)
-    if key is not None:
-        mask = reference.keep((*key, 0, 4), (B, 1, pooled.shape[-1]), classifier_rate)  # one for all choices
-        pooled = np.where(mask, pooled / (1 - classifier_rate), 0)
+    pooled = np.where(reference.keep((*key, 0, 4), (B, 1, pooled.shape[-1]), rate), pooled / (1 - rate), 0)
     logits = pooled @ params['classifier']['kernel'].astype(np.float64) + params['classifier']['bias']
     logits = logits[:, :, 0] if head == 'choice' else logits[:, 0]
     task = reference.cross_entropy(logits, batch['target'].argmax(1)).mean()
     return task + lm_weight * np.mean(lm), task, np.mean(lm)
 
 
-def first_update(config, head, n_labels, params, batch, lm_weight=0.5, microbatches=1, classifier_dropout=0.1):
+def first_update(config, head, n_labels, params, batch, lm_weight=0.5):
     """(metrics, gradients) of the first update of fine-tuning; gradients from Adam's first moments, a tenth."""
     K = batch['tokens'].shape[1]
-    mesh = sharding.make_mesh(1, 1, 1, devices=jax.devices()[:1])
     settings = optimizer.settings(dict(kind='adam', b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.01, clip=0))
-    model = TaskModel(GPT(config), head, n_labels, classifier_dropout)
-    program = finetune._program(model, settings, 'linear', mesh, microbatches, 1, K)
-    shapes = jax.tree.map(lambda x: (x.shape, x.dtype), program.state.params)
-    assert shapes == jax.tree.map(lambda x: (x.shape, x.dtype), params)
+    model = TaskModel(GPT(config), head, n_labels)
+    program = finetune._program(model, settings, 'linear', mesh_of((1, 1, 1)), 1, 1, K)
     state = program.init(jnp.uint32(0))._replace(params=jax.tree.map(jnp.asarray, params))
     state, metrics = program.step(state, place(program, batch), hyper(seed=SEED, lm_weight=lm_weight))
     return metrics, jax.tree.map(lambda m: np.asarray(m) * 10, state.opt_state.mu)
 
 
-def parameters(config, head, n_labels, K, scale, seed=1):
-    model = TaskModel(GPT(config), head, n_labels)
-    shapes = jax.eval_shape(lambda: model.init(
-        jax.random.key(0), jnp.zeros((1, K, 1), jnp.int32), jnp.zeros((1, K), jnp.int32)))
-    return reference.random_like(shapes['params'], seed, scale)
+def parameters(head, n_labels, K):
+    return reference.random_like(shapes(TaskModel(GPT(TINY), head, n_labels), K), seed=1, scale=0.4)
 
 
 TINY = GPTConfig(vocab_size=10, n_special=3, n_ctx=12, n_embd=8, n_layer=2, n_head=2, n_inner=12)
-FOUR_PAIRS = [(5, 12), (9, 6), (7, 7), (12, 4)]  # lengths
 
 
 @pytest.mark.parametrize('head, n_labels, lengths', [
-    ('classify', 3, [(5,), (12,), (9,), (7,)]), ('similarity', 2, [(5, 5), (12, 12)]), ('choice', 1, FOUR_PAIRS)])
+    ('classify', 3, [(5,), (12,), (9,), (7,)]), ('similarity', 2, [(5, 5), (12, 12)]),
+    ('choice', 1, [(5, 12), (9, 6), (7, 7), (12, 4)])])
 def test_gradient_of_the_fine_tuning_loss_is_the_released_formula_s_slope(head, n_labels, lengths):
     """In every leaf, along a random direction, against central differences of the numpy transcription, dropout on."""
-    params = parameters(TINY, head, n_labels, len(lengths[0]), scale=0.4)
+    params = parameters(head, n_labels, len(lengths[0]))
     batch = batch_of(head, TINY, lengths, n_labels)
     metrics, gradients = first_update(TINY, head, n_labels, params, batch, lm_weight=0.7)
-    found = {jax.tree_util.keystr(path): g for path, g in jax.tree_util.tree_leaves_with_path(gradients)}
+    found = names(gradients)
     wide = jax.tree.map(lambda x: x.astype(np.float64), params)
-    expected = released_loss(wide, batch, head, 0.7, 0.1, 0.1, (SEED, 0))[0]
+    expected = released_loss(wide, batch, head, 0.7)[0]
     assert float(metrics['loss']) == pytest.approx(expected, rel=1e-5)
-    for n, (path, leaf) in enumerate(jax.tree_util.tree_leaves_with_path(wide)):
+    for n, (name, leaf) in enumerate(names(wide).items()):
         direction = np.random.default_rng(n).normal(size=leaf.shape)
 
         def at(shift):
-            moved = jax.tree_util.tree_map_with_path(lambda p, x: x + shift * direction if p == path else x, wide)
-            return released_loss(moved, batch, head, 0.7, 0.1, 0.1, (SEED, 0))[0]
+            moved = jax.tree.map(lambda x: x + shift * direction if x is leaf else x, wide)
+            return released_loss(moved, batch, head, 0.7)[0]
         slope = (at(1e-5) - at(-1e-5)) / 2e-5
-        name = jax.tree_util.keystr(path)
         assert np.sum(found[name] * direction) == pytest.approx(slope, rel=2e-4, abs=2e-5), name
 
 
 def test_a_choice_that_is_not_there_counts_for_nothing():
     """Whatever stands in the place of a choice that a row lacks changes neither the loss nor its gradients."""
-    params = parameters(TINY, 'choice', 1, 3, scale=0.4)
+    params = parameters('choice', 1, 3)
     batch = batch_of('choice', TINY, [(5, 12, 7), (9, 6, 4)], 1)
     batch['present'][1, 2], batch['target'][1] = 0, [0, 1, 0]
     other = {name: value.copy() for name, value in batch.items()}

@@ -1,4 +1,3 @@
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +8,8 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.models.gpt import GPT, GPTConfig
 from gpt1_jax.models.heads import TaskModel
 from gpt1_jax.training import optimizer
+from meshes import shapes
+from trees import names
 
 # A tree with every kind of leaf; biases and gains of the blocks are stacked over two layers. The gradients of one leaf
 # are so small that epsilon counts, and those of the first updates so large that they are clipped.
@@ -18,11 +19,6 @@ SHAPES = {'backbone': {'embed': {'tokens': (5, 4), 'specials': (3, 4), 'position
           'classifier': {'kernel': (4, 2), 'bias': (2,)}}
 DECAYED = {'backbone/embed/tokens', 'backbone/embed/specials', 'backbone/embed/positions', 'backbone/blocks/fc/kernel',
            'classifier/kernel'}
-
-
-def flat(tree):
-    return {jax.tree_util.keystr(path, simple=True, separator='/'): np.asarray(leaf)
-            for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
 def draw(seed, scale=1.0):
@@ -39,7 +35,7 @@ def gradients(t):
 
 def released(params, schedule, peak, warmup, total, updates, clip=1.0):
     """The released opt.py's formula in numpy float64: (parameters after the updates, norms before clipping)."""
-    p = {name: leaf.astype(np.float64) for name, leaf in flat(params).items()}
+    p = {name: leaf.astype(np.float64) for name, leaf in names(params).items()}
     m, v = ({name: np.zeros_like(leaf) for name, leaf in p.items()} for _ in range(2))
     norms = []
     for t in range(updates):
@@ -48,7 +44,7 @@ def released(params, schedule, peak, warmup, total, updates, clip=1.0):
             s = (x / w if x <= w else 1) * (1 - x)
         else:
             s = x / w if x <= w else 0.5 * (1 + np.cos(np.pi * x))
-        g = {name: leaf.astype(np.float64) for name, leaf in flat(gradients(t)).items()}
+        g = {name: leaf.astype(np.float64) for name, leaf in names(gradients(t)).items()}
         norms.append(np.sqrt(sum((leaf ** 2).sum() for leaf in g.values())))
         lrt = peak * s * np.sqrt(1 - 0.999 ** (t + 1)) / (1 - 0.9 ** (t + 1))
         for name in p:
@@ -74,8 +70,8 @@ def test_the_first_50_updates_equal_the_released_formula(schedule):
     found, state = params, adam.init(params)
     for t in range(50):
         found, state = update(found, state, gradients(t), t)
-    for name, leaf in flat(found).items():
-        moved = np.abs(expected[name] - flat(params)[name]).max()
+    for name, leaf in names(found).items():
+        moved = np.abs(expected[name] - names(params)[name]).max()
         assert moved > 0.05, name
         # float32: 1 - 0.999^t alone is off by up to 3e-5 of itself in the first updates.
         np.testing.assert_allclose(leaf, expected[name], atol=1e-5 * moved, rtol=1e-5, err_msg=name)
@@ -84,10 +80,9 @@ def test_the_first_50_updates_equal_the_released_formula(schedule):
 def zero_gradient_update(params, t):
     """The update number t (from 1) of rate 1 at zero gradients: decay alone."""
     adam = optimizer.adam()
-    zeros = jax.tree.map(jnp.zeros_like, params)
     chained, state = adam.init(params)
     state = chained, state._replace(count=jnp.int32(t - 1))
-    return flat(jax.jit(adam.update)(zeros, state, params, learning_rate=1.0)[0])
+    return names(jax.jit(adam.update)(jax.tree.map(jnp.zeros_like, params), state, params, learning_rate=1.0)[0])
 
 
 @pytest.mark.parametrize('t, factor', [(1, 0.316), (10, 0.153), (138, 0.359), (3000, 0.975)])
@@ -100,9 +95,7 @@ def test_decay_is_scaled_by_the_bias_correction(t, factor):
 def test_decay_touches_weights_and_embeddings_but_no_bias_and_no_gain_of_the_stacked_model():
     config = GPTConfig(vocab_size=5, n_special=3, n_ctx=4, n_embd=4, n_layer=2, n_head=2, n_inner=3)
     model = TaskModel(GPT(config), 'choice', 1)
-    shapes = jax.eval_shape(lambda: model.init(
-        jax.random.key(0), jnp.zeros((1, 2, 1), jnp.int32), jnp.zeros((1, 2), jnp.int32)))
-    params = jax.tree.map(lambda x: jnp.ones(x.shape), shapes['params'])
+    params = jax.tree.map(lambda x: jnp.ones(x.shape), shapes(model, 2))
     decayed = {name for name, update in zero_gradient_update(params, 50).items() if update.any()}
     assert decayed == {
         'backbone/embed/tokens', 'backbone/embed/specials', 'backbone/embed/positions',

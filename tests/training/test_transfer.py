@@ -1,5 +1,4 @@
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
@@ -11,15 +10,14 @@ from gpt1_jax.models.gpt import GPT, GPTConfig
 from gpt1_jax.models.heads import TaskModel
 from gpt1_jax.parallel import sharding
 from gpt1_jax.training import transfer
+from meshes import init, shapes
 from tiny import ROOT
 
 SIZES = dict(vocab_size=7, n_ctx=5, n_embd=8, n_layer=4, n_head=2, n_inner=12)
 
 
 def tree(seed, **sizes):
-    config = GPTConfig(**SIZES | sizes)
-    shapes = jax.eval_shape(lambda: GPT(config).init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32)))['params']
-    return reference.random_like(shapes, seed)
+    return reference.random_like(shapes(GPT(GPTConfig(**SIZES | sizes))), seed)
 
 
 @pytest.mark.parametrize('n', [-1, 0, 1, 2, 3, 4])
@@ -42,10 +40,9 @@ def test_exactly_n_layers_are_transferred_to_the_bit(n):
 @pytest.mark.parametrize('n', [3, 4])
 def test_a_last_layer_norm_is_transferred_with_the_last_block(n):
     fields = SIZES | {'kind': f'{ROOT}/experiments/ideas/pre_norm.py:PreNorm'}
-    model, ids = build.backbone(fields), jnp.array([[1, 2, 3]])
-    old = reference.random_like(model.init(jax.random.key(0), ids)['params'], 1)
-    tuned = build.backbone(fields | {'n_special': 3})
-    fresh = TaskModel(tuned, 'classify', 2).init(jax.random.key(0), ids[None], jnp.array([[2]]))['params']['backbone']
+    old = reference.random_like(shapes(build.backbone(fields)), 1)
+    tuned = TaskModel(build.backbone(fields | {'n_special': 3}), 'classify', 2)
+    fresh = init(tuned, 1)(0)['backbone']
     found = transfer.transfer(fresh, old, n)
     source = old if n == 4 else fresh
     for name in ('scale', 'bias'):

@@ -1,26 +1,21 @@
 """Models by their names on the Hugging Face Hub, both ways, with a local server that speaks its routes."""
-import json
 import pathlib
-import shutil
-import types
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import safetensors.numpy
 
+import exports
 import gpt1_jax
 import hub_server
-import reference
-import saved
-from gpt1_jax.data import bpe_training, hub
-from gpt1_jax.models import build
+from exports import run_main
+from gpt1_jax.data import hub
 from gpt1_jax.parallel import processes
 from gpt1_jax.runs import workdir
 from gpt1_jax.weights import from_hub, hugging_face, import_hugging_face, push
 from refusal import refusal
-from tiny import WORDS, cola, command, pretrain_config
+from tiny import cola, command
 
 pytestmark = pytest.mark.full
 
@@ -35,10 +30,9 @@ def server(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def repository(server, released_run, tmp_path):
+def repository(server, theirs):
     """The files of openai-community/openai-gpt, by their names: one more than is read is a pickle."""
-    hugging_face.export(released_run.path, tmp_path / 'export')
-    files = {path.name: path.read_bytes() for path in (tmp_path / 'export').iterdir() if path.is_file()}
+    files = {path.name: path.read_bytes() for path in theirs.iterdir() if path.is_file()}
     assert {'config.json', 'model.safetensors', 'tokenizer.json', 'vocab.json', 'merges.txt'} <= files.keys()
     files |= {'pytorch_model.bin': b'\x80\x02.', 'tf_model.h5': b'', 'rust_model.ot': b''}
     return server.add(NAME, files)
@@ -46,16 +40,12 @@ def repository(server, released_run, tmp_path):
 
 @pytest.fixture(scope='module')
 def trained(tmp_path_factory):
-    """A pretrained run with three kept steps."""
-    vocabulary = bpe_training.train([' '.join(WORDS).capitalize() + ', and.'], merges=90)
-    config = pretrain_config('books', model__n_inner=64, model__n_ctx=48).to_dict()
-    fields = build.own_fields(config['model']) | {'vocab_size': vocabulary.vocab_size}
-    config |= {'kind': 'pretrain', 'model': fields,
-               'fingerprint': {'tokens': 'f' * 64, 'tokenizer': vocabulary.fingerprint}}
-    model = build.backbone(fields)
-    params = reference.random_like(jax.eval_shape(
-        lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']), seed=3)
-    return saved.run(tmp_path_factory.mktemp('trained') / 'run', json.loads(json.dumps(config)), vocabulary, params, 3)
+    return exports.pretrained(tmp_path_factory.mktemp('trained') / 'run', 3, first=1)
+
+
+@pytest.fixture
+def token(monkeypatch):
+    monkeypatch.setenv('HF_TOKEN', hub_server.TOKEN)
 
 
 def same_params(one, other):
@@ -76,16 +66,15 @@ def test_a_model_is_loaded_by_name_without_its_pickles(server, repository, relea
     assert list(pathlib.Path(loaded.path).parent.iterdir()) == [pathlib.Path(loaded.path)]  # nothing half-made
 
 
-def test_it_is_imported_once_and_then_needs_no_network(tmp_path, released_run, monkeypatch):
+def test_it_is_imported_once_and_then_needs_no_network(theirs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    hugging_face.export(released_run.path, tmp_path / 'export')
     with hub_server.in_place_of_the_hub(monkeypatch, tmp_path / 'cache') as found:
-        found.add(NAME, tmp_path / 'export')
+        found.add(NAME, theirs)
         first = gpt1_jax.load(f'hf:{NAME}')
-        local = gpt1_jax.load(tmp_path / 'export')  # a directory in Hugging Face's layout
+        local = gpt1_jax.load(theirs)  # a directory in Hugging Face's layout
     assert same_params(first, local) and local.config['imported']['from'] == 'Hugging Face'
     monkeypatch.setattr(import_hugging_face, 'convert', None)
-    assert gpt1_jax.load(f'hf:{NAME}').path == first.path and gpt1_jax.load('export').path == local.path
+    assert gpt1_jax.load(f'hf:{NAME}').path == first.path and gpt1_jax.load('theirs').path == local.path
     assert refusal(gpt1_jax.load, 'me/other').startswith('hf:me/other: the Hub cannot be reached (')
 
 
@@ -93,8 +82,8 @@ def test_a_path_goes_before_a_name(server, repository, released_run, tmp_path, m
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'runs').mkdir()
     (tmp_path / 'novels').mkdir()  # shadows the packaged model only if it is a run
-    assert refusal(gpt1_jax.load, 'runs/gpt2') == 'runs/gpt2: not a run directory (no config.json in it)'
     assert from_hub.source('novels')[1] == 'gpt1_jax: novels'
+    assert refusal(gpt1_jax.load, 'runs/gpt2') == 'runs/gpt2: not a run directory (no config.json in it)'
     (tmp_path / 'openai-community').mkdir()
     (tmp_path / NAME).symlink_to(released_run.path)
     assert gpt1_jax.load(NAME).path == NAME and server.requests == []
@@ -117,14 +106,6 @@ def test_a_repository_that_cannot_be_read_is_one_line(server, repository, monkey
         f'gpt1 hugging_face --source=hf:{NAME} --out=RUN')
 
 
-def run_main(monkeypatch, **given):
-    """The program weights.hugging_face with these flags."""
-    flags = dict(export=None, source=None, out=None, step=None, license=None, dtype=None, push=None,
-                 push_steps=False, private=False, tokenizer=None, n_head=None)
-    monkeypatch.setattr(hugging_face.flags, 'FLAGS', types.SimpleNamespace(**flags | given))
-    hugging_face.main()
-
-
 def test_the_programs_take_a_name(server, repository, tmp_path, monkeypatch, capsys):
     cola(tmp_path / 'CoLA')
     found = command('finetune', '--config=configs/finetune.py:cola', f'--config.init_from=hf:{NAME}',
@@ -137,8 +118,7 @@ def test_the_programs_take_a_name(server, repository, tmp_path, monkeypatch, cap
     assert NAME in workdir.load(tmp_path / 'run').config['imported']['from']
 
 
-def test_an_export_is_pushed_with_its_card_and_every_step_as_a_branch(server, trained, tmp_path, monkeypatch):
-    monkeypatch.setenv('HF_TOKEN', hub_server.TOKEN)
+def test_an_export_is_pushed_with_its_card_and_every_step_as_a_branch(server, token, trained, tmp_path, monkeypatch):
     lines = []
     push.push(trained.path, 'me/gpt1', license='mit', every_step=True, private=True, report=lines.append)
     made = server.repositories['model', 'me/gpt1']
@@ -159,24 +139,13 @@ def test_an_export_is_pushed_with_its_card_and_every_step_as_a_branch(server, tr
     assert made.branches == before  # there already: no new commit
 
 
-def test_what_cannot_be_exported_makes_no_repository(server, trained, tmp_path, monkeypatch):
-    monkeypatch.setenv('HF_TOKEN', hub_server.TOKEN)
-    shutil.copytree(trained.path, tmp_path / 'run')
-    config = json.loads((tmp_path / 'run' / 'config.json').read_text())
-    config['model'] |= {'n_inner': config['model']['n_embd']}
-    (tmp_path / 'run' / 'config.json').write_text(json.dumps(config))
-    assert refusal(push.push, tmp_path / 'run', 'me/narrow').endswith('n_inner is 16, OpenAIGPT always has 64')
-    assert ('model', 'me/narrow') not in server.repositories
-
-
 def test_a_step_kept_for_its_words_has_the_branch_that_babylm_asks_for():
     config = {'checkpoint': {'keep_steps': (41, 50), 'words_at': {'41': 10 ** 6, '820': 2 * 10 ** 7}}}
     assert [push.branch(step, config) for step in (41, 50, 820)] == ['chck_1M', 'step-50', 'chck_20M']
     assert push.branch(0, {'checkpoint': None}) == push.branch(0, {}) == 'step-0'  # imported weights
 
 
-def test_the_exporting_program_pushes(server, trained, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv('HF_TOKEN', hub_server.TOKEN)
+def test_the_exporting_program_pushes(server, token, trained, monkeypatch, capsys):
     run_main(monkeypatch, export=str(trained.path), push='me/gpt1', step=2)
     out = capsys.readouterr().out
     assert '/me/gpt1/commit/' in out and ': step 2, config.json' in out
@@ -190,20 +159,24 @@ def test_the_exporting_program_pushes(server, trained, tmp_path, monkeypatch, ca
     assert refusal(run_main, monkeypatch, export=str(trained.path), n_head=4) == '--n_head needs --source'
 
 
-def test_a_push_that_is_refused_is_one_line_before_anything_is_exported(server, trained, monkeypatch):
+def test_a_push_that_is_refused_is_one_line_before_anything_is_exported_and_makes_no_repository(
+        server, trained, tmp_path, monkeypatch):
+    narrow = exports.edited(trained, tmp_path / 'run', lambda config: config['model'].update(n_inner=16))
     monkeypatch.setattr(push, 'export', None)
-    asked = 'the Hub refuses it (HTTP {}): set HF_TOKEN to a token with the right to do this'
-    assert refusal(push.push, trained.path, 'me/gpt1') == f'me/gpt1: {asked.format(401)}'
-    monkeypatch.setenv('HF_TOKEN', 'hf_of_somebody')
-    assert refusal(push.push, trained.path, 'me/gpt1') == f'me/gpt1: {asked.format(401)}'
-    monkeypatch.setenv('HF_TOKEN', hub_server.TOKEN)
-    assert refusal(push.push, trained.path, 'you/gpt1') == f'you/gpt1: {asked.format(403)}'
+    right = 'the Hub refuses it (HTTP {}): set HF_TOKEN to a token with the right to do this'
+    for token, run, name, message in (
+            (None, trained.path, 'me/gpt1', f'me/gpt1: {right.format(401)}'),
+            ('hf_of_somebody', trained.path, 'me/gpt1', f'me/gpt1: {right.format(401)}'),
+            (hub_server.TOKEN, trained.path, 'you/gpt1', f'you/gpt1: {right.format(403)}'),
+            (hub_server.TOKEN, narrow, 'me/narrow', 'n_inner is 16, OpenAIGPT always has 64')):
+        if token:
+            monkeypatch.setenv('HF_TOKEN', token)
+        assert refusal(push.push, run, name).endswith(message)
     assert server.repositories == {}
 
 
 @pytest.mark.quick
-def test_a_licence_that_the_hub_does_not_know_is_one_line(server, trained, monkeypatch):
-    monkeypatch.setenv('HF_TOKEN', hub_server.TOKEN)
+def test_a_licence_that_the_hub_does_not_know_is_one_line(server, token, trained):
     assert refusal(push.push, trained.path, 'me/gpt1', license='mine') == (
         'me/gpt1: Invalid metadata in README.md. - "license" must be one of [apache-2.0, mit, ...]')
 

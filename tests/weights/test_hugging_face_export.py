@@ -8,44 +8,39 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from exports import edited, fine_tuned, logits, restored
+from exports import MESH, edited, fine_tuned, logits, restored, run_main
 from gpt1_jax.data import inputs
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned as fine_tuned_lib
 from gpt1_jax.evaluation import load
 from gpt1_jax.models import gpt
-from gpt1_jax.parallel import sharding
 from gpt1_jax.weights import export_hugging_face, hugging_face
 from tiny import WORDS, load_config, override
 
 pytestmark = pytest.mark.full
 
 
-def test_transformers_loads_an_export_and_gives_its_logits(pretrained, exported, transformers):
+def test_transformers_loads_an_export_and_gives_its_logits_and_its_greedy_continuation(
+        pretrained, exported, transformers):
     import torch
-    theirs, info = transformers.OpenAIGPTLMHeadModel.from_pretrained(exported, output_loading_info=True)
-    assert not any(info.values()), info
+    theirs, info = transformers.AutoModelForCausalLM.from_pretrained(exported, output_loading_info=True)
+    assert isinstance(theirs, transformers.OpenAIGPTLMHeadModel) and not any(info.values()), info
+    theirs.eval()
     ids = np.random.default_rng(0).integers(0, pretrained.config['model']['vocab_size'], (1, 48)).astype(np.int32)
+    prompt = 'The cat sat on a mat, while red'
+    given = transformers.AutoTokenizer.from_pretrained(exported)(prompt, return_tensors='pt')
     with torch.no_grad():
-        expected = theirs.eval()(torch.from_numpy(ids).long()).logits.numpy()
+        expected = theirs(torch.from_numpy(ids).long()).logits.numpy()
+        found = theirs.generate(**given, max_new_tokens=20, do_sample=False, pad_token_id=0)[0].tolist()
     assert np.abs(expected).max() > 1
     np.testing.assert_allclose(logits(pretrained, ids), expected, rtol=1e-5, atol=1e-5)
-
-
-def test_the_greedy_continuation_is_the_same(pretrained, exported, transformers):
-    import torch
-    vocabulary = transformers.AutoTokenizer.from_pretrained(exported)
-    theirs = transformers.AutoModelForCausalLM.from_pretrained(exported).eval()
-    prompt = 'The cat sat on a mat, while red'
-    given, expected = vocabulary(prompt, return_tensors='pt'), pretrained.tokenizer().encode(prompt)
-    assert given.input_ids[0].tolist() == expected
-    with torch.no_grad():
-        found = theirs.generate(**given, max_new_tokens=20, do_sample=False, pad_token_id=0)[0].tolist()
+    ours = pretrained.tokenizer().encode(prompt)
+    assert given.input_ids[0].tolist() == ours
     for _ in range(20):
-        ids = np.array([expected + [0] * (48 - len(expected))], np.int32)
-        expected.append(int(logits(pretrained, ids)[0, len(expected) - 1].argmax()))
-    assert found == expected
+        row = np.array([ours + [0] * (48 - len(ours))], np.int32)
+        ours.append(int(logits(pretrained, row)[0, len(ours) - 1].argmax()))
+    assert found == ours
 
 
 def test_a_classifier_gives_its_logits_in_transformers(tuned, classifier, transformers):
@@ -119,16 +114,12 @@ def test_a_directory_with_other_files_is_left_alone_and_an_export_is_replaced(pr
 
 
 def test_the_command_s_other_way_and_neither(pretrained, tmp_path, monkeypatch, capsys):
-    given = types.SimpleNamespace(export=str(pretrained.path), source=None, out=str(tmp_path / 'out'), step=4,
-                                  dtype='float32', license='mit', push=None, push_steps=False, private=False,
-                                  tokenizer=None, n_head=None)
-    monkeypatch.setattr(hugging_face.flags, 'FLAGS', given)
-    hugging_face.main()
+    run_main(monkeypatch, export=str(pretrained.path), out=str(tmp_path / 'out'), step=4, dtype='float32',
+             license='mit')
     assert 'model.safetensors' in capsys.readouterr().out
     assert (tmp_path / 'out' / 'README.md').read_text().startswith('---\nlicense: "mit"\n')
-    given.export = None
     with pytest.raises(UserError, match='give either --export=RUN or --source=DIR_OR_FILE'):
-        hugging_face.main()
+        run_main(monkeypatch, out=str(tmp_path / 'out'))
 
 
 def test_an_export_in_bfloat16_is_half_as_large_and_holds_the_rounded_weights(pretrained, exported, tmp_path):
@@ -136,7 +127,6 @@ def test_an_export_in_bfloat16_is_half_as_large_and_holds_the_rounded_weights(pr
     sizes = [(directory / 'model.safetensors').stat().st_size for directory in (tmp_path / 'half', exported)]
     assert 0.5 * sizes[1] <= sizes[0] < 0.6 * sizes[1]
     back = hugging_face.convert(tmp_path / 'half', tmp_path / 'run')
-    before = load.pretrained(pretrained, 4, sharding.make_mesh())[1]
-    after = load.pretrained(back, 0, sharding.make_mesh())[1]
+    before, after = (load.pretrained(*which, MESH)[1] for which in ((pretrained, 4), (back, 0)))
     for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
         np.testing.assert_array_equal(np.asarray(a.astype(jnp.bfloat16), np.float32), np.asarray(b))

@@ -1,8 +1,5 @@
 """The model that comes with the package, 'novels': what random weights cannot test."""
-import os
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,26 +10,20 @@ from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import workdir
 from gpt1_jax.weights import from_hub, import_hugging_face
-from tiny import ROOT, load_config
+from tiny import ROOT, command, load_config
 
 NOVELS = ROOT / 'gpt1_jax' / 'weights' / 'novels'
 
 PARAGRAPH = ('The old man closed the door behind him and walked slowly down to the river. It was raining, and '
              'there was nobody in the street. He thought of his daughter, who had left the house that morning '
              'without a word.')
-CONTINUATION = ', and the old man, who had been a little boy'
-PERPLEXITY = 16.61
 
 
 @pytest.fixture(scope='module')
 def novels(tmp_path_factory):
-    before = os.environ.get('GPT1_JAX_CACHE')
-    os.environ['GPT1_JAX_CACHE'] = str(tmp_path_factory.mktemp('cache'))
-    yield gpt1_jax.load('novels')
-    if before is None:
-        del os.environ['GPT1_JAX_CACHE']
-    else:
-        os.environ['GPT1_JAX_CACHE'] = before
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv('GPT1_JAX_CACHE', str(tmp_path_factory.mktemp('cache')))
+        yield gpt1_jax.load('novels')
 
 
 def test_its_tokenizer_is_named_as_the_model_is(novels):
@@ -75,12 +66,13 @@ def test_it_is_small_and_comes_with_its_card_and_licence():
 
 
 def test_its_greedy_continuation_is_what_it_was(novels):
-    assert novels.generate('The old man', tokens=12, temperature=0) == [CONTINUATION]
+    assert novels.generate('The old man', tokens=12, temperature=0) == [
+        ', and the old man, who had been a little boy']
 
 
 def test_its_perplexity_on_a_paragraph_is_what_it_was(novels):
     scored = novels.score(PARAGRAPH)
-    assert np.exp(-scored.log_probabilities.mean()) == pytest.approx(PERPLEXITY, rel=0.01)
+    assert np.exp(-scored.log_probabilities.mean()) == pytest.approx(16.61, rel=0.01)
 
 
 def test_transformers_goes_on_alike(novels):
@@ -96,7 +88,6 @@ def test_transformers_goes_on_alike(novels):
 
 @pytest.mark.full
 def test_the_command_writes_words(tmp_path):
-    done = subprocess.run([sys.executable, '-m', 'gpt1_jax.generate', '--init_from=novels', '--prompt=The old man'],
-                          cwd=ROOT, env=os.environ | {'GPT1_JAX_CACHE': str(tmp_path)}, capture_output=True, text=True,
-                          timeout=300)
-    assert done.returncode == 0 and len(done.stdout.split()) > 20, done.stderr
+    done = command('generate', '--init_from=novels', '--prompt=The old man', check=0,
+                   env={'GPT1_JAX_CACHE': str(tmp_path)})
+    assert len(done.stdout.split()) > 20, done.stderr

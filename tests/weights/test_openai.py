@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import released
+from exports import logits, restored
 from gpt1_jax.errors import UserError, os_errors_in_one_line
-from gpt1_jax.evaluation import load
-from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import checkpoint, workdir
 from gpt1_jax.weights import names, openai
 from shared import VOCABULARY, needs_vocabulary
@@ -18,28 +17,17 @@ from tiny import command
 pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
 
 
-@pytest.fixture(scope='module')
-def source(tmp_path_factory):
-    directory = tmp_path_factory.mktemp('released')
-    released.write(directory)
-    return directory
-
-
-@pytest.fixture(scope='module')
-def run(source, tmp_path_factory):
-    return openai.convert(source, tmp_path_factory.mktemp('imported') / 'run', n_head=4)
-
-
-def restored(run):
-    model, params = load.pretrained(run, run.step(), sharding.make_mesh())
-    return model, jax.device_get(params)
+@pytest.fixture
+def source(base, released_run):
+    """What `released_run` was made of."""
+    return base / 'released'
 
 
 @pytest.mark.quick
-def test_every_array_comes_back_to_the_bit_under_its_name(run):
-    model, params = restored(run)
+def test_every_array_comes_back_to_the_bit_under_its_name(released_run):
+    params = restored(released_run)
     expected = released.hugging_face(released.arrays())
-    found = names.from_tree(run.config['model'], params)
+    found = names.from_tree(released_run.config['model'], params)
     assert list(found) == list(expected)  # the released order too
     for name, array in expected.items():
         assert found[name].tobytes() == array.tobytes() and found[name].shape == array.shape, name
@@ -47,7 +35,7 @@ def test_every_array_comes_back_to_the_bit_under_its_name(run):
     assert params['embed'].keys() == {'tokens', 'positions'}  # no special rows: fine-tuning draws them
 
 
-def test_logits_equal_those_of_transformers_given_the_same_arrays(run):
+def test_logits_equal_those_of_transformers_given_the_same_arrays(released_run):
     torch, transformers = pytest.importorskip('torch'), pytest.importorskip('transformers')
     sizes = released.SIZES
     theirs = transformers.OpenAIGPTLMHeadModel(transformers.OpenAIGPTConfig(
@@ -58,14 +46,12 @@ def test_logits_equal_those_of_transformers_given_the_same_arrays(run):
     ids = np.random.default_rng(1).integers(0, sizes['vocab_size'], (3, sizes['n_ctx'])).astype(np.int32)
     with torch.no_grad():
         expected = theirs(torch.from_numpy(ids).long()).logits.numpy()
-    model, params = restored(run)
-    hidden, table = jax.jit(model.apply)({'params': params}, ids)
-    found = np.asarray(hidden @ table.tokens.T)
     assert np.abs(expected).max() > 1
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(logits(released_run, ids), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_the_run_says_where_it_is_from(run):
+def test_the_run_says_where_it_is_from(released_run):
+    run = released_run
     assert workdir.load(run.path).config == run.config and run.steps() == [0]
     assert run.config['imported']['from'] == 'openai/finetune-transformer-lm'
     assert len(run.config['imported']['files']) == 13
@@ -73,15 +59,15 @@ def test_the_run_says_where_it_is_from(run):
     assert checkpoint.read_meta(run.checkpoints, 0)['config'] == run.config
 
 
-def test_the_same_command_again_does_no_harm_and_other_weights_want_another_directory(source, run, tmp_path):
+def test_the_same_command_again_does_no_harm_and_other_weights_want_another_directory(source, released_run, tmp_path):
     done = command('weights.openai', f'--source={source}', f'--out={tmp_path / "run"}', '--n_head=4', check=0)
     assert 'parameters, vocabulary of 72, digest ' in done.stdout and f'--init_from={tmp_path / "run"}' in done.stdout
     assert workdir.load(tmp_path / 'run').steps() == [0]
-    before = checkpoint.read_meta(run.checkpoints, 0)
-    assert checkpoint.read_meta(openai.convert(source, run.path, n_head=4).checkpoints, 0) == before
+    before = checkpoint.read_meta(released_run.checkpoints, 0)
+    assert checkpoint.read_meta(openai.convert(source, released_run.path, n_head=4).checkpoints, 0) == before
     released.write(tmp_path / 'other', seed=1)
     with pytest.raises(UserError, match=r'holds another run \(fingerprint.weights: .*use a new --workdir'):
-        openai.convert(tmp_path / 'other', run.path, n_head=4)
+        openai.convert(tmp_path / 'other', released_run.path, n_head=4)
     with pytest.raises(UserError, match='gs://b/model: copy the files to this machine first'):
         openai.convert('gs://b/model', 'run')
 
@@ -91,16 +77,13 @@ class Harm:
         return (open, ('harm', 'w'))
 
 
-def pickled(path):
-    np.save(path, np.array([Harm()], object), allow_pickle=True)
+def array(change):
+    """Writes what `change` makes of the vector of a file in its place."""
+    return lambda path: np.save(path, change(np.load(path)), allow_pickle=True)
 
 
-def cut(path):
-    path.write_bytes(path.read_bytes()[:-4])
-
-
-def as_type(dtype, shape=-1):
-    return lambda path: np.save(path, np.load(path).astype(dtype).reshape(shape))
+def content(change):
+    return lambda path: path.write_bytes(change(path.read_bytes()))
 
 
 def archive(path):
@@ -108,16 +91,8 @@ def archive(path):
         np.savez(stream, np.ones(3, np.float32))
 
 
-def not_finite(path):
-    vector = np.load(path)
-    vector[3] = np.nan
-    np.save(path, vector)
-
-
 def shapes(change):
-    def spoil(path):
-        path.write_text(change if isinstance(change, str) else json.dumps(change(json.loads(path.read_text()))))
-    return spoil
+    return lambda path: path.write_text(json.dumps(change(json.loads(path.read_text()))))
 
 
 def shape(i, value):
@@ -128,14 +103,15 @@ PIECE, SHAPES = 'params_4.npy', 'params_shapes.json'
 DAMAGES = (
     (PIECE, lambda p: p.unlink(), 'No such file or directory'),
     (PIECE, lambda p: (p.unlink(), p.mkdir()), 'Is a directory'),
-    (PIECE, cut, 'not a complete .npy file'),
-    (PIECE, lambda p: p.write_bytes(p.read_bytes().replace(b'}', b'|', 1)), 'not a complete .npy file'),
-    (PIECE, pickled, 'not a complete .npy file without pickled objects'),
+    (PIECE, content(lambda data: data[:-4]), 'not a complete .npy file'),
+    (PIECE, content(lambda data: data.replace(b'}', b'|', 1)), 'not a complete .npy file'),
+    (PIECE, array(lambda x: np.array([Harm()], object)), 'not a complete .npy file without pickled objects'),
     (PIECE, archive, 'must hold a vector of float32'),
-    (PIECE, as_type('<f8'), 'must hold a vector of float32'),
-    (PIECE, not_finite, 'holds values that are not finite'),
-    ('params_9.npy', lambda p: np.save(p, np.zeros(5, np.float32)), r'hold [\d,]+ values, params_shapes.json'),
-    (SHAPES, shapes('{'), 'not JSON'), (SHAPES, shapes('{}'), 'must hold a list of shapes'),
+    (PIECE, array(lambda x: x.astype('<f8')), 'must hold a vector of float32'),
+    (PIECE, array(lambda x: np.append(x[:-1], np.float32(np.nan))), 'holds values that are not finite'),
+    ('params_9.npy', array(lambda x: np.zeros(5, np.float32)), r'hold [\d,]+ values, params_shapes.json'),
+    (SHAPES, content(lambda data: b'{'), 'not JSON'),
+    (SHAPES, content(lambda data: b'{}'), 'must hold a list of shapes'),
     (SHAPES, shape(3, 'wide'), 'must hold a list of shapes'), (SHAPES, shape(3, [-72]), 'must hold a list of shapes'),
     (SHAPES, shape(0, [64, 25]), 'model.n_embd = 25 is not a multiple of model.n_head = 4'),
     (SHAPES, shape(1, [72, 28]), r'shape 1 \(tokens_embed.weight\) is \[72, 28\], must be \[72, 24\]'),

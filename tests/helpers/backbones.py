@@ -1,0 +1,32 @@
+"""A GPT and an LSTM in small, random weights of theirs, and their states."""
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import reference
+import reference_lstm
+from gpt1_jax.models.build import backbone
+from gpt1_jax.models.dropout import Key
+from gpt1_jax.models.lstm import LSTM
+from meshes import shapes
+
+SIZES = {'gpt': {'n_embd': 16, 'n_layer': 3, 'n_head': 4, 'n_inner': 24}, 'lstm': {'kind': 'lstm', 'n_units': 16}}
+MODELS = {kind: backbone({'vocab_size': 23, 'n_special': 3, 'n_ctx': 9} | sizes) for kind, sizes in SIZES.items()}
+TOKENS = np.array([[4, 22, 23, 0, 11, 25, 7], [24, 3, 3, 19, 8, 1, 0]], np.int32)  # 23 to 25 are specials
+KEY = Key(jnp.uint32(5), jnp.uint32(700), jnp.uint32(0))
+
+
+def weights(model, seed=1):
+    return (reference_lstm.weights if isinstance(model, LSTM) else reference.random_like)(shapes(model), seed)
+
+
+def changed(model, **fields):
+    return type(model)(dataclasses.replace(model.config, **fields))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def states(model, params, tokens=TOKENS, key=None):
+    return model.apply({'params': params}, tokens, key)[0]
