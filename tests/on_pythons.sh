@@ -18,7 +18,7 @@ for python in "$@"; do
   "$python" -m venv "$work/venv"
   "$work/venv/bin/pip" install -q build
   "$work/venv/bin/python" -m build -o "$work" . > "$work/build.log" || { cat "$work/build.log"; exit 1; }
-  "$work/venv/bin/pip" install -q "$(echo "$work"/*.whl)[test]"
+  "$work/venv/bin/pip" install -q "$(echo "$work"/*.whl)[test]" mypy
   echo "== $("$work/venv/bin/python" --version), $("$work/venv/bin/pip" list 2>/dev/null | grep -E '^(jax|flax|numpy) ' | xargs)"
   tests/as_a_user.sh "$work/venv/bin" || failed="$failed $python"
   tar xzf "$work"/*.tar.gz -C "$work"

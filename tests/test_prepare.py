@@ -306,3 +306,11 @@ def test_the_command_line_joins_rows_of_parquet(out, tmp_path):
     manifest = tokens.read_manifest(out)
     assert sum(entry['documents'] for entry in manifest['splits'].values()) == 12
     assert manifest['inputs']['join'] == r"rows joined by 'book' and up to 1000 characters with '\n'"
+
+
+def test_the_command_line_takes_the_vocabulary_of_a_model_by_its_name(books, out):
+    arguments = 'prepare', f'--out={out}', f'--corpus={books}', '--valid=0.2'
+    done = command(*arguments, '--tokenizer=novel', check=1)
+    assert done.stderr == "error: novel: no such directory, did you mean 'novels'?\n"
+    command(*arguments, '--tokenizer=novels', check=0)
+    assert tokens.read_manifest(out)['vocab_size'] == 8192

@@ -153,12 +153,15 @@ def test_an_interrupt_once_a_module_is_loaded_is_one_line(pretrained, module):
     assert [line for line in errors.splitlines() if not line.startswith('import time:')] == ['error: interrupted']
 
 
-@pytest.mark.parametrize('number, arguments_after, status', [
-    (signal.SIGTERM, [], 75), (signal.SIGHUP, [], 75), (signal.SIGTERM, ['--exit_code_when_stopped=3'], 3)])
+@pytest.mark.parametrize('program, number, options, status', [
+    ('pretrain', signal.SIGTERM, [], 75), ('pretrain', signal.SIGHUP, [], 75),
+    ('pretrain', signal.SIGTERM, ['--exit_code_when_stopped=3'], 3), ('prepare', signal.SIGTERM, [], 75)])
 def test_a_signal_while_a_program_is_still_importing_ends_it_with_the_status_that_asks_for_a_restart(
-        base, started, number, arguments_after, status):
-    process = subprocess.Popen([*arguments(base, 'early'), *arguments_after], cwd=ROOT, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, text=True)
+        base, started, program, number, options, status):
+    words = arguments(base, 'early') if program == 'pretrain' else [
+        sys.executable, '-m', 'gpt1_jax.prepare', f'--out={base / "early"}', f'--corpus={base / "text"}', '--valid=0.2']
+    process = subprocess.Popen([*words, *options], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                               text=True)
     started.append(process)
     wait_for(lambda: caught(process.pid, number), process, 60)
     process.send_signal(number)
