@@ -18,7 +18,7 @@ from ml_collections import ConfigDict, config_flags
 
 from experiments import baselines
 from experiments.benchmarks import record
-from experiments.lib import bootstrap, figures, run_list, runner, scores
+from experiments.lib import bootstrap, figures, paper, run_list, runner, scores
 from experiments.lib.markdown import table
 from experiments.lib.run_list import Run
 from gpt1_jax import cli
@@ -27,6 +27,7 @@ from gpt1_jax.data.tokens import permutation
 from gpt1_jax.errors import UserError
 from gpt1_jax.training.fine_tuning_defaults import EPOCHS
 
+LABELS = {score.task: score.label for score in reversed(paper.TABLE2 + paper.TABLE4)}
 CONDITIONS = {'full': 'pretrained', 'no_pretraining': 'from scratch'}
 HELD_OUT = 1000  # rows of a training file that score its trials
 Trial = tuple[float, int]  # (peak rate, updates)
@@ -44,7 +45,7 @@ def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
     found = {'trials': [trial_row(run) for run in trials], 'points': [*points(config, runs), *word_counts(config)]}
     path = pathlib.Path(config.out) / 'learning_curves.json'
     record.write(str(path), found)
-    figures.learning_curves(path.with_suffix('.png'), found['points'])
+    figures.learning_curves(path.with_suffix('.png'), [row | {'task': label(row)} for row in found['points']])
     text = lines(found)
     path.with_suffix('.md').write_text('\n'.join(text).rstrip() + '\n', encoding='utf-8')
     print('\n'.join(text))
@@ -147,6 +148,11 @@ def word_counts(config: ConfigDict) -> Iterator[dict]:
             yield {'task': task, 'rows': rows, 'condition': 'n-grams', 'value': row['value'], 'n': row['n']}
 
 
+def label(row: Mapping) -> str:
+    """The name that the paper has for the task of a point or trial."""
+    return LABELS.get(row['task'], row['task'])
+
+
 def lines(found: dict) -> list[str]:
     """The Markdown of the curves and the trials."""
     body = []
@@ -156,8 +162,8 @@ def lines(found: dict) -> list[str]:
                  for row in map(of.get, CONDITIONS.values())]
         gain = of.get('pretrained', {}).get('difference')
         cells.append(f'{scores.percent(gain[0], "+")} ({scores.span(*gain[1:], "+")})' if gain else '')
-        body.append([task, f'{rows:,}', *cells, scores.percent(of['n-grams']['value'])])
-    trials = [[row['task'], row['condition'], f'{row["rate"]:g}', f'{row["rows"]:,}', row['epochs'],
+        body.append([label(of['n-grams']), f'{rows:,}', *cells, scores.percent(of['n-grams']['value'])])
+    trials = [[label(row), row['condition'], f'{row["rate"]:g}', f'{row["rows"]:,}', row['epochs'],
                scores.percent(row['value'])] for row in found['trials']]
     seeds = max((len(row.get('seeds', ())) for row in found['points']), default=0)
     return ['# Learning curves', '', f'Dev sets in percent: the median of up to {seeds} seeds, with 95% intervals over '

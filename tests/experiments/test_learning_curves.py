@@ -52,7 +52,7 @@ def test_each_condition_is_drawn_at_the_rate_that_its_own_search_chose(config, c
             config, {('sst2', 'full'): (1e-3, 10), ('sst2', 'no_pretraining'): (1e-4, 10)})}
     assert rates == BEST
     # Right of 20: 10, one more at the best rate, one more of seed 1, and 2 or 4 of the pretrained model's rows.
-    assert '| sst2 | 40 | 67.5 (' in '\n'.join(lines) and '+10.0 (' in '\n'.join(lines)
+    assert '| SST-2 | 40 | 67.5 (' in '\n'.join(lines) and '+10.0 (' in '\n'.join(lines)
     assert (out / 'learning_curves.png').read_bytes().startswith(b'\x89PNG')
     before = results.read(runner.results_path(config))
     assert len(before) == 2 * 2 + 2 * 2 * 2
