@@ -6,8 +6,8 @@ python -m experiments.tables --config=configs/experiments.py --config.pretrained
 from gpt1_jax.configs import finetune
 from ml_collections import ConfigDict, config_dict
 
-# The sets with seeds_small. In the paper their scores are medians of several runs, or ought to be: few rows, a wide
-# spread over seeds.
+# The sets with seeds_small: few rows, a wide spread over seeds. (The paper's figure of Story Cloze is of one run; the
+# authors' README gives the median of ten, 0.7 lower.)
 SMALL = ('cola', 'mrpc', 'stsb', 'rte', 'story_cloze', 'wnli')
 GLUE = ('cola', 'sst2', 'mrpc', 'stsb', 'qqp', 'mnli', 'qnli', 'rte', 'wnli')
 
@@ -22,7 +22,7 @@ def get_config():
     config.any_version = False             # also take rows that another version of the code made
     config.start = True                    # do the runs that results.jsonl lacks; False: they are n/a (not run)
 
-    config.data = ''                       # directory that holds the data sets
+    config.data = ''                       # directory that holds the data sets.
     # 'tfds:' or 'tfds:DATA_DIR' reads prepared TFDS data, 'parquet:DIR' or 'hf:USER/NAME' Parquet files; each stands
     # for the whole path. What is missing is n/a.
     config.directories = ConfigDict({      # subdirectory of config.data with each set
@@ -51,7 +51,10 @@ def get_config():
     config.zero_shot_steps = ()            # pretraining steps that are scored; (): all that are saved
 
     # experiments.learning_curves: the best trial of each condition, on every number of training rows.
-    config.curves = ConfigDict({'tasks': ('sst2', 'mnli'), 'rows': (500, 2000, 8000, 20000), 'seeds': (0, 1, 2)})
+    config.curves = ConfigDict()
+    config.curves.tasks = ('sst2', 'mnli')  # a curve each
+    config.curves.rows = (500, 2000, 8000, 20000)  # training rows of the points
+    config.curves.seeds = (0, 1, 2)        # runs of each point
     config.curves.trials = ((6.25e-5, 1000), (1.25e-4, 1000), (2.5e-4, 1000))  # (peak rate, updates)
     config.curves.trial_rows = 2000        # training rows of a trial
 

@@ -24,10 +24,10 @@ def get_config(task='cola'):
     config.data.n_ctx = config_dict.placeholder(int)  # longest sequence in tokens; default the model's context
 
     config.data.train_rows = config_dict.placeholder(int)  # at most so many, the same for all seeds; default all
-    config.data.eval_rows = config_dict.placeholder(int)  # the same of each evaluated split
+    config.data.eval_rows = config_dict.placeholder(int)  # rows of each evaluated split, at most; default all
     config.data.skip_bad = False           # leave bad rows out and count them; else the first one is an error
 
-    config.init_from = config_dict.placeholder(str)   # a pretrained run, or hf:USER/NAME; none: from scratch
+    config.init_from = config_dict.placeholder(str)   # a pretrained run, novels or hf:USER/NAME; none: from scratch
     config.init_step = config_dict.placeholder(int)   # which of its checkpoints; default the latest
     config.n_transfer = config_dict.placeholder(int)  # 5, Figure 2: -1 nothing, 0 embeddings, n blocks; default all
     config.tokenizer = config_dict.placeholder(str)   # from scratch: a run (as init_from) or directory that has one
@@ -40,38 +40,38 @@ def get_config(task='cola'):
     config.model.n_head = config_dict.placeholder(int)   # attention heads
     config.model.n_inner = config_dict.placeholder(int)  # width of the feed-forward network
     config.model.n_ctx = config_dict.placeholder(int)    # positions
-    config.model.embd_dropout = 0.1        # 4.1, on the embedding matrix
-    config.model.attn_dropout = 0.1        # 4.1, on attention probabilities
-    config.model.resid_dropout = 0.1       # 4.1, after attention's and the MLP's output projections
+    config.model.embd_dropout = 0.1        # on the embedding matrix (4.1: 0.1)
+    config.model.attn_dropout = 0.1        # on attention probabilities (4.1: 0.1)
+    config.model.resid_dropout = 0.1       # after the output projections of attention and MLP (4.1: 0.1)
     config.model.dtype = 'float32'         # of products and activations: 'float32' or 'bfloat16'
     config.model.precision = 'highest'     # of float32 products, or 'high' or 'default': see gpt1 pretrain --help
     config.model.remat = False             # recompute blocks in the backward pass: less memory, more work; not an LSTM
     config.model.unroll = 0                # layers of the scan laid out in a row; 0: by device
     config.model.kernels = 'auto'          # or 'plain', 'xla', 'triton', 'mosaic': models/fast/table.py
-    config.classifier_dropout = 0.1        # 4.1, on the state that the linear layer reads
+    config.classifier_dropout = 0.1        # on the state that the linear layer reads (4.1: 0.1)
 
-    config.lm_weight = 0.5                 # 4.1, lambda of Eq. 5; 0 = no auxiliary language modelling
+    config.lm_weight = 0.5                 # lambda of Eq. 5 (4.1: 0.5); 0: no auxiliary language modelling
 
     config.batch = ConfigDict()
-    config.batch.size = 32                 # 4.1, examples an update
+    config.batch.size = 32                 # examples per update (4.1: 32)
     config.batch.microbatches = 1          # parts of a batch whose gradients are averaged; changes memory, not results
     config.batch.loss_chunks = 1           # parts of a sequence whose logits exist at a time: less memory, more work
     config.batch.eval_size = 32            # examples at once in evaluation
     config.batch.lengths = 6               # lengths that rows are padded to, at most: one program is compiled for each
     config.batch.sort_window = config_dict.placeholder(int)  # batches sorted by length together, 1: plain shuffle;
                                            # default by size, labels as shuffled (gpt1_jax/data/batches.py)
-    config.batch.fixed_lengths = ()        # or these lengths, the same for all tasks, whose runs then share programs
+    config.batch.fixed_lengths = ()        # in place of lengths: exactly these, so that tasks share compiled programs
 
     config.optimizer = pretrain.adam()     # what both share: kind, b1, b2, eps, weight_decay, clip
-    config.optimizer.peak_rate = config_dict.placeholder(float)  # 4.1, per update: by default 6.25e-5 at width 768,
-                                           # higher at smaller ones (gpt1_jax/training/fine_tuning_defaults.py)
-    config.optimizer.warmup = 0.002        # 4.1, fraction of all updates
-    config.optimizer.schedule = 'linear'   # 4.1, to zero; or 'cosine', 'constant', 'stable_decay', FILE:NAME
+    config.optimizer.peak_rate = config_dict.placeholder(float)  # peak learning rate (4.1: 6.25e-5); default that at
+                                           # width 768, higher below (gpt1_jax/training/fine_tuning_defaults.py)
+    config.optimizer.warmup = 0.002        # fraction of all updates (4.1: 0.002)
+    config.optimizer.schedule = 'linear'   # to zero (4.1: 'linear'); or 'cosine', 'constant', 'stable_decay', FILE:NAME
     config.optimizer.decay_steps = 0       # 'stable_decay': constant, then linear to zero over the last updates
 
     config.train = ConfigDict()
-    config.train.epochs = config_dict.placeholder(int)  # 4.1, passes over the training rows: by default 3, or what
-                                           # makes 100 updates
+    config.train.epochs = config_dict.placeholder(int)  # passes over the training rows (4.1: 3); default 3, or
+                                           # what makes 100 updates
     config.train.evaluate_every = 1        # epochs between evaluations on dev, each of which is also a checkpoint
     config.train.skip_nonfinite = 0        # batches to leave out when their loss or gradient is not finite; then stop
 
@@ -80,7 +80,7 @@ def get_config(task='cola'):
     config.eval.selections = ('best',)     # with the parameters 'best' on dev, those of the 'final' step, or both
 
     config.checkpoint = ConfigDict()
-    config.checkpoint.keep_latest = 1      # newest checkpoints kept; one is written an epoch
+    config.checkpoint.keep_latest = 1      # newest checkpoints kept; one is written at each evaluation
     config.checkpoint.keep_best = 1        # by the task's first metric on dev
 
     config.mesh = ConfigDict()
@@ -91,7 +91,7 @@ def get_config(task='cola'):
     config.log_every = 20                  # updates between progress lines and rows of metrics.jsonl
     config.tensorboard = False             # metrics as event files in WORKDIR/tensorboard, too (extra `tensorboard`)
     config.tracker = ''                    # 'wandb' or 'trackio': metrics go there, too (extras of these names)
-    config.project = 'gpt1_jax'            # there: the runs that are shown together
+    config.project = 'gpt1_jax'            # project name at the tracker
     config.profile = ''                    # 'START:STOP': a trace of these updates in WORKDIR/profile, for TensorBoard
     config.results = config_dict.placeholder(str)     # results.jsonl to append to; default WORKDIR/results.jsonl
     return config

@@ -66,9 +66,8 @@ def model(part):
     p.model.n_layer, p.model.n_embd, p.model.n_head, p.model.n_inner, p.model.n_ctx = 6, 256, 4, 1024, 256
     p.model.unroll = 6                     # faster on a CPU
     p.model.dtype = 'bfloat16'             # twice as fast where the processor has bfloat16 instructions (AMX)
-    # No dropout: the text is read 1.4 times, too little to overfit.
-    p.model.embd_dropout = p.model.attn_dropout = p.model.resid_dropout = 0.0
-    p.tokenizer.vocab_size = 8192          # rows of the SentencePiece vocabulary
+    p.model.embd_dropout = p.model.attn_dropout = p.model.resid_dropout = 0.0  # 1.4 epochs are too few to overfit
+    p.tokenizer.vocab_size = 8192          # size of the vocabulary
     p.batch.size = 8                       # small batches: at this size updates count for more than their precision
     p.optimizer.peak_rate, p.optimizer.warmup_steps = 7e-4, 1000
     p.train.steps = STEPS

@@ -15,16 +15,18 @@ def get_config():
     config.seed = 0                        # of weights, order of windows and dropout
 
     config.model = ConfigDict()
-    config.model.kind = 'gpt'              # or 'lstm', 5: one layer, which reads n_units, not the next four; FILE:CLASS
-    config.model.n_layer = 12              # 4.1
-    config.model.n_embd = 768              # 4.1, width of the states
-    config.model.n_head = 12               # 4.1, of 64 each
-    config.model.n_inner = 3072            # 4.1, width of the feed-forward network
-    config.model.n_units = 2048            # 5, the LSTM's alone: its units and the width of its embedding
-    config.model.n_ctx = 512               # 4.1, tokens a window
-    config.model.embd_dropout = 0.1        # 4.1, on the embedding matrix
-    config.model.attn_dropout = 0.1        # 4.1, on attention probabilities; not the LSTM's
-    config.model.resid_dropout = 0.1       # 4.1, after attention's and the MLP's output projections; the LSTM's output
+    config.model.kind = 'gpt'              # 'gpt'; 'lstm' (Table 5), one layer: n_units in place of n_layer, n_embd,
+    # n_head and n_inner; or FILE:CLASS
+    config.model.n_layer = 12              # blocks (4.1: 12)
+    config.model.n_embd = 768              # width of the states (4.1: 768)
+    config.model.n_head = 12               # attention heads (4.1: 12)
+    config.model.n_inner = 3072            # width of the feed-forward network (4.1: 3072)
+    config.model.n_units = 2048            # the LSTM's alone: its units and the width of its embedding (5: 2048)
+    config.model.n_ctx = 512               # tokens per window (4.1: 512)
+    config.model.embd_dropout = 0.1        # on the embedding matrix (4.1: 0.1)
+    config.model.attn_dropout = 0.1        # on attention probabilities (4.1: 0.1); not in the LSTM
+    config.model.resid_dropout = 0.1       # after the output projections of attention and MLP (4.1: 0.1); on an
+    # LSTM's output
     config.model.dtype = 'float32'         # of products and activations: 'float32' or 'bfloat16'; weights are float32
     config.model.precision = 'highest'     # of float32 products: 'highest' is float32 itself, others are faster and
     # less exact: on an H200 'high' and 'default' are TF32, up to 7 times faster; on TPUs 3 or 1 bfloat16 passes, not 6
@@ -50,44 +52,45 @@ def get_config():
     config.data.tokens = config_dict.placeholder(str)  # directory of prepared shards; default WORKDIR/tokens
     config.data.verify = False             # hash the shards at the start too; their sizes are always compared
     config.data.resident = 'auto'          # training tokens on the devices: 'yes', 'no', 'auto': GPUs, TPUs with room
-    config.data.processes = 0              # that tokenise; 0 = one a core
+    config.data.processes = 0              # tokenizing processes; 0: one per core
 
     config.tokenizer = ConfigDict()
     config.tokenizer.source = 'train'      # 'train', 'published', or a run (as init_from) or directory that has one
-    config.tokenizer.merges = 40000        # 4.1, learned by 'train'
-    config.tokenizer.vocab_size = config_dict.placeholder(int)  # instead of merges: rows in all
-    config.tokenizer.characters = config_dict.placeholder(int)  # to learn from at most, chosen by hash; default all
+    config.tokenizer.merges = 40000        # merges to learn, of source 'train' (4.1: 40,000)
+    config.tokenizer.vocab_size = config_dict.placeholder(int)  # total size of the vocabulary, instead of merges
+    config.tokenizer.characters = config_dict.placeholder(int)  # to learn from at most, of documents chosen by hash
     config.tokenizer.encoder = ''          # 'published': path of encoder_bpe_40000.json
     config.tokenizer.bpe = ''              # 'published': path of vocab_40000.bpe
 
     config.batch = ConfigDict()
-    config.batch.size = 64                 # 4.1, windows an update
+    config.batch.size = 64                 # windows per update (4.1: 64)
     config.batch.microbatches = 1          # parts of a batch whose gradients are averaged; changes memory, not results
     config.batch.loss_chunks = 1           # parts of a sequence whose logits exist at a time: less memory, more work
 
     config.optimizer = adam()              # what pretraining and fine-tuning share
-    config.optimizer.peak_rate = 2.5e-4    # 4.1, per update
-    config.optimizer.warmup_steps = 2000   # 4.1, updates, linear from zero
-    config.optimizer.schedule = 'cosine'   # 4.1, after the warm-up; 'linear', 'constant', 'stable_decay', FILE:NAME
+    config.optimizer.peak_rate = 2.5e-4    # peak learning rate (4.1: 2.5e-4)
+    config.optimizer.warmup_steps = 2000   # updates of linear warm-up from zero (4.1: 2000)
+    config.optimizer.schedule = 'cosine'   # after the warm-up (4.1: 'cosine'); 'linear', 'constant', 'stable_decay', or
+    # FILE:NAME
     config.optimizer.decay_steps = 0       # 'stable_decay': constant, then linear to zero over the last updates
 
     config.train = ConfigDict()
-    config.train.epochs = 100              # 4.1
+    config.train.epochs = 100              # passes over the text (4.1: 100)
     config.train.skip_nonfinite = 0        # batches to leave out when their loss or gradient is not finite; then stop
-    config.train.steps = config_dict.placeholder(int)  # instead of epochs: updates
+    config.train.steps = config_dict.placeholder(int)  # updates, instead of epochs
 
     config.eval = ConfigDict()
     config.eval.every = 2000               # updates between validations
     config.eval.windows = 1024             # validation windows used, evenly spaced; 0 = all
     config.eval.batch_size = 64            # windows at once
-    config.eval.sample = 0                 # tokens to print that the model writes after the first words; in one process
+    config.eval.sample = 0                 # tokens to generate and print at each validation; in one process only
 
     config.checkpoint = ConfigDict()
     config.checkpoint.every = 2000         # updates between checkpoints
-    config.checkpoint.keep_latest = 2     # newest checkpoints kept
+    config.checkpoint.keep_latest = 2      # newest checkpoints kept
     config.checkpoint.keep_best = 1        # by validation loss
     config.checkpoint.keep_steps = ()      # updates that are saved and kept for good (Figure 2, right)
-    config.checkpoint.keep_words = ()      # the same, by words of text that were read, as --config=babylm has it
+    config.checkpoint.keep_words = ()      # checkpoints kept for good at these numbers of words read (babylm.py)
 
     config.mesh = ConfigDict()
     config.mesh.data = -1                  # devices that share a batch; -1 = all that remain
@@ -97,9 +100,9 @@ def get_config():
     config.log_every = 50                  # updates between progress lines and rows of metrics.jsonl
     config.tensorboard = False             # metrics as event files in WORKDIR/tensorboard, too (extra `tensorboard`)
     config.tracker = ''                    # 'wandb' or 'trackio': metrics go there, too (extras of these names)
-    config.project = 'gpt1_jax'            # there: the runs that are shown together
+    config.project = 'gpt1_jax'            # project name at the tracker
     config.profile = ''                    # 'START:STOP': a trace of these updates in WORKDIR/profile, for TensorBoard
-    config.init_from = config_dict.placeholder(str)   # another run, or hf:USER/NAME: its weights, a fresh schedule
+    config.init_from = config_dict.placeholder(str)   # a run, novels or hf:USER/NAME: its weights, a fresh schedule
     config.init_step = config_dict.placeholder(int)   # which of its checkpoints; default the latest
     return config
 
@@ -107,11 +110,11 @@ def get_config():
 def adam():
     """Fields of the optimizer that pretraining and fine-tuning share."""
     config = ConfigDict()
-    config.kind = 'adam'                   # as released; or optax:NAME, FILE:NAME: see optimizer.of_library
+    config.kind = 'adam'                   # 'adam' as released; optax:NAME; or FILE:NAME (CONTRIBUTING.md)
     config.b1 = 0.9                        # released code
     config.b2 = 0.999                      # released code
     config.eps = 1e-8                      # released code
-    config.weight_decay = 0.01             # 4.1, decoupled, on weights, not on biases and gains
+    config.weight_decay = 0.01             # decoupled, on weights, not on biases and gains (4.1: 0.01)
     config.clip = 1.0                      # global gradient norm, 0 = off; released code, unstated for pretraining
     return config
 

@@ -11,7 +11,7 @@ def get_config():
     config.examples.train = 1000           # of each task
     config.examples.dev = 100              # select the best epoch
     config.examples.test = 800             # reported; from novels never trained on
-    config.vocab_size = 2048               # rows of the SentencePiece vocabulary
+    config.vocab_size = 2048               # size of the vocabulary
 
     p = config.pretrain = pretrain.get_config()
     p.model.n_layer, p.model.n_embd, p.model.n_head, p.model.n_inner, p.model.n_ctx = 3, 128, 4, 512, 96

@@ -33,8 +33,8 @@ def get_config():
     config.pack = False                    # copy what is read of the data sets into OUT, for another machine
 
     config.minutes = config_dict.placeholder(float)  # deadline, of device time without prepare and report; default none
-    config.share = config_dict.placeholder(float)      # fraction of them that pretraining lasts, its speed being
-    # measured first; default config.pretrain's number of updates
+    config.share = config_dict.placeholder(float)      # fraction of config.minutes for pretraining, whose speed
+    # is measured first; default config.pretrain's number of updates
     config.spare = 0.1                     # fraction of pretraining's time for validation and checkpoints
     config.warmup = 0.04                   # fraction of pretraining's updates, where config.share gives their number
     config.saved = 12                      # checkpoints, evenly spaced on a log scale, that are scored zero-shot, where

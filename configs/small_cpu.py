@@ -18,7 +18,7 @@ def get_config():
     p = config.pretrain
     p.model.n_layer, p.model.n_embd, p.model.n_head, p.model.n_inner, p.model.n_ctx = 4, 128, 4, 512, 128
     p.model.unroll = 4                     # faster on a CPU
-    p.tokenizer.vocab_size = 4096          # rows of the SentencePiece vocabulary
+    p.tokenizer.vocab_size = 4096          # size of the vocabulary
     p.batch.size = 16                      # small batches: at this size updates count for more than their precision
     p.optimizer.peak_rate, p.optimizer.warmup_steps = 1e-3, 300
     p.train.steps = SAVED[-1]

@@ -1,6 +1,9 @@
-"""The fields of a config for --help: name, type, default, and the comment beside it in the config's file."""
-import pathlib
+"""The fields of a config for --help: name, type, default, and the comment beside the line that defines it."""
+import collections
+import itertools
+import linecache
 import re
+import sys
 import textwrap
 from typing import Any
 
@@ -18,8 +21,7 @@ def of_command_line(argv: list[str]) -> list[str]:
     given = _given(argv)
     if given is None:
         return []
-    path = config_file.path_of(given).partition(':')[0]
-    return ['', f'Fields of {given}, set by --config.FIELD=VALUE:', '', *lines(config_file.load(given), path)]
+    return ['', f'Fields of {given}, set by --config.FIELD=VALUE:', '', *lines(*load(given))]
 
 
 def flags_of(argv: list[str]) -> list[str]:
@@ -39,13 +41,12 @@ def _given(argv):
     return None if given == 'None' else given
 
 
-def lines(config: ConfigDict, path: str) -> list[str]:
-    """Lines for the terminal. path: of the file that made the config."""
-    notes = comments(pathlib.Path(path))
+def lines(config: ConfigDict, comments: dict[str, str]) -> list[str]:
+    """Lines for the terminal, of what `load` returns."""
     found = []
     for name, value, kind in fields(config):
         what = f'  {name}: {kind} = {"{}" if isinstance(value, ConfigDict) else repr(value)}'
-        wrapped = textwrap.wrap(comment(name, notes), WIDTH - COLUMN)
+        wrapped = textwrap.wrap(comments[name], WIDTH - COLUMN)
         if wrapped and len(what) < COLUMN:
             what = f'{what:{COLUMN}}{wrapped.pop(0)}'
         found += [what, *(' ' * COLUMN + more for more in wrapped)]
@@ -65,25 +66,39 @@ def fields(config: ConfigDict, prefix: str = '') -> list[tuple[str, Any, str]]:
     return found
 
 
-def comments(file: pathlib.Path) -> dict[str, str]:
-    """{'batch.size': '4.1, windows an update', ...}: the comment after the first assignment to each field, and on the
-    lines below it, in a config's file; of other fields, and as 'pretrain.batch.size', those in configs that it imports.
-    """
-    source = file.read_text(encoding='utf-8')
-    found: dict[str, str] = {}
-    for name, text in re.findall(r'^ *(?:\w+ = )?\w+\.([\w.]+) = .*?# (.*(?:\n *#.*)*)', source, re.M):
-        found.setdefault(name, re.sub(r'\s*\n *# *', ' ', text).rstrip())
-    for name in re.findall(r'\w+', ' '.join(re.findall(r'^(?:from gpt1_jax.configs )?import (.*)', source, re.M))):
-        beside = file.with_name(f'{name}.py')
-        other = beside if beside.exists() else config_file.packaged().get(name)
-        if other is not None and pathlib.Path(other) != file:
-            theirs = comments(pathlib.Path(other))
-            found = theirs | {f'{name}.{field}': text for field, text in theirs.items()} | found
-    return found
+def load(given: str) -> tuple[ConfigDict, dict[str, str]]:
+    """The config of a path or a packaged name, and {'batch.size': 'windows per update', ...}: for each field the
+    comment beside the first line that sets it and has one, with the lines of comment below; '' without any."""
+    set_item, groups, places = ConfigDict.__setitem__, [], collections.defaultdict(list)
+
+    def record(group, name, value):
+        frame = sys._getframe(1)
+        while frame.f_globals['__name__'].startswith('ml_collections.'):
+            frame = frame.f_back
+        groups.append(group)  # kept, so that its id remains its own
+        places[id(group), name].append((frame.f_code.co_filename, frame.f_lineno))
+        set_item(group, name, value)
+
+    def comments(group, prefix=''):
+        for name, value in group.items():
+            if isinstance(value, ConfigDict) and len(value):
+                yield from comments(value, f'{prefix}{name}.')
+            else:
+                found = (_comment(file, line, name) for file, line in places[id(group), name])
+                yield prefix + name, next(filter(None, found), '')
+    ConfigDict.__setitem__ = record
+    try:
+        config = config_file.load(given)
+    finally:
+        ConfigDict.__setitem__ = set_item
+    return config, dict(comments(config))
 
 
-def comment(field: str, notes: dict[str, str]) -> str:
-    """The comment of 'finetune.optimizer.kind', 'optimizer.kind' or 'finetune.kind'; '' without any."""
-    first, *rest = field.split('.')
-    names = field, '.'.join(rest), '.'.join([first, *rest[1:]])
-    return next((notes[name] for name in names if name in notes), '')
+def _comment(file, line, name):
+    """The comment beside an assignment to this field alone, and on the lines of comment below it."""
+    first, *below = linecache.getlines(file)[line - 1:]
+    beside = re.match(rf'\s*(?:\w+ = )?[\w.]+\.{name} = .*?# (.*)', first)
+    if not beside:
+        return ''
+    more = (re.match(r'\s*# ?(.*)', text) for text in below)
+    return ' '.join([beside[1], *(match[1] for match in itertools.takewhile(bool, more))]).rstrip()

@@ -122,7 +122,7 @@ def test_comments_follow_the_names_of_the_fields(tmp_path, monkeypatch):
     (tmp_path / 'own.py').write_text(SOURCE)
     path = str(tmp_path / 'own.py')
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert [line.rstrip() for line in config_help.lines(config_file.load(path), path)] == [
+    assert [line.rstrip() for line in config_help.lines(*config_help.load(path))] == [
         '  a: int = 1', '  b: int = 2', f'{"  inner.steps: int or None = None":44}none: all',
         f"{'  other.name: str = ' + repr(''):44}of it", f'{"  rate: float = 0.5":44}per update',
         f'{"  size: int = 3":44}of the whole, and of its parts']
@@ -130,10 +130,19 @@ def test_comments_follow_the_names_of_the_fields(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize('given', ['pretrain', 'finetune:rte', 'zero_shot:cola', 'custom:rating', 'overnight_cpu:lstm'])
 def test_every_field_of_a_program_s_config_has_a_comment_and_lines_fit(given):
-    path = config_file.path_of(given).partition(':')[0]
-    config, notes = config_file.load(given), config_help.comments(pathlib.Path(path))
-    assert not [name for name, *_ in config_help.fields(config) if not config_help.comment(name, notes)]
-    assert max(map(len, config_help.lines(config, path))) <= config_help.WIDTH
+    config, comments = config_help.load(given)
+    assert not [name for name, *_ in config_help.fields(config) if not comments[name]]
+    assert max(map(len, config_help.lines(config, comments))) <= config_help.WIDTH
+
+
+def test_a_comment_is_that_of_the_field_where_several_configs_have_one_of_its_name():
+    for given in ('notebook', 'overnight_cpu:pretrain'):
+        comments = config_help.load(given)[1]
+        assert comments['seed'] == 'of weights, order of windows and dropout'
+        assert comments['optimizer.peak_rate'] == 'peak learning rate (4.1: 2.5e-4)'
+    comments = config_help.load('small_cpu')[1]
+    assert comments['finetune.optimizer.peak_rate'].startswith('peak learning rate (4.1: 6.25e-5)')
+    assert comments['curves.tasks'] == 'a curve each'
 
 
 def test_the_papers_numbers_are_the_defaults():
