@@ -181,7 +181,7 @@ def _print_plan(setting, train, dev, shapes, total):
 
 
 @functools.lru_cache
-def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, squared=False):
+def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, squared):
     """Seed, learning rate, length and lambda are arguments of the step, so a sweep over them compiles once."""
     target_loss = losses.squared_loss if squared else losses.task_loss
 
@@ -213,10 +213,7 @@ def train(setting: fine_tuning.Setting, job: Job, directory: storage.Path, check
                                   functools.partial(_transferred, setting, job.program))
     scored: dict[tuple[str, int], np.ndarray] = {}
     with session.Session(this, job.program, state, job.schedule.total, check_lock) as current:
-        def predict(params):
-            return fine_tuned.scores(setting.task, job.model, job.program.mesh, params, job.dev,
-                                     setting.config.batch.eval_size, job.shapes)
-        evaluate = _evaluation(setting.task, predict, job.dev, current, scored)
+        evaluate = _evaluation(setting, job, current, scored)
         loop.fit(job.program, state, job.hyper, job.batches, job.schedule, current, evaluate)
     return this, scored
 
@@ -232,14 +229,15 @@ def _transferred(setting, program, fresh):
     return fresh | {'backbone': transfer.transfer(fresh['backbone'], pretrained, setting.n_transfer)}
 
 
-def _evaluation(task, predict, dev, current, scored):
+def _evaluation(setting, job, current, scored):
     """The `evaluate` of loop.fit: logs dev's metrics and keeps the predictions in `scored`; the task's first
     metric decides which state is best."""
-    gold = np.array([row.label for row in dev])
+    task, gold = setting.task, np.array([row.label for row in job.dev])
 
     def evaluate(state):
         step = int(state.step)
-        scored['dev', step] = predict(params=state.params)
+        scored['dev', step] = fine_tuned.scores(task, job.model, job.program.mesh, state.params, job.dev,
+                                                setting.config.batch.eval_size, job.shapes)
         values = task_metrics.compute(task, gold, scored['dev', step])
         current.append(step, {f'dev_{name}': value for name, value in values.items()})
         print(f'step {step:,}  ' + '  '.join(f'dev {name} {value:.4f}' for name, value in values.items()), flush=True)

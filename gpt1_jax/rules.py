@@ -77,6 +77,8 @@ def check_program(config: Any, wanted: str = '') -> None:
     for program in PROGRAMS:
         if complete(program):
             raise UserError(f'this config is for gpt1 {program}')
+    if wanted in config:
+        raise UserError(f'this config is not for gpt1 {wanted}, but for a program of experiments/')
 
 
 def all_of(*checks: Callable[[], Any]) -> None:

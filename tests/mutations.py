@@ -120,7 +120,7 @@ MUTATIONS = [Mutation(*fields) for fields in (
      'count = state.count + 1', 'count = state.count + 2',
      'training/test_optimizer.py::test_the_first_50_updates_equal_the_released_formula'),
     ('gradients are not clipped', 'training/optimizer.py',
-     'optax.chain(optax.clip_by_global_norm(clip), released) if clip else released', 'released',
+     'optax.chain(optax.clip_by_global_norm(clip), transformation) if clip else transformation', 'transformation',
      'training/test_optimizer.py::test_the_first_50_updates_equal_the_released_formula'),
     ('the cosine ends at half of its way', 'training/optimizer.py',
      'jnp.cos(jnp.pi * _fraction(', 'jnp.cos(jnp.pi / 2 * _fraction(',

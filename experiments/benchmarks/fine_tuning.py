@@ -11,7 +11,7 @@ The first times steps of the real program on the first batches of an epoch, in t
 * fine-tuning: the config as it is; 'one length': all rows padded to the longest; 'no auxiliary loss': Eq. 4 alone;
 * pretraining: a model of the same sizes on --windows whole contexts a step; 'one window': on one, as many tokens as a
   step of fine-tuning rather has;
-* transformers: OpenAIGPTForSequenceClassification on the very batches of fine-tuning, which has no auxiliary loss.
+* transformers: OpenAIGPTForSequenceClassification on the same batches as fine-tuning, which has no auxiliary loss.
 
 The second counts the tokens that an epoch processes for each real one, and how random its batches are: 'ours' is the
 default, rows of similar length share a batch, with the labels of a plain shuffle (gpt1_jax/data/batches.py), padded to

@@ -12,6 +12,7 @@ from absl import flags
 from gpt1_jax import storage
 from gpt1_jax.runs import provenance
 
+flags.disclaim_key_flags()  # --help counts what is defined here among the caller's
 INSTRUCTIONS = ('avx2', 'avx512f', 'avx512_bf16', 'amx_bf16')  # which matrix products on a CPU are fast
 
 

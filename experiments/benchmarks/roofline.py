@@ -38,8 +38,8 @@ PARTS = (('attention', ('/attn/blhe', '/attn/bhlm', '/attn/softmax', '/attn/jit'
 
 
 def costs(found: Sequence[Kernel], chip: chips.Chip) -> list[dict]:
-    """The kernels of a step as rows, dearest first, all executions counted: their fields, 'part', and seconds of one
-    execution: 'roofline', the least it can take; 'compiler', by the compiler's estimate, else the roofline."""
+    """The kernels of a step as rows, most expensive first, all executions counted: their fields, 'part', and seconds of
+    one execution: 'roofline', the least it can take; 'compiler', by the compiler's estimate, else the roofline."""
     rows = []
     for one in found:
         roofline = max(one.bytes / chip.bandwidth, one.flops / chip.peak)
@@ -61,8 +61,8 @@ def measure(config: ConfigDict, topology: str, rows: int, vocab_size: int = 4047
 
     options: XLA's flags for this compilation. Returns {'topology', 'rows', 'seconds': {'ideal', 'roofline', 'compiler'
     or None}, 'mfu': {'roofline', 'compiler' or None}, 'bytes': {kind: of a step}, 'memory': bytes a chip holds,
-    'parts': {part: {'bytes', 'flops', 'roofline', 'compiler'}}, 'kernels': rows, dearest first, 'exchange': as in
-    `exchange`, of several chips alone, ...}. UserError as in check.fitting_step.
+    'parts': {part: {'bytes', 'flops', 'roofline', 'compiler'}}, 'kernels': rows, most expensive first, 'exchange': as
+    in `exchange`, of several chips alone, ...}. UserError as in check.fitting_step.
     """
     config = config.copy_and_resolve_references()
     chip, _ = chips.parse(topology)
@@ -176,7 +176,7 @@ def _define_flags():
     flags.DEFINE_integer('rows', 16, 'Windows of n_ctx tokens a chip and microbatch.', lower_bound=1)
     flags.DEFINE_string('options', '', "XLA's flags for the compilation: 'xla_gpu_enable_triton_gemm=false,...'.")
     flags.DEFINE_integer('vocab_size', 40478, "Ids of the tokenizer; the published one's by default.", lower_bound=1)
-    flags.DEFINE_integer('top', 10, 'Kernels to print, the dearest first.', lower_bound=1)
+    flags.DEFINE_integer('top', 10, 'Kernels to print, the most expensive first.', lower_bound=1)
     record.define_flag()
 
 

@@ -162,7 +162,7 @@ def define_process_flags() -> None:
 def define_run_flags() -> None:
     """The flags of programs that train a run."""
     flags.DEFINE_string('workdir', None, 'Directory of the run; an unfinished run there is resumed.')
-    flags.DEFINE_bool('allow_change', False, 'Resume a run although its length, rate or the like changed.')
+    flags.DEFINE_bool('allow_change', False, 'Resume even if the length, rate or similar settings have changed.')
     flags.DEFINE_bool('fallback', False, 'If the newest checkpoint is damaged, resume from the newest sound one.')
 
 

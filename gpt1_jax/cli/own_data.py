@@ -15,7 +15,7 @@ SPLITS = {'train': ('train',), 'dev': ('dev', 'valid', 'validation'), 'test': ('
 def define_flags() -> None:
     flags.DEFINE_string('data', None, 'Your own rows: a .csv, .tsv, .jsonl or .json file, or a directory with '
                         'train.csv and, if there are any, dev.csv and test.csv; without dev a tenth of train is used.')
-    flags.DEFINE_multi_string('text', [], 'With --data: the column of the text; given twice, a pair of texts.')
+    flags.DEFINE_multi_string('text', [], 'With --data: the column of the text; given twice, a pair of texts')
     flags.DEFINE_string('label', None, 'With --data: the column of the label; the labels are read from the file.')
     flags.DEFINE_list('choices', [], 'With --data: the columns of the answers, for multiple choice; --label is then '
                       "the right one's letter, number or text.")

@@ -28,7 +28,7 @@ class Encoded(NamedTuple):
 
 def encode(example: Example, task: Task, tokenizer: Any, n_ctx: int,
            ids_of: Callable[[str], list[int]] | None = None) -> Encoded:
-    """The sequences of an example, laid out as in the released code (train.py 45-75, 377-378).
+    """The sequences of an example, laid out as in the released code (train.py 229-245, 377-378).
 
     classify, one text:  [start] a [extract]                  a truncated to its first n_ctx - 2 tokens
     classify, two texts: [start] a [delimiter] b [extract]    each truncated to its first n_ctx // 2 - 2 tokens

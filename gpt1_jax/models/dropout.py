@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-# The sites of the released code (train.py 81, 128, 137, 165, 192). Part of the mask: never renumber.
+# The sites of the released code (train.py 81, 128, 137, 165, 188). Part of the mask: never renumber.
 EMBEDDING, ATTENTION, ATTENTION_OUT, MLP_OUT, CLASSIFIER = range(5)
 LARGEST = 1 << 16  # rows or columns of a mask: each is indexed with 16 bits of the counter
 

@@ -5,7 +5,7 @@
     P(u) = softmax(h_n W_e^T)       training/losses.py, from the states and the Embeddings that GPT returns
 
 The modules hold the parameters; they compute with the operations of ops.py, or faster ones (table.ops).
-Dimension letters, here and everywhere: B batch, K sequences of an example, L length, D width, H heads, E size of a
+Dimension letters in models/: B batch, K sequences of an example, L length, D width, H heads, E size of a
 head, F hidden width of the MLP, V vocabulary, S specials, C context (positions), N layers.
 """
 import dataclasses
@@ -49,7 +49,8 @@ class GPTConfig:
         config_checks.check(self)
 
     def initializer(self, name: str | None) -> nn.initializers.Initializer:
-        """Of the matrix of a block that has this name: 'qkv', 'out', 'fc' or 'proj'."""
+        """The initializer of a block's kernel: 'qkv', 'out', 'fc' or 'proj'. A subclass may depend on the name
+        (experiments/ideas/weights.py)."""
         return WEIGHTS
 
 
@@ -84,11 +85,11 @@ class Embedding(nn.Module):
         if c.n_special:
             special = jnp.clip(tokens - c.vocab_size, 0, c.n_special - 1)
             x = jnp.where((tokens >= c.vocab_size)[:, :, None], look_up(dropped.specials, special, whole.specials), x)
-        if c.n_positions and positions is not None:
-            x = x + jnp.take(whole.positions, positions, axis=0, mode='clip')
-        elif c.n_positions:
-            rows = constrain(gathered(dropped.positions, 'embed/positions'), 'embeddings')[:tokens.shape[1]]
-            x = ops.add_bias(x, rows)  # the same for each row of the batch, as a bias is
+        if c.n_positions:
+            rows = constrain(gathered(dropped.positions, 'embed/positions'), 'embeddings')
+            # Without a KV cache they are the same for each row of the batch, as a bias is.
+            rows = rows[:tokens.shape[1]] if positions is None else jnp.take(rows, positions, axis=0, mode='clip')
+            x = ops.add_bias(x, rows)
         return x, whole
 
 
@@ -142,7 +143,9 @@ class AddAndNorm(nn.Module):
 
 
 class Block(nn.Module):
-    """Eq. 2, transformer_block; as released, LayerNorm follows each residual sum. stream: x again (layers.py)."""
+    """Eq. 2, transformer_block; as released, LayerNorm follows each residual sum.
+
+    x and stream hold the same values: x is read by attention, stream by the residual sum (layers.py)."""
     config: GPTConfig
 
     @nn.compact

@@ -16,7 +16,8 @@ class TaskModel(nn.Module):
     """A backbone and one linear layer, W_y.
 
     head: 'classify' (K = 1), 'similarity' (K = 2: the representations of the two orders are added), or 'choice' (a
-    shared linear layer to one logit for each of K choices). n_labels: the width of the linear layer, 1 for 'choice'.
+    shared linear layer to one logit for each of K choices). n_labels: outputs of the linear layer; ignored for
+    'choice', which has one.
     """
     backbone: nn.Module
     head: str
@@ -36,7 +37,7 @@ class TaskModel(nn.Module):
         pooled = jnp.take_along_axis(hidden, extract.reshape(B * K, 1, 1), axis=1).reshape(B, K, -1).astype(jnp.float32)
         if self.head != 'choice':
             pooled = jnp.sum(pooled, axis=1, keepdims=True)
-        # Released code (train.py 184-193): one mask shared by an example's choices. So it is made for [B, 1, D].
+        # Released code (train.py 184-188): one mask shared by an example's choices. So it is made for [B, 1, D].
         drop = dropout.Dropout(key).at(dropout.CLASSIFIER, self.classifier_dropout)
         # Eq. 3 has no bias; the released classifier has one.
         width = 1 if self.head == 'choice' else self.n_labels

@@ -11,8 +11,8 @@ from gpt1_jax.models.fast import table
 
 def repeat(block: nn.Module, config: Any, x: jax.Array, key: Key | None, positions: jax.Array | None) -> jax.Array:
     """x [B, L, D] after config.n_layer calls of block(x, x, dropout of the layer, positions)."""
-    # x is carried twice, so that the gradients of its two uses in a block are added where the norm before it reads
-    # them; once with remat, which keeps what is carried.
+    # The residual stream is carried twice, so that the gradients of its two uses (attention, residual sum) stay apart
+    # until the backward pass of the LayerNorm before adds them. With remat, which stores every carry, only once.
     copies = 1 if config.remat else 2
 
     def layer(block, xs, number):

@@ -16,7 +16,10 @@ MASKED = -1e9  # replaces the score of a later position, as released
 
 
 class Ops(NamedTuple):
-    """The operations that a model computes with: those of this file, or others in their place (fast/table.py)."""
+    """The operations that a model computes with: those of this file, or others in their place (fast/table.py).
+
+    R rows of a table, T tokens, I and O the input and output dimensions of a kernel; the other letters as in gpt.py.
+    """
     look_up: Callable        # (table [R, D], ids [B, L], whole: the table in the activations' dtype) -> [B, L, D]
     dense: Callable          # (x [B, L, *I], kernel [*I, *O], bias [*O]) -> [B, L, *O]
     gelu: Callable           # (x) -> x

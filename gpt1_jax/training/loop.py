@@ -1,4 +1,5 @@
-"""Section 4.1: the jitted training step and the only training loop. Knows trees of arrays, not models, tasks, files."""
+"""Section 4.1: the jitted training step and the only training loop: of trees of arrays, without models, tasks or files.
+"""
 import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -166,8 +167,8 @@ def fit(program: Program, state: TrainState, hyper: dict, batches: Batches, sche
     """Train to `schedule.total` steps; the only loop.
 
     session: a runs.session.Session, where metrics and states go. evaluate: state -> its quality, higher is better.
-    The host reads metrics only where it logs, and looks one step late whether the state has halted, so the device never
-    waits for it.
+    The host reads metrics only where it logs, and looks one step late whether the state has halted, so that between
+    logged steps the device does not wait for it.
     UserError naming the step where a loss or gradient is not finite, after saving the state before it. Interrupted
     after SIGTERM, SIGINT or SIGHUP, once the state is saved.
     """
@@ -189,7 +190,9 @@ def fit(program: Program, state: TrainState, hyper: dict, batches: Batches, sche
             session.trace.after(step, metrics, final=step == total)
             signal = stopped_by(step)
             logs = schedule.logs(step)
-            if (metrics if logs or signal else before or metrics)['halted']:  # waits for this step, or the one before
+            # One step late, unless the host waits anyway.
+            last = metrics if logs or signal or before is None else before
+            if last['halted']:
                 _halt(state, window, batches, session)
             before = metrics
             session.show(step)

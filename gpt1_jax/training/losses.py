@@ -8,23 +8,22 @@ from gpt1_jax.models.ops import PLAIN, Ops
 
 
 def token_losses(hidden: jax.Array, rows: jax.Array, targets: jax.Array, chunks: int = 1,
-                 logits: Any = None, ops: Ops = PLAIN) -> jax.Array:
+                 logits_dtype: Any = None, ops: Ops = PLAIN) -> jax.Array:
     """-log P of each target under softmax(hidden @ rows.T), Eq. 2.
 
-    hidden: [B, L, D]. rows: [R, D], the output layer. targets: int[B, L] below R. chunks: parts of L whose logits exist
-    one after the other; more than one saves their memory, and recomputes them in the backward pass. logits: their
-    type, by default hidden's, which is what training computes: in bfloat16 each logit is rounded to 8 bits, and a
-    token's loss is off by about 0.005 nats, their mean by 1e-4. ops: the model's, see models/fast/table.py. Returns
-    float32[B, L], in nats.
+    hidden: [B, L, D]. rows: [R, D], the output layer. targets: int[B, L] below R. chunks: equal parts that L is
+    split into; the logits of one part exist at a time, and are recomputed in the backward pass. logits_dtype: by
+    default hidden's, as in training; in bfloat16 each logit is rounded to 8 bits, and a token's loss is off by about
+    0.005 nats, their mean by 1e-4. ops: the model's, see models/fast/table.py. Returns float32[B, L], in nats.
     """
-    logits = jnp.dtype(logits or hidden.dtype)
+    logits_dtype = jnp.dtype(logits_dtype or hidden.dtype)
     B, L, D = hidden.shape
     part = -(-L // chunks)
 
     def losses(hidden, targets):
-        # Where there are several chunks, their gradients of the rows are added up in float32.
+        # With several chunks, the gradients with respect to rows are accumulated in float32.
         flat = hidden.reshape(-1, D), rows.astype(hidden.dtype), targets.reshape(-1)
-        return ops.cross_entropy(*flat, logits).reshape(targets.shape)
+        return ops.cross_entropy(*flat, logits_dtype).reshape(targets.shape)
     if chunks == 1:
         return losses(hidden, targets)
     # Positions are padded to equal chunks; the last line cuts their losses off.
@@ -36,12 +35,12 @@ def token_losses(hidden: jax.Array, rows: jax.Array, targets: jax.Array, chunks:
 
 
 def pretraining_loss(hidden: jax.Array, embeddings: Any, targets: jax.Array, chunks: int = 1,
-                     logits: Any = None, ops: Ops = PLAIN) -> jax.Array:
+                     logits_dtype: Any = None, ops: Ops = PLAIN) -> jax.Array:
     """Eq. 1 per row: the mean loss of a window's tokens; the softmax is over the vocabulary's rows. Returns float32[B].
 
-    chunks, logits, ops: see `token_losses`.
+    chunks, logits_dtype, ops: see `token_losses`.
     """
-    return jnp.mean(token_losses(hidden, embeddings.tokens, targets, chunks, logits, ops), axis=1)
+    return jnp.mean(token_losses(hidden, embeddings.tokens, targets, chunks, logits_dtype, ops), axis=1)
 
 
 def auxiliary_lm_loss(hidden: jax.Array, embeddings: Any, tokens: jax.Array, mask: jax.Array,
@@ -61,10 +60,10 @@ def auxiliary_lm_loss(hidden: jax.Array, embeddings: Any, tokens: jax.Array, mas
 def task_loss(logits: jax.Array, target: jax.Array) -> jax.Array:
     """Eq. 4 per example: -sum of target x log P, which is -log P of the label where the target is one-hot.
 
-    logits, target: [B, C]; the target's rows add up to 1. Returns float32[B].
+    logits, target: [B, labels or choices]; the target's rows add up to 1. Returns float32[B].
     """
     log_p = jax.nn.log_softmax(logits.astype(jnp.float32), axis=-1)
-    return -jnp.sum(jnp.where(target > 0, target * log_p, 0), axis=-1)
+    return -jnp.sum(target * log_p, axis=-1)
 
 
 def squared_loss(values: jax.Array, target: jax.Array) -> jax.Array:

@@ -1,5 +1,5 @@
-"""Section 4.1: Adam with decoupled weight decay on weights and the two schedules of the released opt.py, and two more
-schedules."""
+"""Section 4.1: Adam with decoupled weight decay and the three schedules of the released opt.py, and
+warmup-stable-decay."""
 import inspect
 import re
 from collections.abc import Callable, Mapping
@@ -20,19 +20,19 @@ NOT_DECAYED = r'(^|/)(bias|scale)$'  # 4.1: "w = 0.01 on all non bias or gain we
 def warmup_cosine(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.Schedule:
     """An optax schedule: linear warm-up over `warmup` steps from zero to `peak`, cosine to zero at `total`.
 
-    Released code (opt.py 7-10): the cosine runs over the whole training and is not re-based after the warm-up.
+    Released code (opt.py 5-7): the cosine runs over the whole training and is not re-based after the warm-up.
     peak, warmup, total: numbers or scalar arrays, the latter two in steps; a warm-up of 0 is none.
     """
     return _warmed_up(peak, warmup, lambda count: 0.5 * (1 + jnp.cos(jnp.pi * _fraction(count, total))))
 
 
 def warmup_linear(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.Schedule:
-    """An optax schedule: linear warm-up over `warmup` steps times a linear decay over all `total` (opt.py 15-17)."""
+    """An optax schedule: linear warm-up over `warmup` steps times a linear decay over all `total` (opt.py 13-15)."""
     return lambda count: warmup_constant(peak, warmup, total)(count) * (1 - _fraction(count, total))
 
 
 def warmup_constant(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.Schedule:
-    """An optax schedule: linear warm-up over `warmup` steps, then `peak`."""
+    """An optax schedule: linear warm-up over `warmup` steps, then `peak` (opt.py 9-11)."""
     return _warmed_up(peak, warmup, lambda count: 1.0)
 
 
@@ -71,7 +71,7 @@ def adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, weight_decay: fl
     With t = 1 at the first step, and lrt = learning_rate * sqrt(1 - b2^t) / (1 - b1^t):
         p <- p - lrt * (m / (sqrt(v) + eps) + weight_decay * p)
     Released code (opt.py 23-49): eps is added to the uncorrected sqrt(v), and the decay is scaled by the bias
-    correction as well as by the learning rate, so that it is weaker than optax.adamw's in the first hundreds of steps.
+    correction as well as by the learning rate, so that it is weaker than optax.adamw's in the first few thousand steps.
     clip: the largest global norm of the gradients; 0 leaves them as they are. Leaves called bias or scale are not
     decayed: decided by name, as a bias stacked over layers is a matrix too.
     """
@@ -91,11 +91,14 @@ def adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, weight_decay: fl
             return -corrected_rate * (m / (jnp.sqrt(v) + eps) + (weight_decay * p if decays(path) else 0))
         return jax.tree_util.tree_map_with_path(step, params, mu, nu), optax.ScaleByAdamState(count, mu, nu)
 
-    released = optax.GradientTransformationExtraArgs(init, update)
-    return optax.chain(optax.clip_by_global_norm(clip), released) if clip else released
+    return _clipped(optax.GradientTransformationExtraArgs(init, update), clip)
 
 
-def of_library(factory: Callable, weight_decay: float, clip: float) -> optax.GradientTransformationExtraArgs:
+def _clipped(transformation, clip):
+    return optax.chain(optax.clip_by_global_norm(clip), transformation) if clip else transformation
+
+
+def from_optax(factory: Callable, weight_decay: float, clip: float) -> optax.GradientTransformationExtraArgs:
     """An optax optimizer as a transformation whose `update` takes the step's `learning_rate=`, as `adam` is.
 
     factory: called with learning_rate=1, after which updates must be proportional to the learning rate; and with
@@ -110,8 +113,7 @@ def of_library(factory: Callable, weight_decay: float, clip: float) -> optax.Gra
     def update(grads, state, params, *, learning_rate, **unused):
         updates, state = inner.update(grads, state, params)
         return jax.tree.map(lambda u: learning_rate * u, updates), state
-    scaled = optax.GradientTransformationExtraArgs(inner.init, update)
-    return optax.chain(optax.clip_by_global_norm(clip), scaled) if clip else scaled
+    return _clipped(optax.GradientTransformationExtraArgs(inner.init, update), clip)
 
 
 def make(settings: tuple[tuple[str, Any], ...]) -> optax.GradientTransformationExtraArgs:
@@ -122,7 +124,7 @@ def make(settings: tuple[tuple[str, Any], ...]) -> optax.GradientTransformationE
         return adam(**values)
     factory = user_code.load(kind, 'config.optimizer.kind')
     try:
-        return of_library(factory, values['weight_decay'], values['clip'])
+        return from_optax(factory, values['weight_decay'], values['clip'])
     except TypeError as error:
         raise UserError(f'config.optimizer.kind = {kind}: {error}') from None
 

@@ -1,5 +1,4 @@
 """--config: a path, or a config of the package, and its fields in --help; the answers to mistakes in flags."""
-import pathlib
 import sys
 
 import pytest

@@ -211,7 +211,7 @@ def test_kernels_that_are_the_same_have_one_schedule(tmp_path, monkeypatch):
 
 # Adding up
 
-def test_the_report_has_the_step_its_parts_and_the_dearest_kernels(monkeypatch):
+def test_the_report_has_the_step_its_parts_and_the_most_expensive_kernels(monkeypatch):
     """A kernel takes the longer of its bytes and its arithmetic."""
     monkeypatch.setattr(tpu_schedule, 'cycles', {'mine': 750000}.get)
     found = roofline.summary(TPU, chips.CHIPS['v5e'], 0.003)

@@ -1,4 +1,5 @@
-"""Which implementation of an operation runs (config.model.kernels). The only place that asks for the device."""
+"""Which implementation of an operation runs (config.model.kernels): the one module of models/ that asks for the device.
+"""
 import functools
 import importlib
 import math
@@ -83,7 +84,8 @@ def unroll(config: Any, training: bool) -> int:
     if config.unroll:
         return min(config.unroll, config.n_layer)
     # An iteration copies its layer's weights, and in training the activations that it keeps. So on a GPU all layers are
-    # unrolled, and on a TPU in training. Elsewhere that only makes compiling slower.
+    # unrolled, and on a TPU in training. On a CPU it depends on the sizes (experiments/benchmarks/README.md), and
+    # compiling is slower.
     return config.n_layer if platform == 'gpu' or platform == 'tpu' and training else 1
 
 
