@@ -49,8 +49,7 @@ class GPTConfig:
         config_checks.check(self)
 
     def initializer(self, name: str | None) -> nn.initializers.Initializer:
-        """The initializer of a block's kernel: 'qkv', 'out', 'fc' or 'proj'. A subclass may depend on the name
-        (experiments/ideas/weights.py)."""
+        """Of a block's kernel 'qkv', 'out', 'fc' or 'proj'; a subclass may depend on the name."""
         return WEIGHTS
 
 
@@ -87,7 +86,6 @@ class Embedding(nn.Module):
             x = jnp.where((tokens >= c.vocab_size)[:, :, None], look_up(dropped.specials, special, whole.specials), x)
         if c.n_positions:
             rows = constrain(gathered(dropped.positions, 'embed/positions'), 'embeddings')
-            # Without a KV cache they are the same for each row of the batch, as a bias is.
             rows = rows[:tokens.shape[1]] if positions is None else jnp.take(rows, positions, axis=0, mode='clip')
             x = ops.add_bias(x, rows)
         return x, whole
@@ -143,9 +141,8 @@ class AddAndNorm(nn.Module):
 
 
 class Block(nn.Module):
-    """Eq. 2, transformer_block; as released, LayerNorm follows each residual sum.
-
-    x and stream hold the same values: x is read by attention, stream by the residual sum (layers.py)."""
+    """Eq. 2, transformer_block; as released, LayerNorm follows each residual sum. x and stream hold the same values: x
+    is read by attention, stream by the residual sum (layers.py)."""
     config: GPTConfig
 
     @nn.compact
