@@ -151,6 +151,12 @@ def test_the_papers_numbers_are_the_defaults():
     assert (c.batch.size, c.train.epochs, c.tokenizer.merges) == (64, 100, 40000)
     assert (c.optimizer.peak_rate, c.optimizer.warmup_steps, c.optimizer.weight_decay) == (2.5e-4, 2000, 0.01)
     assert (c.optimizer.b1, c.optimizer.b2, c.optimizer.eps) == (0.9, 0.999, 1e-8)
+    f = load_config('finetune')
+    assert (f.batch.size, f.lm_weight, f.classifier_dropout) == (32, 0.5, 0.1)
+    assert (f.optimizer.warmup, f.optimizer.schedule, f.optimizer.weight_decay) == (0.002, 'linear', 0.01)
+    for given in ('experiments', 'one_gpu'):
+        f = load_config(given).finetune
+        assert (f.optimizer.peak_rate, f.train.epochs, f.batch.size, f.lm_weight) == (6.25e-5, 3, 32, 0.5)
 
 
 def test_every_field_of_a_config_has_a_comment():

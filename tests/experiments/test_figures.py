@@ -72,6 +72,8 @@ def test_every_part_leaves_a_picture_and_a_table_and_no_run_is_done_again(config
     ends = [one for condition in ('full', 'no_pretraining')
             for one in run_list.finetune_runs(config, 'race', condition)]  # as in the tables
     assert [one.status for one in runner.carry_out(config, ends, dry_run=True)] == ['done', 'done']
+    out = capsys.readouterr().out
+    assert 'race-full-0: done' in out and 'in all: 0 tokens' in out
 
 
 def test_each_number_of_layers_and_saved_update_of_both_models_is_scored(text):
