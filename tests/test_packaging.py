@@ -104,7 +104,7 @@ def test_a_packaged_config_trains_from_an_empty_directory(installed, tmp_path):
                    '    return config\n')
     (installed.empty / 'lengths.py').write_text('N_CTX = 77\n')
     shown = installed.run('gpt1', 'finetune', '--config=mine.py:rating', '--help').stdout
-    assert re.search(r'\n  data\.n_ctx: int = 77 +ours\n', shown)
+    assert re.search(r'\n  data\.n_ctx: int = 77 +longest sequence in tokens.*; here: ours\n', shown)
 
 
 def test_the_wheel_s_code_has_the_clone_s_digest(installed):

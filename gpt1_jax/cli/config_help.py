@@ -68,7 +68,7 @@ def fields(config: ConfigDict, prefix: str = '') -> list[tuple[str, Any, str]]:
 
 def load(given: str) -> tuple[ConfigDict, dict[str, str]]:
     """The config of a path or a packaged name, and {'batch.size': 'windows per update', ...}: for each field the
-    comment beside the first line that sets it and has one, with the lines of comment below; '' without any."""
+    comment beside the first line that sets it and has one, and "; here: " with that of the last such line."""
     set_item, groups, places = ConfigDict.__setitem__, [], collections.defaultdict(list)
 
     def record(group, name, value):
@@ -84,8 +84,8 @@ def load(given: str) -> tuple[ConfigDict, dict[str, str]]:
             if isinstance(value, ConfigDict) and len(value):
                 yield from comments(value, f'{prefix}{name}.')
             else:
-                found = (_comment(file, line, name) for file, line in places[id(group), name])
-                yield prefix + name, next(filter(None, found), '')
+                found = list(filter(None, (_comment(file, line, name) for file, line in places[id(group), name])))
+                yield prefix + name, '; here: '.join([*found[:1], *found[1:][-1:]])
     ConfigDict.__setitem__ = record
     try:
         config = config_file.load(given)
@@ -95,7 +95,7 @@ def load(given: str) -> tuple[ConfigDict, dict[str, str]]:
 
 
 def _comment(file, line, name):
-    """The comment beside an assignment to this field alone, and on the lines of comment below it."""
+    """The comment beside an assignment to this field alone, and on the lines of comment below it; '' without any."""
     first, *below = linecache.getlines(file)[line - 1:]
     beside = re.match(rf'\s*(?:\w+ = )?[\w.]+\.{name} = .*?# (.*)', first)
     if not beside:
