@@ -73,7 +73,7 @@ def load(given: str) -> tuple[ConfigDict, dict[str, str]]:
 
     def record(group, name, value):
         frame = sys._getframe(1)
-        while frame.f_globals['__name__'].startswith('ml_collections.'):
+        while frame.f_globals.get('__name__', '').startswith('ml_collections.'):
             frame = frame.f_back
         groups.append(group)  # kept, so that its id remains its own
         places[id(group), name].append((frame.f_code.co_filename, frame.f_lineno))
@@ -96,7 +96,7 @@ def load(given: str) -> tuple[ConfigDict, dict[str, str]]:
 
 def _comment(file, line, name):
     """The comment beside an assignment to this field alone, and on the lines of comment below it; '' without any."""
-    first, *below = linecache.getlines(file)[line - 1:]
+    first, *below = linecache.getlines(file)[line - 1:] or ['']  # code without a file has none
     beside = re.match(rf'\s*(?:\w+ = )?[\w.]+\.{name} = .*?# (.*)', first)
     if not beside:
         return ''

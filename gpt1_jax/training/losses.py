@@ -12,8 +12,8 @@ def token_losses(hidden: jax.Array, rows: jax.Array, targets: jax.Array, chunks:
     """-log P of each target under softmax(hidden @ rows.T), Eq. 2.
 
     hidden: [B, L, D]. rows: [R, D], the output layer. targets: int[B, L] below R. chunks: equal parts that L is
-    split into; the logits of one part exist at a time, and are recomputed in the backward pass. logits_dtype: by
-    default hidden's, as in training; in bfloat16 each logit is rounded to 8 bits, and a token's loss is off by about
+    split into; of several, the logits of one exist at a time, and are recomputed in the backward pass. logits_dtype:
+    by default hidden's, as in training; in bfloat16 each logit is rounded to 8 bits, and a token's loss is off by about
     0.005 nats, their mean by 1e-4. ops: the model's, see models/fast/table.py. Returns float32[B, L], in nats.
     """
     logits_dtype = jnp.dtype(logits_dtype or hidden.dtype)

@@ -58,6 +58,11 @@ def test_a_config_of_another_program_is_named_before_its_overrides_are_read(monk
         config_of(monkeypatch, f'--config={given}', '--config.data.corpus=text', default='pretrain')
 
 
+def test_a_config_of_the_experiments_is_not_a_program_s(monkeypatch):
+    with pytest.raises(UserError, match='^this config is not for gpt1 pretrain, but for a program of experiments/$'):
+        config_of(monkeypatch, '--config=small_cpu', default='pretrain')
+
+
 def test_none_unsets_a_field_and_commas_make_a_list(monkeypatch):
     config = config_of(monkeypatch, '--config=custom:dream', '--config.custom.cut=None', '--config.data.n_ctx=None',
                        '--config.custom.labels=sports,politics', '--config.batch.fixed_lengths=16,32',

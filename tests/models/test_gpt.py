@@ -49,6 +49,14 @@ def test_parameters_are_the_146_released_tensors_stacked_over_layers(n_special):
     assert 2 + 12 * len(jax.tree.leaves(tree['blocks'])) == 146
 
 
+def test_positions_that_follow_a_kv_cache_are_added_as_without_one():
+    embedding = Embedding(dataclasses.replace(SMALL.config, dtype='bfloat16'))
+    params = {'params': weights(SMALL)['embed']}
+    positions = jnp.broadcast_to(jnp.arange(TOKENS.shape[1]), TOKENS.shape)
+    cached, plain = (embedding.apply(params, TOKENS, None, given)[0] for given in (positions, None))
+    np.testing.assert_array_equal(np.asarray(cached, np.float32), np.asarray(plain, np.float32))
+
+
 @pytest.mark.parametrize('values', [
     {'n_layer': 0}, {'n_ctx': -4}, {'vocab_size': 2.5}, {'n_inner': '64'}, {'unroll': -1}, {'n_special': -1},
     {'attn_dropout': 1.0}, {'embd_dropout': -0.1}, {'resid_dropout': float('nan')}, {'dtype': 'float16'}, {'n_head': 7},
