@@ -5,7 +5,7 @@ gpt1 verify --workdir=runs/gpt1 [--from_step=20 --to_step=40]
 Also checked: config.json against the config in both checkpoints, the tokens against their hashes, your own code
 (FILE:NAME), and, as notes, the code of this package, its libraries and the devices, without which results may differ by
 rounding. By default the last two checkpoints are taken; --from_step=0 begins with the initial weights. Exit status 1
-where anything differs, with what and by how much.
+where anything differs, with what and by how much. On a GPU only runs trained with --deterministic repeat to the bit.
 """
 import functools
 from typing import Any
@@ -19,6 +19,7 @@ from gpt1_jax import cli, pretrain, storage
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load
 from gpt1_jax.models import build
+from gpt1_jax.parallel import processes
 from gpt1_jax.parallel.sharding import named_leaves
 from gpt1_jax.runs import checkpoint, provenance, results, workdir
 from gpt1_jax.training.loop import TrainState
@@ -101,8 +102,15 @@ def _notes(run, first, last, meta, params):
     of_these = [row for i, row in enumerate(starts) if i + 1 == len(starts) or starts[i + 1]['step'] > first]
     codes = {row['code'] for row in of_these} - {provenance.code_digest()}
     notes = [f'trained with code {code}, replayed with {provenance.code_digest()}' for code in sorted(codes)]
+    if jax.default_backend() == 'gpu' and not _deterministic(meta['environment']):
+        notes.append('trained on a GPU without --deterministic, where no two runs are the same to the bit')
     setup = provenance.departures(meta['environment'], provenance.environment(params))
     return notes + [f'another setup, whose results may differ by rounding: {", ".join(setup)}'] * bool(setup)
+
+
+def _deterministic(environment):
+    """Whether training in this environment repeats to the bit on a GPU."""
+    return set(processes.DETERMINISTIC.split()) <= set(environment['XLA_FLAGS'].split())
 
 
 def _differences(state: TrainState, expected: TrainState, meta: dict[str, Any]) -> list[str]:
@@ -125,6 +133,9 @@ def _define_flags():
 
 def main() -> None:
     f = flags.FLAGS
+    # The flags of XLA that the run was trained with, before anything touches a device.
+    starts = results.read(storage.path(f.workdir) / 'environment.jsonl')
+    processes.start(deterministic=bool(starts) and _deterministic(starts[-1]['environment']))
     run(f.workdir, f.from_step, f.to_step)
 
 

@@ -2,6 +2,7 @@
 import json
 import pathlib
 import shutil
+import types
 
 import jax
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from gpt1_jax import pretrain, verify
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone
-from gpt1_jax.parallel import sharding
+from gpt1_jax.parallel import processes, sharding
 from gpt1_jax.runs import checkpoint, provenance
 from saved import flip
 from tiny import corpus, override, pretrain_config
@@ -84,3 +85,22 @@ def test_another_version_of_the_code_is_noted(run, monkeypatch):
     recorded = provenance.code_digest()
     monkeypatch.setattr(provenance, 'code_digest', lambda: 'other')
     assert verify.run(run)[1:] == [f'trained with code {recorded}, replayed with other']
+
+
+@pytest.mark.parametrize('flags', ['', processes.DETERMINISTIC], ids=['as usual', 'deterministic'])
+def test_a_run_is_replayed_with_its_own_determinism_and_on_a_gpu_the_lack_of_it_is_noted(run, flags, monkeypatch):
+    file = run / 'environment.jsonl'
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    rows[-1]['environment']['XLA_FLAGS'] = ' '.join(sorted(flags.split()))
+    file.write_text(''.join(f'{json.dumps(row)}\n' for row in rows))
+    given, started = types.SimpleNamespace(workdir=str(run), from_step=None, to_step=None), []
+    monkeypatch.setattr(verify, 'flags', types.SimpleNamespace(FLAGS=given))
+    monkeypatch.setattr(processes, 'start', lambda deterministic: started.append(deterministic))
+    verify.main()
+    assert started == [bool(flags)]
+    monkeypatch.setattr(jax, 'default_backend', lambda: 'gpu')
+    read = checkpoint.read_meta
+    monkeypatch.setattr(checkpoint, 'read_meta', lambda *place: (meta := read(*place)) | {
+        'environment': meta['environment'] | {'XLA_FLAGS': flags}})
+    noted = [line for line in verify.run(run) if line.startswith('trained on a GPU without --deterministic')]
+    assert len(noted) == (not flags)

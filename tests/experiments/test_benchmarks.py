@@ -1,4 +1,5 @@
 """The benchmarks: what they count and divide, on numbers by hand; the timed steps themselves at a tiny size."""
+import json
 import math
 import platform
 
@@ -7,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.benchmarks import compare, fine_tuning, record, scoring, timing, train_step
+from experiments.benchmarks import compare, fine_tuning, kernels, record, scoring, timing, train_step
 from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.data.tokens import permutation
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone
-from tiny import load_config, override
+from gpt1_jax.models.fast import gpu_attention, gpu_residual_norm
+from tiny import ROOT, load_config, override
 
 pytestmark = pytest.mark.full
 
@@ -125,3 +127,34 @@ def test_the_post_ln_contestant_computes_what_our_model_does():
     params = {'embed': {'tokens': state['tokens.weight'], 'positions': state['positions.weight']}, 'blocks': blocks}
     hidden, table = GPT(config).apply({'params': params}, tokens[:, :-1])
     assert float(losses.pretraining_loss(hidden, table, tokens[:, 1:]).mean()) == pytest.approx(expected, rel=1e-5)
+
+
+# Tiles of the kernels
+
+LISTS = {'attention': 'FORWARD', 'attention, gradient': 'BACKWARD', 'norm': 'NORM', 'norm, gradient': 'NORM_BACKWARD'}
+PRESENT = {'attention': tuple(gpu_attention.FORWARD), 'attention, gradient': tuple(gpu_attention.BACKWARD),
+           'norm': (gpu_residual_norm.ROWS, gpu_residual_norm.FORWARD),
+           'norm, gradient': (gpu_residual_norm.ROWS, gpu_residual_norm.PROGRAMS, gpu_residual_norm.BACKWARD)}
+
+
+def test_the_kernels_have_the_fastest_tiles_of_the_file_and_those_are_measured_first():
+    rows = json.loads((ROOT / 'experiments/benchmarks/results/h200_kernels.json').read_text())['rows']
+    for kernel, present in PRESENT.items():
+        measured = {tuple(row['tiles']): row['microseconds'] for row in rows if row['kernel'] == kernel}
+        assert measured.keys() == set(getattr(kernels, LISTS[kernel]))
+        assert min(measured, key=measured.get) == present == getattr(kernels, LISTS[kernel])[0]
+
+
+def test_every_choice_of_tiles_is_timed_and_computes_the_same(monkeypatch):
+    for module, names in ((gpu_attention, ('FORWARD', 'BACKWARD')),
+                          (gpu_residual_norm, ('ROWS', 'PROGRAMS', 'FORWARD', 'BACKWARD'))):
+        for name in names:
+            monkeypatch.setattr(module, name, getattr(module, name))  # measure changes them
+    for name in LISTS.values():
+        monkeypatch.setattr(kernels, name, getattr(kernels, name)[:2])
+    rows = kernels.measure((1, 32, 2, 16), True, calls=1)
+    assert [row['kernel'] for row in rows] == [kernel for kernel in LISTS for _ in range(2)]
+    assert all(row['microseconds'] > 0 and row['difference'] < 5e-3 for row in rows)
+    monkeypatch.setattr(gpu_attention, '_backward', lambda *_: 1 / 0)  # as a compiler that fails
+    failed = [row['error'] for row in kernels.measure((1, 32, 2, 16), True, calls=1) if 'error' in row]
+    assert failed == 2 * ['ZeroDivisionError: division by zero']

@@ -34,10 +34,9 @@ class Tiles(NamedTuple):
     stages: int
 
 
-# Chosen by what compiles for an H200 without spilling registers (128 a thread forward, 237 backward, two programs on a
-# multiprocessor in both); none has been timed yet.
-FORWARD = Tiles(queries=128, keys=64, warps=8, stages=2)
-BACKWARD = Tiles(queries=64, keys=64, warps=4, stages=2)
+# The fastest of 12 and 14 on an H200 (experiments/benchmarks/kernels.py).
+FORWARD = Tiles(queries=64, keys=64, warps=4, stages=3)
+BACKWARD = Tiles(queries=64, keys=64, warps=4, stages=3)
 
 
 def flash_attention(qkv: jax.Array, drop: dropout.Dropout, interpret: bool = False) -> jax.Array:

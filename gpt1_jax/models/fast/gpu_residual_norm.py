@@ -15,9 +15,10 @@ from jax.experimental import pallas as pl
 from gpt1_jax.models import dropout
 from gpt1_jax.models.fast import pallas_triton, per_device, table
 
-ROWS = 8                   # vectors that a program holds at a time
-PROGRAMS = 512             # of the backward pass, about as many as run at once
-FORWARD, BACKWARD = 4, 8   # warps (groups of 32 threads) of a program; not yet timed
+# The fastest of 8 and 15 choices on an H200 (experiments/benchmarks/kernels.py).
+ROWS = 1                   # vectors that a program holds at a time
+PROGRAMS = 2048            # of the backward pass
+FORWARD, BACKWARD = 1, 4   # warps (groups of 32 threads) of a program
 
 
 def add_and_norm(x: jax.Array, a: jax.Array, scale: jax.Array, bias: jax.Array, drop: dropout.Dropout,
