@@ -15,7 +15,8 @@ STYLES = {'Transformer': ('#0072b2', 'o', '-'), 'LSTM': ('#d55e00', 's', '--')}
 
 
 def draw(points: dict, out: str) -> None:
-    """Write the PNG. points: {'Transformer': [(tokens, accuracy, low, high)], 'LSTM': ...}, in percent."""
+    """Write the PNG. points: {'Transformer': [(tokens, accuracy, low, high)], 'LSTM': ..., 'package': one}, in
+    percent."""
     from matplotlib.figure import Figure
     figure = Figure(figsize=(10, 3.6), layout='constrained')
     axes = figure.subplots()
@@ -24,6 +25,9 @@ def draw(points: dict, out: str) -> None:
         axes.fill_between(tokens, low, high, color=color, alpha=0.15, linewidth=0)
         axes.plot(tokens, value, line, color=color, marker=marker, linewidth=2, markersize=6,
                   label=f'{name}, 6.9M parameters' if name == 'Transformer' else f'{name}, 6.8M parameters')
+    (tokens, value, *_), = points['package']
+    axes.plot(tokens, value, '*', color=STYLES['Transformer'][0], markersize=14, zorder=3,
+              label='Transformer of the package, 7.5 epochs')
     tokens, value = zip(*blimp_published.DECODER_POINTS[:3])
     axes.plot(tokens, value, ':', color='#555555', marker='^', label='published decoder, 21M parameters')
     left = 1.6e5
@@ -36,7 +40,7 @@ def draw(points: dict, out: str) -> None:
                   color='#555555')
     axes.axhline(50, color='#999999', linewidth=1)
     axes.text(left, 50, ' chance', va='top', fontsize=10, color='#555555')
-    axes.set(xscale='log', xlim=(left, 1.3e8), ylim=(48, 73), xlabel='tokens read (log scale)',
+    axes.set(xscale='log', xlim=(left, 7.5e8), ylim=(48, 73), xlabel='tokens read (log scale)',
              ylabel='BLiMP, zero-shot (%)')
     axes.legend(loc='lower right', bbox_to_anchor=(1, 0.05), frameon=False, fontsize=11)
     axes.spines[['top', 'right']].set_visible(False)

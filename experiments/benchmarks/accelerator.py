@@ -5,7 +5,8 @@ python -m experiments.benchmarks.accelerator --minutes=10 --out=ROW.json
 Needs jax, flax, optax, orbax-checkpoint, numpy and ml-collections. In this order, each part in a process of its own:
 
 * check: the self-check of every kernel for this device;
-* step: tokens/s, MFU, memory and compile time of the paper's step, by dtype and config.model.kernels;
+* step: tokens/s, MFU, memory and compile time of the paper's step, by dtype and config.model.kernels, and on a GPU with
+  all matrix products by cuBLASLt;
 * losses: 20 of two layers of the paper's, batches of one window, beside those of a CPU in results/losses_cpu.json;
 * resume: their training with deterministic algorithms, killed and resumed, and one that is not: every array's digest;
 * PyTorch's and transformers' step, where they are installed.
@@ -42,6 +43,8 @@ TOLERANCE = {'float32': 1e-4, 'bfloat16': 2e-2}
 SMALL = {'n_layer': 2, 'n_embd': 128, 'n_head': 2, 'n_inner': 512, 'n_ctx': 64}
 TWO = {'n_layer': 2}  # of the paper's layers: 20 updates of a window take a CPU about a minute
 VOCABULARY = {False: 40478, True: 512}  # of the paper, and small
+# Of XLA: no products by Triton, and so biases added inside products, which those chosen on an H200 were not.
+CUBLAS = '--xla_gpu_enable_triton_gemm=false'
 STEPS, KILLED_AFTER = 20, 10
 LONGEST = 0.4  # of the time, for one part
 
@@ -145,8 +148,11 @@ def _killing(read, checkpoints, step, rows):
 def part(f) -> dict:
     """The part that the flags name."""
     from gpt1_jax.parallel import processes
-    processes.start(deterministic=f.part == 'resume')
     name, *others = f.part.split(' ')
+    if 'cublas' in others:
+        others.remove('cublas')
+        os.environ['XLA_FLAGS'] = f"{os.environ.get('XLA_FLAGS', '')} {CUBLAS}"
+    processes.start(deterministic=f.part == 'resume')
     if name == 'device':
         return device()
     if name == 'check':
@@ -212,7 +218,7 @@ def measure(f, report) -> dict:
         report(found, f'{name}: {_short(result)}')
     add('device', found['device'])
     add('check', clock.run('check'))
-    for kernels in ('auto', 'xla'):
+    for kernels in ('auto', 'xla', *['auto cublas'] * (found['device']['platform'] == 'gpu')):
         add(f'step bfloat16 {kernels}', clock.run(f'step bfloat16 {kernels}'))
     with tempfile.TemporaryDirectory() as directory:
         for dtype in TOLERANCE:
@@ -273,6 +279,7 @@ def row(found: dict) -> list[str]:
     cells = {'device': f"{found['device']['count']} x {found['device']['name']}",
              'kernels that passed': kernels(),
              'tokens/s (MFU), bfloat16': step_of('bfloat16 auto'), 'without kernels': step_of('bfloat16 xla'),
+             'products by cuBLASLt': step_of('bfloat16 auto cublas') if found['device']['platform'] == 'gpu' else 'n/a',
              'plain': step_of('bfloat16 plain'), 'float32': step_of('float32 auto'),
              'GiB': f"{auto['bytes'] / 2**30:.1f}" if auto.get('bytes') else 'n/a',
              'first step, s': f"{auto['first_seconds']:.0f}" if auto.get('first_seconds') else 'n/a',

@@ -15,6 +15,7 @@ from tiny import ROOT
 STEP = {'device': '1 x X', 'tokens_per_s': 500_000.0, 'mfu': 0.3801, 'bytes': 13 * 2**30, 'first_seconds': 71.3}
 FOUND = {'device': {'name': 'X', 'count': 2, 'platform': 'gpu'}, 'check': {'flash': 'passed', 'fused': 'spilt'},
          'step bfloat16 auto': STEP, 'step bfloat16 xla': STEP | {'tokens_per_s': 300_000.0, 'mfu': None},
+         'step bfloat16 auto cublas': STEP | {'tokens_per_s': 520_000.0},
          'step bfloat16 plain': {'error': 'out of memory'}, 'losses float32': {'within_tolerance': True},
          'losses bfloat16': {'within_tolerance': False}, 'resume': {'error': 'stopped after 9 s'},
          'nanogpt-compiled': {'tokens_per_s': 200_000.0}, 'post-ln-compiled': {'tokens_per_s': 125_000.0},
@@ -26,7 +27,8 @@ def test_a_row_has_what_was_measured_and_what_failed():
     cells = dict(zip(*([cell.strip() for cell in line.strip('|').split('|')] for line in (head, row))))
     assert cells == {
         'device': '2 x X', 'kernels that passed': '1 of 2', 'tokens/s (MFU), bfloat16': '500,000 (38.0%)',
-        'without kernels': '300,000', 'plain': 'failed', 'float32': 'failed', 'GiB': '13.0', 'first step, s': '71',
+        'without kernels': '300,000', 'products by cuBLASLt': '520,000 (38.0%)', 'plain': 'failed',
+        'float32': 'failed', 'GiB': '13.0', 'first step, s': '71',
         "the CPU's losses, float32": 'yes', 'bfloat16': 'NO', 'resumed to the bit': 'failed',
         'times PyTorch': '1.25', 'times transformers': 'n/a'}  # of the faster one, for one device
 
@@ -65,6 +67,17 @@ def test_a_kernel_that_was_broken_on_purpose_is_named(monkeypatch):
     monkeypatch.setattr(gpu_attention, 'flash_attention', broken)
     monkeypatch.setattr(table, 'KERNELS', [kernel for kernel in table.KERNELS if kernel.name == 'flash'])
     assert accelerator.check(small=True) == {'flash': 'RuntimeError: out of shared memory'}
+
+
+def test_the_step_with_products_by_cublaslt_is_the_step_with_that_flag_of_xla(monkeypatch):
+    monkeypatch.setenv('XLA_FLAGS', '--xla_cpu_enable_fast_math=false')
+    monkeypatch.setattr(accelerator, 'step', lambda *arguments: [*arguments, os.environ['XLA_FLAGS'].split()])
+    settings = types.SimpleNamespace(part='step bfloat16 auto cublas', small=True, batch=2)
+    *arguments, flags = accelerator.part(settings)
+    assert arguments == [True, 'bfloat16', 'auto', 2] and flags[1:] == ['--xla_gpu_enable_triton_gemm=false']
+    settings.part = 'step bfloat16 auto'
+    monkeypatch.setenv('XLA_FLAGS', '')
+    assert accelerator.part(settings)[-1] == []
 
 
 OTHERS = ('spacy', 'ftfy', 'sentencepiece', 'safetensors', 'pyarrow', 'matplotlib', 'markdown', 'tensorflow_datasets',

@@ -31,6 +31,11 @@ def test_the_losses_over_updates_are_those_of_the_file():
         exact = math.exp(row['valid_loss'])
         assert abs(float(perplexity) - exact) <= 0.05 + 0.0005 * exact  # both are rounded
     assert not lines[start + len(ours)]  # the table ends with the file
+    package = [row for row in rows if row['run'] == 'package']
+    start = lines.index('| updates | tokens | validation loss | perplexity a token |') + 2
+    assert [cells(line) for line in lines[start:start + len(package)]] == [
+        [f'{row["step"]:,}', f'{row["step"] * 64 * 256 / 1e6:.1f}M', f'{row["valid_loss"]:.3f}',
+         f'{math.exp(row["valid_loss"]):.1f}'] for row in package]
     header = '| validation loss after updates | 400 |'
     table = next(place for place, line in enumerate(lines) if line.startswith(header))
     for model, run in (('Transformer', 'first'), ('LSTM', 'lstm')):
@@ -68,8 +73,9 @@ def test_the_front_page_s_figure_is_of_the_figures_on_the_pages():
             assert point == [int(row[column]), float(row[column + 1]), float(low), float(high)]
     page = (OVERNIGHT / 'README.md').read_text(encoding='utf-8')
     (mean,) = [line for line in page.splitlines() if line.startswith('| mean of the 67 sets, ties half')]
-    for (tokens, value, low, high), cell in zip(points['Transformer'][len(table):][::-1], cells(mean)[1:]):
-        assert cell == f'{value} ({low} to {high})' and tokens in (61_440_000, 100_352_000)
+    later = [*points['package'], *points['Transformer'][len(table):][::-1]]
+    for (tokens, value, low, high), cell in zip(later, cells(mean)[1:]):
+        assert cell == f'{value} ({low} to {high})' and tokens in (61_440_000, 100_352_000, 34_000 * 64 * 256)
     assert len(points['Transformer']) == len(table) + 2 and len(points['LSTM']) == len(table)
 
 

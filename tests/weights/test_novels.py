@@ -67,12 +67,12 @@ def test_it_is_small_and_comes_with_its_card_and_licence():
 
 def test_its_greedy_continuation_is_what_it_was(novels):
     assert novels.generate('The old man', tokens=12, temperature=0) == [
-        ', and the old man, who had been a little boy']
+        "'s face, and the old man's eyes were fixed on"]
 
 
 def test_its_perplexity_on_a_paragraph_is_what_it_was(novels):
     scored = novels.score(PARAGRAPH)
-    assert np.exp(-scored.log_probabilities.mean()) == pytest.approx(16.61, rel=0.01)
+    assert np.exp(-scored.log_probabilities.mean()) == pytest.approx(15.35, rel=0.01)
 
 
 def test_transformers_goes_on_alike(novels):
