@@ -103,7 +103,7 @@ def _notes(run, first, last, meta, params):
     codes = {row['code'] for row in of_these} - {provenance.code_digest()}
     notes = [f'trained with code {code}, replayed with {provenance.code_digest()}' for code in sorted(codes)]
     if jax.default_backend() == 'gpu' and not _deterministic(meta['environment']):
-        notes.append('trained on a GPU without --deterministic, where no two runs are the same to the bit')
+        notes.append('trained on a GPU without --deterministic, so that two runs need not be the same to the bit')
     setup = provenance.departures(meta['environment'], provenance.environment(params))
     return notes + [f'another setup, whose results may differ by rounding: {", ".join(setup)}'] * bool(setup)
 

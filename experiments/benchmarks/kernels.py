@@ -7,14 +7,13 @@ itself, and compared with the first. On a CPU the sizes are small and the kernel
 that they run. Under two minutes on an H200.
 """
 import statistics
-import time
 from collections.abc import Callable, Iterator
 
 import jax
 import jax.numpy as jnp
 from absl import flags
 
-from experiments.benchmarks import record
+from experiments.benchmarks import record, timing
 from experiments.lib.markdown import table
 from gpt1_jax import cli
 from gpt1_jax.models import dropout
@@ -80,20 +79,21 @@ def measure(sizes: tuple[int, int, int, int], interpret: bool, calls: int = 30) 
     for kernel, tiles, function, arguments in choices(sizes, interpret):
         row = {'kernel': kernel, 'tiles': list(tiles)}
         try:
+            # A function of its own for each choice: of a function that is known, JAX would take the earlier trace.
             compiled = jax.jit(lambda *values, function=function: function(*values)).lower(*arguments).compile()
             result = jax.tree.leaves(jax.block_until_ready(compiled(*arguments)))[0].astype(jnp.float32)
         except Exception as error:  # any: of the compiler, or too little shared memory
             found.append(row | {'error': f'{type(error).__name__}: {" ".join(str(error).split())[:200]}'})
             continue
         expected = first.setdefault(kernel, result)
-        means = []
-        for _ in range(3):
-            began = time.perf_counter()
-            for _ in range(calls):
+
+        def run(n, compiled=compiled, arguments=arguments):
+            for _ in range(n):
                 last = compiled(*arguments)
             jax.block_until_ready(last)
-            means.append((time.perf_counter() - began) / calls)
-        found.append(row | {'microseconds': 1e6 * statistics.median(means),
+            return 0.0
+        seconds = timing.measure(run, 1, 3, calls)['step_seconds']
+        found.append(row | {'microseconds': 1e6 * statistics.median(seconds),
                             'difference': float(jnp.linalg.norm(result - expected) / jnp.linalg.norm(expected))})
     return found
 

@@ -39,7 +39,8 @@ def start(coordinator: str | None = None, processes: int | None = None, process:
     a launcher that sets none of VARIABLES: torchrun, MPICH, LeaderWorkerSet, an indexed Kubernetes Job.
     """
     if deterministic:
-        os.environ['XLA_FLAGS'] = f'{os.environ.get("XLA_FLAGS", "")} {DETERMINISTIC}'.strip()
+        given = os.environ.get('XLA_FLAGS', '').split()
+        os.environ['XLA_FLAGS'] = ' '.join([*given, *(flag for flag in DETERMINISTIC.split() if flag not in given)])
     detected = _environment_has_several()  # then jax finds the number of this process, and reads the address, itself
     if (coordinator, processes) != (None, 1) and (any(map(os.environ.get, VARIABLES[1:])) or not detected):
         coordinator = coordinator or os.environ.get(VARIABLES[0]) or None

@@ -173,3 +173,11 @@ def test_one_of_several_that_does_not_know_which_is_refused_unless_it_is_said_to
         environment(**{variable: value})
     assert environment(**{variable: value}, given=dict(processes=1)) == []
     assert environment(**{variable: value}, JAX_NUM_PROCESSES='1') == []
+
+
+@pytest.mark.parametrize('given', ['', '--xla_gpu_autotune_level=0', processes_lib.DETERMINISTIC])
+def test_the_flags_for_determinism_are_given_to_xla_once(monkeypatch, given):
+    """Checkpoints record XLA_FLAGS, and a replay with them twice would be another setup."""
+    monkeypatch.setenv('XLA_FLAGS', given)
+    processes_lib.start(processes=1, deterministic=True)
+    assert sorted(os.environ['XLA_FLAGS'].split()) == sorted(processes_lib.DETERMINISTIC.split())
