@@ -1,9 +1,4 @@
-"""Section 4.1: the files of a corpus: what their extensions mean and their contents, decompressed.
-
-    .txt .train .dev .test    text: one document (the last three: BabyLM's)
-    .jsonl .json              JSON lines: a record a line
-    .parquet                  Parquet: a record a row
-    .gz .bz2 .zst .lz4        after an extension of text or JSON lines: compressed
+"""Section 4.1: the files of a corpus: what their extensions mean, and their contents, decompressed.
 
 A file is on the local disk or in an object store (storage.py).
 """
@@ -19,9 +14,9 @@ from typing import Any, BinaryIO
 from gpt1_jax import storage
 from gpt1_jax.errors import UserError
 
-TEXT, JSON_LINES, PARQUET = 'text', 'JSON lines', 'Parquet'
-KINDS = {'.txt': TEXT, '.train': TEXT, '.dev': TEXT, '.test': TEXT, '.jsonl': JSON_LINES, '.json': JSON_LINES,
-         '.parquet': PARQUET}
+TEXT, JSON_LINES, PARQUET = 'text', 'JSON lines', 'Parquet'  # a document; a record a line; a record a row
+KINDS = {'.txt': TEXT, '.train': TEXT, '.dev': TEXT, '.test': TEXT,  # the last three: BabyLM's
+         '.jsonl': JSON_LINES, '.json': JSON_LINES, '.parquet': PARQUET}
 COMPRESSED = {'.gz': 'gzip', '.bz2': 'bz2', '.zst': 'zstd', '.lz4': 'lz4'}
 READ = f'{", ".join(KINDS)}; all but .parquet also compressed: {", ".join(COMPRESSED)}'  # for messages
 
