@@ -109,8 +109,8 @@ def damage_shard(part):
 
 
 @pytest.mark.parametrize('damage, message', [
-    (shutil.rmtree, 'out: part 1 of 3 is missing: run it with --part=1/3'),
-    (lambda part: (part / 'manifest.json').unlink(), '-00001-of-00003: not finished: run it again with --part=1/3'),
+    (shutil.rmtree, 'out: part 1 of 3 is missing or not finished: run it with --part=1/3'),
+    (lambda part: (part / 'manifest.json').unlink(), 'out: part 1 of 3 is missing or not finished'),
     (damage_shard, '-00001-of-00003/train/00000.bin: damaged, its SHA-256 is not the one in its manifest: run'),
     (lambda part: shutil.copytree(part, part.with_name(Part(1, 4).name)),
      'out: parts of 3 and of 4 are there: delete those that do not belong'),
@@ -142,7 +142,7 @@ def test_killed_parts_go_on_and_merge_to_the_stream_of_one_run(made, tmp_path):
             time.sleep(0.02)
         killed.send_signal(signal.SIGKILL)
         killed.wait()
-        with pytest.raises(UserError, match=f'part-0000{i}-of-00002: not finished|part {1 - i} of 2 is missing'):
+        with pytest.raises(UserError, match='part (0, )?1 of 2 is missing or not finished'):
             merge(out)
         prepare(out, **given, part=Part(i, 2))
     assert command('prepare', f'--out={out}', '--merge', check=0).stdout.startswith('train: ')

@@ -7,7 +7,6 @@ parts may be deleted afterwards.
 import hashlib
 import os
 import re
-import shutil
 
 from gpt1_jax import storage
 from gpt1_jax.data import prepare, shards, tokens
@@ -15,7 +14,7 @@ from gpt1_jax.data.parts import Part
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 
-PART = re.compile(r'part-(\d{5,9})-of-(\d{5,9})')
+PART = re.compile(r'part-\d{5,9}-of-(\d{5,9})')  # Part.name
 
 
 def merge(out: storage.Path) -> dict:
@@ -41,23 +40,18 @@ def merge(out: storage.Path) -> dict:
 
 def _parts(out):
     """{directory: manifest} of all parts of the one division that a directory holds."""
-    found = [Part(int(match[1]), int(match[2])) for match in (PART.fullmatch(entry.name) for entry in out.iterdir())
-             if match]
-    counts = sorted({part.count for part in found})
+    counts = sorted({int(match[1]) for match in (PART.fullmatch(entry.name) for entry in out.iterdir()) if match})
     if not counts:
         raise UserError(f'{out}: no part to merge: run gpt1 prepare --out={out} --part=I/N first')
     if len(counts) > 1:
         raise UserError(f'{out}: parts of {counts[0]} and of {counts[1]} are there: delete those that do not belong')
-    missing = sorted(set(range(counts[0])) - {part.index for part in found})
+    parts = [Part(index, counts[0]) for index in range(counts[0])]
+    missing = [part for part in parts if not (out / part.name / tokens.MANIFEST).exists()]
     if missing:
-        listed = ', '.join(map(str, missing[:10])) + ', ...' * (len(missing) > 10)
-        raise UserError(f'{out}: part {listed} of {counts[0]} is missing: run it with --part={missing[0]}/{counts[0]}')
-    manifests = {}
-    for part in sorted(found, key=lambda part: part.index):
-        if not (out / part.name / tokens.MANIFEST).exists():
-            raise UserError(f'{out / part.name}: not finished: run it again with --part={part}')
-        manifests[out / part.name] = tokens.read_manifest(out / part.name)
-    return manifests
+        listed = ', '.join(str(part.index) for part in missing[:10]) + ', ...' * (len(missing) > 10)
+        raise UserError(f'{out}: part {listed} of {counts[0]} is missing or not finished: run it with '
+                        f'--part={missing[0]}')
+    return {out / part.name: tokens.read_manifest(out / part.name) for part in parts}
 
 
 def _common_inputs(parts):
@@ -67,7 +61,7 @@ def _common_inputs(parts):
         if manifest['tokenizer'] != first['tokenizer']:
             raise UserError(f"{part}: its tokenizer is another one ({manifest['tokenizer'][:16]}) than that of part 0 "
                             f"({first['tokenizer'][:16]}): give all parts the same --tokenizer=DIR")
-        differing = prepare.differences(first['inputs'], manifest['inputs'], without=('part',))
+        differing = prepare.differences(first['inputs'], manifest['inputs'], without='part')
         if differing:
             raise UserError(f'{part} was prepared from other inputs than part 0: {"; ".join(differing)}')
     inputs = {name: value for name, value in first['inputs'].items() if name != 'part'}
@@ -90,16 +84,16 @@ def _merge_split(out, parts):
 
 def _place(source, target, expected):
     """A shard under another name, as a hard link or a copy. UserError if it differs from its part's manifest."""
-    data = storage.read(source) if storage.remote(target) else None  # downloaded once
-    if (storage.sha256(source) if data is None else hashlib.sha256(data).hexdigest()) != expected:
+    data = storage.read(source)
+    if hashlib.sha256(data).hexdigest() != expected:
         raise UserError(f'{source}: damaged, its SHA-256 is not the one in its manifest: run its part again')
-    if data is not None:
+    if storage.remote(target):
         storage.write(target, data)
         return
     partial = target.with_name(f'{target.name}.partial')
     partial.unlink(missing_ok=True)
     try:
         os.link(source, partial)
+        os.replace(partial, target)
     except OSError:  # a file system without hard links
-        shutil.copyfile(source, partial)
-    os.replace(partial, target)
+        storage.write(target, data)

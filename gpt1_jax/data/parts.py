@@ -4,6 +4,7 @@ Parquet files are divided by row group, so documents never cross parts, and the 
 the other, are that of the whole. The division depends on the files' names, order and sizes alone.
 """
 import dataclasses
+import itertools
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -65,34 +66,22 @@ def slices(sources: Sequence[str], part: Part | None,
         return
     sizes = [storage.size(source) for source in sources]
     total = max(1, sum(sizes))
+
+    def part_of(twice):  # the part in which a byte of the corpus lies, given two times its position: a middle is whole
+        return min(part.count - 1, twice * part.count // (2 * total))
+
     start = 0
     for source, size in zip(sources, sizes):
-        first = _part_of(2 * start, total, part)
-        last = _part_of(2 * (start + size) - 1, total, part)
+        first, last = part_of(2 * start), part_of(2 * (start + size) - 1)
         if first >= last or whole_files or files.kind(source) != files.PARQUET:
-            if _part_of(2 * start + size, total, part) == part.index:
+            if part_of(2 * start + size) == part.index:
                 yield source, None
         elif first <= part.index <= last:
-            chosen = _groups(source, start, size, total, part, first, last)
+            groups = records.row_group_sizes(source)
+            whole = max(1, sum(groups))
+            middles = (2 * end - own for own, end in zip(groups, itertools.accumulate(groups)))
+            chosen = tuple(number for number, middle in enumerate(middles)
+                           if min(last, part_of(2 * start + middle * size // whole)) == part.index)
             if chosen:
                 yield source, chosen
         start += size
-
-
-def _part_of(twice, total, part):
-    """The part in which a byte of the corpus lies; twice: two times its position, so that a middle is whole."""
-    return min(part.count - 1, twice * part.count // (2 * total))
-
-
-def _groups(source, start, size, total, part, first, last):
-    """The numbers of a Parquet file's row groups that belong to a part. The file begins at byte `start` of the corpus
-    and reaches from the first part to the last."""
-    sizes = records.row_group_sizes(source)
-    whole = max(1, sum(sizes))
-    chosen, before = [], 0
-    for number, own in enumerate(sizes):
-        middle = 2 * start + (2 * before + own) * size // whole
-        if min(max(first, _part_of(middle, total, part)), last) == part.index:
-            chosen.append(number)
-        before += own
-    return tuple(chosen)

@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -136,9 +136,7 @@ def resolve(config: PrepareConfig) -> tuple[sources.Splits, dict[str, Any], sour
 
 def _remove_other(directory, inputs, lock):
     """Removes a directory that was prepared from other inputs."""
-    if not (directory / INPUTS).exists():
-        return
-    differing = differences(storage.read_json(directory / INPUTS), inputs)
+    differing = _other_inputs(directory, inputs)
     if differing:
         sources.say(f'{directory}: prepared from other inputs ({"; ".join(differing)}): making it again')
         with lock(directory):
@@ -174,22 +172,26 @@ def _tokenizer(config) -> tuple[Tokenizer | None, str]:
 
 def check_inputs(out: storage.Path, inputs: dict[str, str]) -> None:
     """UserError if a directory was begun with other inputs or holds something else."""
-    if not (out / INPUTS).exists():
-        if (out / tokens.MANIFEST).exists() or (out / 'tokenizer').exists():
-            raise UserError(f'{out}: holds something else (no {INPUTS} in it): choose another directory')
-        return
-    differing = differences(storage.read_json(out / INPUTS), inputs)
+    if not (out / INPUTS).exists() and ((out / tokens.MANIFEST).exists() or (out / 'tokenizer').exists()):
+        raise UserError(f'{out}: holds something else (no {INPUTS} in it): choose another directory')
+    differing = _other_inputs(out, inputs)
     if differing:
         raise UserError(f'{out} was prepared from other inputs: {"; ".join(differing)}: '
                         'choose another directory, or delete it')
 
 
-def differences(before: Any, now: dict[str, Any], without: Iterable[str] = (PARTS,)) -> list[str]:
-    """'NAME was X, now Y' of each input that differs; `without` names those that may. before: of inputs.json, perhaps
-    damaged."""
-    before = before if isinstance(before, dict) else {}
+def _other_inputs(directory, inputs):
+    """The differences between the inputs that a directory was begun with, if there are any, and `inputs`."""
+    if not (directory / INPUTS).exists():
+        return []
+    before = storage.read_json(directory / INPUTS)
+    return differences(before if isinstance(before, dict) else {}, inputs)
+
+
+def differences(before: dict[str, Any], now: dict[str, Any], without: str = PARTS) -> list[str]:
+    """'NAME was X, now Y' of each input that differs; `without` names one that may."""
     return [f'{name} was {before.get(name)}, now {now.get(name)}' for name in now | before
-            if name not in without and before.get(name) != now.get(name)]
+            if name != without and before.get(name) != now.get(name)]
 
 
 def saved_tokenizer(out: storage.Path, inputs: dict[str, str], make: Callable[[], Tokenizer],
