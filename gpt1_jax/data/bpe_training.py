@@ -36,7 +36,7 @@ def train(words_or_texts: Mapping[str, int] | Iterable[str], merges: int | None 
     A corpus too small for that many merges gives as many as it has, and a notice on stderr. Equal counts give equal
     vocabularies. UserError for an empty corpus or sizes that are out of range.
     """
-    counts = words_or_texts if isinstance(words_or_texts, Mapping) else count_words(words_or_texts)
+    counts = words_or_texts if isinstance(words_or_texts, Mapping) else count_words(map(text_lib.Part, words_or_texts))
     alphabet = _alphabet(counts)
     counts = {word: count for word, count in counts.items() if len(word) <= _LONGEST_WORD and alphabet.issuperset(word)}
     if not counts:
@@ -71,11 +71,11 @@ def vocabulary_size(merges: int | None, vocab_size: int | None, characters: int 
     return fixed + merges
 
 
-def count_words(texts: Iterable[str]) -> collections.Counter[str]:
-    """How often each word occurs in the texts; line breaks are not counted."""
+def count_words(parts: Iterable[text_lib.Part]) -> collections.Counter[str]:
+    """How often each word occurs in parts of texts; line breaks are not counted."""
     counts: collections.Counter[str] = collections.Counter()
-    for text in texts:
-        for line in text_lib.lines(text):
+    for part in parts:
+        for line in text_lib.lines(part.text, part.unescape_html):
             counts.update(line)
     return counts
 

@@ -8,7 +8,6 @@ an uninterrupted run, byte for byte, with any number of processes.
 import collections
 import concurrent.futures
 import contextlib
-import dataclasses
 import functools
 import hashlib
 import itertools
@@ -21,11 +20,11 @@ import threading
 import time
 import types
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpt1_jax.data import shards
+from gpt1_jax.data import bpe_training, shards
 from gpt1_jax.data import text as text_lib
 from gpt1_jax.data.document import Document
 from gpt1_jax.data.tokenizer import Tokenizer
@@ -36,19 +35,11 @@ SHARD_TOKENS = 2 ** 23  # 16 MiB; at most this much work is lost in a kill
 UNIT_CHARACTERS = 250_000  # the work that a process gets at a time
 
 
-@dataclasses.dataclass(frozen=True)
-class Unit:
-    """A unit of work: whole short documents, or parts of a long one.
-
-    texts:     see `text.parts`.
-    documents: how many documents begin here.
-    """
+class Unit(NamedTuple):
+    """A unit of work: whole short documents, or parts of a long one. documents: how many begin here."""
     texts: tuple[text_lib.Part, ...]
     documents: int
-
-    @functools.cached_property
-    def characters(self) -> int:
-        return sum(len(part.text) for part in self.texts)
+    characters: int
 
 
 def units(documents: Iterable[Document], size: int = UNIT_CHARACTERS) -> Iterator[Unit]:
@@ -58,14 +49,14 @@ def units(documents: Iterable[Document], size: int = UNIT_CHARACTERS) -> Iterato
     for document in documents:
         for number, part in enumerate(text_lib.parts(document.text, size)):
             if characters and characters + len(part.text) > size:
-                yield Unit(tuple(texts), starts)
+                yield Unit(tuple(texts), starts, characters)
                 texts, starts, characters = [], 0, 0
             texts.append(part)
             starts += number == 0
             characters += len(part.text)
         del document  # frees its text before the next document is read
     if texts:
-        yield Unit(tuple(texts), starts)
+        yield Unit(tuple(texts), starts, characters)
 
 
 def count_words(documents: Iterable[Document], processes: int = 1, characters: int | None = None) -> dict[str, int]:
@@ -230,11 +221,7 @@ def _encode(tokenizer, unit):
 
 def _count(unit):
     """In a worker: how often each word occurs in a unit."""
-    counts = collections.Counter()
-    for part in unit.texts:
-        for words in text_lib.lines(part.text, part.unescape_html):
-            counts.update(words)
-    return counts
+    return bpe_training.count_words(unit.texts)
 
 
 def _start_worker(work):

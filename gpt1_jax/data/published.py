@@ -45,7 +45,11 @@ def from_tokenizer_json(file: str | os.PathLike) -> Tokenizer:
 def _tokenizer(encoder, merges, encoder_file, merges_file):
     """The Tokenizer of {token: id} and {place in its file: merged pair}."""
     pieces, characters = _checked(encoder, merges, encoder_file, merges_file)
-    model = proto.ModelProto()
+    model = proto.ModelProto(
+        trainer_spec=dict(model_type=proto.TrainerSpec.BPE, vocab_size=len(pieces) + 1, unk_id=0, bos_id=-1, eos_id=-1,
+                          pad_id=-1, treat_whitespace_as_suffix=True),
+        normalizer_spec=dict(name='identity', add_dummy_prefix=True, remove_extra_whitespaces=False,
+                             escape_whitespaces=True))
     kind = proto.ModelProto.SentencePiece
     for row, piece in enumerate(pieces):
         if any('\ud800' <= character <= '\udfff' for character in piece):
@@ -59,15 +63,6 @@ def _tokenizer(encoder, merges, encoder_file, merges_file):
             model.pieces.add(piece=piece, score=_score(row, characters), type=kind.NORMAL)
     # SentencePiece appends the end of a word as a character, which needs a row, though every word merges it away.
     model.pieces.add(piece=END, score=-1e6, type=kind.NORMAL)
-    model.trainer_spec.model_type = proto.TrainerSpec.BPE
-    model.trainer_spec.vocab_size = len(model.pieces)
-    model.trainer_spec.treat_whitespace_as_suffix = True
-    model.trainer_spec.unk_id = 0
-    model.trainer_spec.bos_id = model.trainer_spec.eos_id = model.trainer_spec.pad_id = -1
-    model.normalizer_spec.name = 'identity'
-    model.normalizer_spec.add_dummy_prefix = True
-    model.normalizer_spec.remove_extra_whitespaces = False
-    model.normalizer_spec.escape_whitespaces = True
     return Tokenizer(model.SerializeToString(deterministic=True), vocab_size=len(pieces), newline_id=len(pieces) - 1)
 
 
@@ -93,11 +88,10 @@ def _checked(encoder, merges, encoder_file, merges_file):
     if characters < 1 or len(pieces) != 2 + 2 * characters + len(merges):
         raise UserError(f'{encoder_file} has {len(pieces)} pieces and {merges_file} {len(merges)} merges: they do not '
                         'belong together (released: 40478 and 40000)')
-    ordered = pieces[0] == '<unk>' and pieces[-1] == '\n</w>'
-    for row, piece in enumerate(pieces[1:1 + characters], 1):
-        at_end = pieces[row + characters]
-        if len(piece) != 1 or at_end != piece + '</w>' or piece in RESERVED:
-            ordered = False
+    alphabet = pieces[1:1 + characters]
+    ordered = (pieces[0], pieces[-1]) == ('<unk>', '\n</w>') and all(
+        len(piece) == 1 and piece not in RESERVED and at_end == f'{piece}</w>'
+        for piece, at_end in zip(alphabet, pieces[1 + characters:]))
     if not ordered:
         raise UserError(f'{encoder_file}: not in the released order (<unk>, characters, characters with </w>, merges, '
                         'line break)')

@@ -96,7 +96,7 @@ def _plain_lines(text):
 class Part(NamedTuple):
     """A part of a text. unescape_html: for `lines`. goes_on: whether its last line continues in the next part."""
     text: str
-    unescape_html: str | bool
+    unescape_html: str | bool = 'auto'
     goes_on: bool = False
 
 

@@ -160,8 +160,7 @@ class Tokenizer:
         """
         if self.has_bytes:
             return re.compile(END)
-        pieces = [self._engine.id_to_piece(i) for i in range(1, self.vocab_size)]
-        characters = {piece for piece in pieces if len(piece) == 1} - {END}
+        characters = {piece for piece in self.pieces()[1:] if len(piece) == 1} - {END}
         return re.compile('[^ ' + re.escape(''.join(sorted(characters))) + ']')
 
     def _encode_odd_word(self, word):
@@ -207,8 +206,7 @@ class Tokenizer:
     def texts(self) -> list[bytes]:
         """The text of each id in UTF-8, special tokens included."""
         texts = []
-        for row in range(self.vocab_size):
-            piece = self._engine.id_to_piece(row)
+        for row, piece in enumerate(self.pieces()):
             if self._engine.is_byte(row):
                 texts.append(bytes([int(piece[3:5], 16)]))
             else:
