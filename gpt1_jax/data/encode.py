@@ -89,30 +89,30 @@ def encode(documents: Iterable[Document], directory: str | os.PathLike, tokenize
     work = functools.partial(_encode, tokenizer)
 
     def make_again(chosen):
-        return np.concatenate([np.zeros(0, DTYPE), *(ids for _, (ids, _) in ordered_map(work, chosen, processes))])
+        return np.concatenate([np.zeros(0, DTYPE), *(ids for _, ids in ordered_map(work, chosen, processes))])
 
     done, rest = shards.keep(directory, units(documents), key, shard_tokens, tokenizer.unk_id, report, make_again)
     arrays: list[np.ndarray] = []
-    made_from: list[tuple[int, int, bytes]] = []  # (documents, unknown tokens, digest) of each unit
+    made_from: list[tuple[int, bytes]] = []
 
     def close():
-        data = np.concatenate(arrays).astype(DTYPE).tobytes()
+        data = np.concatenate(arrays).tobytes()
         _check_expected(directory, len(done), data, expected)
-        done.append(shards.write(directory, len(done), data, made_from, key))
+        done.append(shards.write(directory, len(done), data, made_from, tokenizer.unk_id, key))
         arrays.clear()
         made_from.clear()
 
-    for unit, (ids, unknown) in ordered_map(work, rest, processes):
+    for unit, ids in ordered_map(work, rest, processes):
         # Only when there are ids for the next shard, so that none is empty.
         if len(ids) and sum(map(len, arrays)) >= shard_tokens:
             close()
         arrays.append(ids)
-        made_from.append((unit.documents, unknown, shards.digest(unit)))
+        made_from.append(shards.source(unit))
         report(unit.documents, len(ids), unit.characters)
     if any(map(len, arrays)):
         close()
     if not done and not may_be_empty:
-        raise UserError(f'{label}: {sum(count for count, _, _ in made_from)} documents and no word in them')
+        raise UserError(f'{label}: {sum(count for count, _ in made_from)} documents and no word in them')
     if expected is not None and len(done) < len(expected['shards']):
         _check_expected(directory, len(done), b'', expected)
     shards.remove_others(directory, len(done))
@@ -208,15 +208,14 @@ def reporter(label: str, noun: str, characters: int | None = None) -> Callable[.
 
 
 def _encode(tokenizer, unit):
-    """In a worker: a unit's ids, uint16[n], and how many of them are unknown."""
+    """In a worker: a unit's ids, uint16[n]."""
     ids = []
     for part in unit.texts:
         part_ids = tokenizer.encode(part.text, part.unescape_html)
         ids += part_ids
         if part_ids and not part.goes_on:
             ids.append(tokenizer.newline_id)
-    ids = np.array(ids, DTYPE)
-    return ids, int(np.count_nonzero(ids == tokenizer.unk_id))
+    return np.array(ids, DTYPE)
 
 
 def _count(unit):

@@ -1,14 +1,15 @@
 """The shards of a split on disk, each with a record of what it was made from, so that unchanged ones are reused.
 
 00000.bin holds uint16 tokens. Its record, 00000.json, holds a key of the tokenizer and the sizes, a hash of the text,
-counts, and the SHA-256 of the .bin.
+counts, and the SHA-256 of the .bin. A shard is kept if its record is the one that its bytes and the text give now.
 """
 import contextlib
 import hashlib
 import itertools
 import pathlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from gpt1_jax.data.tokens import DTYPE
 from gpt1_jax.errors import UserError
 
 FIELDS = ('file', 'documents', 'tokens', 'unknown', 'sha256')  # of a record, those that are copied to the manifest
-COUNTS = ('documents', 'tokens', 'unknown', 'units')
 
 
 def name(number: int) -> str:
@@ -33,32 +33,35 @@ def keep(directory: pathlib.Path, stream: Iterator, key: str, shard_tokens: int,
     make_again: units -> tokens. Repairs a missing or damaged .bin whose text is unchanged, if that gives the same
     tokens. Without it such a shard does not match, and nothing is written.
     """
-    shards: list[dict] = []
+    kept: list[dict] = []
     while True:
-        record = _record(directory / name(len(shards)), key)
+        file = directory / name(len(kept))
+        record = _read(file.with_suffix('.json'))
         taken = list(itertools.islice(stream, record['units'])) if record else []
-        same_text = record and _same_text(record, taken)
-        if same_text and record['tokens'] < shard_tokens:  # the last shard: the text must still end here
-            following = list(itertools.islice(stream, 1))
-            taken += following
-            same_text = not following
-        if not same_text or not _sound(directory / record['file'], record, taken, unk_id, make_again):
-            return shards, itertools.chain(taken, stream)
+        made_from = [source(unit) for unit in taken]
+        data = b''
+        with contextlib.suppress(OSError):  # missing, or a bad disk
+            data = file.read_bytes()
+        found = _record(file.name, data, made_from, unk_id, key)
+        if make_again and found != record and all(found[of] == record.get(of) for of in ('key', 'made_from')):
+            data = make_again(taken).tobytes()
+            found = _record(file.name, data, made_from, unk_id, key)
+            if found == record:
+                storage.write(file, data)
+        # After the last shard, which is the only short one, the text must end.
+        following = list(itertools.islice(stream, 1)) if found['tokens'] < shard_tokens else []
+        if found != record or following:
+            return kept, itertools.chain(taken, following, stream)
         for unit in taken:
             report(unit.documents, None, unit.characters)
-        shards.append(record)
+        kept.append(found)
 
 
-def write(directory: pathlib.Path, number: int, data: bytes, made_from: Sequence[tuple], key: str) -> dict:
-    """Write a shard and then its record; returns the record.
-
-    made_from: (documents, unknown tokens, digest) of each unit.
-    """
+def write(directory: pathlib.Path, number: int, data: bytes, made_from: Sequence[tuple[int, bytes]], unk_id: int,
+          key: str) -> dict:
+    """Write a shard and then its record; returns the record. made_from: the `source` of each unit."""
     file = directory / name(number)
-    record = {'file': file.name, 'documents': sum(documents for documents, _, _ in made_from),
-              'tokens': len(data) // DTYPE.itemsize, 'unknown': sum(unknown for _, unknown, _ in made_from),
-              'sha256': hashlib.sha256(data).hexdigest(), 'key': key, 'units': len(made_from),
-              'made_from': _digests(digest for _, _, digest in made_from)}
+    record = _record(file.name, data, made_from, unk_id, key)
     # First, or a kill between the two writes could leave an old record beside a new shard.
     file.with_suffix('.json').unlink(missing_ok=True)
     storage.write(file, data)
@@ -74,49 +77,30 @@ def remove_others(directory: pathlib.Path, count: int) -> None:
             file.unlink()
 
 
-def digest(unit: Any) -> bytes:
-    """SHA-256 of everything in an encode.Unit that its tokens depend on."""
+def source(unit: Any) -> tuple[int, bytes]:
+    """(documents, SHA-256 of everything in an encode.Unit that its tokens depend on)."""
     result = hashlib.sha256(f'{unit.documents}'.encode())
     for part in unit.texts:
         head = f'\n{part.unescape_html} {len(part.text)} '
         if part.goes_on:
             head += 'goes on '
         result.update(head.encode() + part.text.encode('utf-8', 'surrogatepass'))
-    return result.digest()
+    return unit.documents, result.digest()
 
 
-def _digests(digests: Iterable[bytes]) -> str:
-    return hashlib.sha256(b''.join(digests)).hexdigest()
+def _record(file, data, made_from, unk_id, key):
+    """The record of a shard of these bytes."""
+    tokens = np.frombuffer(data, DTYPE, count=len(data) // DTYPE.itemsize)
+    return {'file': file, 'documents': sum(documents for documents, _ in made_from), 'tokens': len(tokens),
+            'unknown': int(np.count_nonzero(tokens == unk_id)),
+            'sha256': hashlib.sha256(data).hexdigest(), 'key': key, 'units': len(made_from),
+            'made_from': hashlib.sha256(b''.join(digest for _, digest in made_from)).hexdigest()}
 
 
-def _record(file, key):
-    """The record of a shard; None if it is missing, damaged or has another key."""
-    try:
-        record = storage.read_json(file.with_suffix('.json'))
-        if (record['key'], record['file']) != (key, file.name):
-            return None
-        counted = all(type(record[name]) is int and record[name] >= 0 for name in COUNTS)
-        return record if counted and {*FIELDS, 'made_from'} <= record.keys() else None
-    except (UserError, KeyError, TypeError):  # the last where it is no object
-        return None
-
-
-def _same_text(record, units) -> bool:
-    return (_digests(map(digest, units)) == record['made_from']
-            and record['documents'] == sum(unit.documents for unit in units))
-
-
-def _sound(file, record, units, unk_id, make_again):
-    """Whether a shard's file matches its record, if need be after it was made again."""
-    def as_recorded(data):
-        return (len(data) == record['tokens'] * DTYPE.itemsize
-                and hashlib.sha256(data).hexdigest() == record['sha256']
-                and record['unknown'] == int(np.count_nonzero(np.frombuffer(data, DTYPE) == unk_id)))
-    with contextlib.suppress(OSError):  # missing, or a bad disk
-        if as_recorded(file.read_bytes()):
-            return True
-    data = make_again(units).tobytes() if make_again else b''
-    if not data or not as_recorded(data):
-        return False
-    storage.write(file, data)
-    return True
+def _read(file):
+    """A record on disk; {} if it is missing, or too damaged to say how many units there are."""
+    with contextlib.suppress(UserError, KeyError, TypeError):  # the last where it is no object
+        record = storage.read_json(file)
+        if 0 <= record['units'] <= sys.maxsize and isinstance(record['units'], int):
+            return record
+    return {}

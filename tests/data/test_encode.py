@@ -120,11 +120,6 @@ def test_an_interrupted_run_resumes_and_ends_the_same(own, tmp_path, small_units
     assert encode.encode(given, tmp_path / 'cut', own, shard_tokens=50) == whole and not encoded_units
 
 
-def change_byte(directory):
-    file = directory / '00001.bin'
-    file.write_bytes(bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:])
-
-
 def change_record(**change):
     def damage(directory):
         file = directory / '00000.json'
@@ -133,11 +128,9 @@ def change_record(**change):
 
 
 @pytest.mark.parametrize('damage', [
-    change_record(documents=9), change_record(unknown=1), change_record(file='00001.bin'), change_byte,
-    lambda d: (d / '00001.bin').write_bytes((d / '00001.bin').read_bytes()[:-2]), lambda d: (d / '00002.bin').unlink(),
-    lambda d: (d / '00001.json').write_text('{'), lambda d: (d / '00001.json').unlink(),
+    change_record(documents=9), change_record(unknown=1), change_record(file='00001.bin'),
     lambda d: (d / '00007.bin.partial').write_text('left over'), lambda d: (d / '00099.bin').write_text('left over')])
-def test_damaged_and_left_over_shards_are_made_again(own, tmp_path, small_units, damage):
+def test_forged_records_are_not_believed_and_left_over_shards_go(own, tmp_path, small_units, damage):
     whole = encode.encode(documents(), tmp_path, own, shard_tokens=50)
     before = contents(tmp_path)
     damage(tmp_path)
