@@ -19,8 +19,7 @@ class Document:
 class Join:
     """Which rows of a file form a document. By default each row is one.
 
-    A newline token follows every document, and whole documents are held out. Of the Hub's `bookcorpus`, a sentence a
-    row, 9% of the tokens would be newlines, and held-out sentences would be from books that are trained on.
+    A newline token follows every document, and whole documents are held out: rows that are sentences should be joined.
     key:        the column whose value the rows of a document share; they follow each other in the file.
     characters: at most so many to a document, unless a single row has more.
     between:    what is put between two rows.

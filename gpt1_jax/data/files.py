@@ -2,12 +2,9 @@
 
 A file is on the local disk or in an object store (storage.py).
 """
-import bz2
 import contextlib
-import gzip
 import io
 import os
-import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -42,13 +39,9 @@ def opened(name: str) -> Iterator[BinaryIO]:
     try:
         with storage.opened(name) as raw, contextlib.ExitStack() as stack:
             stream: Any = raw
-            if extension == '.gz':
-                stream = stack.enter_context(gzip.GzipFile(fileobj=raw))
-            elif extension == '.bz2':
-                stream = stack.enter_context(bz2.BZ2File(raw))
-            elif extension in COMPRESSED:
-                import pyarrow  # has Zstandard and LZ4
+            if extension in COMPRESSED:
+                import pyarrow
                 stream = pyarrow.CompressedInputStream(raw, COMPRESSED[extension])
             yield stream if hasattr(stream, 'peek') else stack.enter_context(io.BufferedReader(stream, 1 << 20))
-    except (OSError, EOFError, zlib.error) as error:
+    except OSError as error:
         raise UserError(f'{name}: cannot be read ({error})') from None

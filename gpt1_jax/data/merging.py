@@ -56,15 +56,12 @@ def _parts(out):
 
 def _common_inputs(parts):
     """What all parts were made from. UserError naming the first that differs."""
-    first = next(iter(parts.values()))
+    first = next(iter(parts.values()))['inputs']
     for part, manifest in parts.items():
-        if manifest['tokenizer'] != first['tokenizer']:
-            raise UserError(f"{part}: its tokenizer is another one ({manifest['tokenizer'][:16]}) than that of part 0 "
-                            f"({first['tokenizer'][:16]}): give all parts the same --tokenizer=DIR")
-        differing = prepare.differences(first['inputs'], manifest['inputs'], without='part')
+        differing = prepare.differences(first, manifest['inputs'], without='part')
         if differing:
             raise UserError(f'{part} was prepared from other inputs than part 0: {"; ".join(differing)}')
-    inputs = {name: value for name, value in first['inputs'].items() if name != 'part'}
+    inputs = {name: value for name, value in first.items() if name != 'part'}
     return {**inputs, prepare.PARTS: len(parts)}
 
 

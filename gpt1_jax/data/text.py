@@ -114,22 +114,15 @@ def parts(text: str, size: int) -> Iterator[Part]:
         end = len(text)
         if end - start > size:
             end = (text.rfind('\n', start, start + size) + 1) or (text.find('\n', start + size) + 1) or end
-        markup = text.find('<', start, end) >= 0
-        if end - start > 4 * size:
-            yield from _pieces(text, start, end, size, False if markup else unescape)
-        else:
-            yield Part(text[start:end], unescape)
+        markup, long = text.find('<', start, end) >= 0, end - start > 4 * size
+        if markup and long:  # its later parts come after the '<'
+            unescape = False
+        while start < end:
+            cut = _cut(text, start + max(1, size // 2), end, size) if long else end
+            yield Part(text[start:cut], unescape, goes_on=cut < end)
+            start = cut
         if markup:
             unescape = False
-        start = end
-
-
-def _pieces(text, start, end, size, unescape):
-    """The Parts of the line text[start:end]."""
-    while start < end:
-        cut = _cut(text, start + max(1, size // 2), end, size)
-        yield Part(text[start:cut], unescape, goes_on=cut < end)
-        start = cut
 
 
 def _cut(text, start, end, size):
