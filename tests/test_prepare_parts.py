@@ -108,7 +108,15 @@ def damage_shard(part):
     shard.write_bytes(shard.read_bytes()[:-2] + b'xx')
 
 
+def of_another_corpus(part):
+    shutil.rmtree(part)
+    other = part.parent / 'other.txt'
+    other.write_text('The cat sat. ' * 99)
+    prepare(part.parent, str(other), 0.2, str(part.parent / Part(0, 3).name / 'tokenizer'), part=Part(1, 3))
+
+
 @pytest.mark.parametrize('damage, message', [
+    (of_another_corpus, '-00001-of-00003 was prepared from other inputs than part 0: corpus was 1[0-9] files'),
     (shutil.rmtree, 'out: part 1 of 3 is missing or not finished: run it with --part=1/3'),
     (lambda part: (part / 'manifest.json').unlink(), 'out: part 1 of 3 is missing or not finished'),
     (damage_shard, '-00001-of-00003/train/00000.bin: damaged, its SHA-256 is not the one in its manifest: run'),

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from experiments.benchmarks import fine_tuning
-from gpt1_jax.data import batches, tasks
+from gpt1_jax.data import batches
 from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.data.tokens import permutation
-from shared import DATA, needs_data
 
 
 def of_lengths(lengths, labels=None):
@@ -100,20 +99,6 @@ def test_batches_have_the_very_labels_of_the_plain_shuffle():
     assert sorted(map(sorted, labels[ours].tolist())) == sorted(map(sorted, labels[plain].tolist()))
 
 
-@needs_data
-@pytest.mark.parametrize('name, folder', [
-    ('stsb', 'STS-B'), ('mrpc', 'MRPC'), ('rte', 'RTE'), ('story_cloze', 'StoryCloze'), ('cola', 'CoLA')])
-def test_official_sets_are_as_random_as_shuffled_and_padded_less(name, folder):
-    task = tasks.get(name)
-    examples = task.read(DATA / folder, 'train')
-    words = [sum(len(text.split()) for text in (*example.texts, *example.choices[:1])) for example in examples]
-    data = of_lengths([3 + 1.2 * n for n in words], [example.label for example in examples])  # about as many tokens
-    found = fine_tuning.randomness(data, 512, 32, 6)
-    assert found['label_variance']['ours'] <= 1.15 and found['met_again']['ours'] <= 0.05
-    tokens = fine_tuning.count(data, 512, 32, 6)
-    assert tokens['ours'] < 0.9 * tokens['batch'] and tokens['ours'] < 1.3 * tokens['sorted']
-
-
 @pytest.mark.parametrize('n', [1, 2, 3, 4])
 def test_no_other_lengths_up_to_so_many_pad_the_rows_less(n):
     own = np.random.default_rng(n).geometric(0.02, 60)
@@ -134,9 +119,7 @@ def test_padding_puts_mask_and_extract_where_the_tokens_end():
     assert batch['tokens'].tolist() == [[[10, 5, 12, 0, 0, 0, 0, 0], [10, 5, 6, 12, 0, 0, 0, 0]]]
     assert batch['mask'].tolist() == [[[1, 1, 1, 0, 0, 0, 0, 0], [1, 1, 1, 1, 0, 0, 0, 0]]]
     assert batch['extract'].tolist() == [[2, 3]] and batch['target'].tolist() == [[0, 1]]
-
-
-def test_a_row_with_fewer_choices_says_which_are_there():
+    # A row with fewer choices says which are there.
     rows = [Encoded('a', [[10, 12]] * 2, 1, [0.0, 1.0], False), Encoded('b', [[10, 12]] * 3, None, None, False)]
     sizes = batches.sizes_of(rows, 16, 1)
     batch = batches.pad(rows, sizes)

@@ -120,12 +120,6 @@ def test_a_long_line_cut_between_words_has_the_words_of_the_whole_line(seed, mor
     assert lines_of(found) == list(text.lines(raw))
 
 
-def test_lines_up_to_four_times_a_part_are_not_cut():
-    for n, whole in ((400, True), (401, False)):
-        found = list(text.parts('word ' * (n // 5) + 'w' * (n % 5), 100))
-        assert (len(found) == 1) is whole and any(part.goes_on for part in found) is not whole
-
-
 @pytest.mark.parametrize('raw', [
     'x' * 500, '日本語' * 150, 'word' + ' ' * 500 + 'word', 'word' + ' ' * 500, ' ' * 500 + 'word', '!' * 500,
     'one\r' * 100, 'one, ' * 100, '\x00 ' * 200 + 'a b'])

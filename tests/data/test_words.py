@@ -1,28 +1,14 @@
 """Words of the training text: counted as wc does, and the updates by which so many of them have been read."""
-import subprocess
-
 import pytest
 
 from gpt1_jax.data import document, words
 from gpt1_jax.data.document import Document
-from gpt1_jax.prepare import prepare
-from tiny import corpus
 
 
 @pytest.mark.parametrize('text', [' The  cat\tsat.\n\n"Oh!" - it\u2019s 3\x0bpm\n', '', ' ', 'a', ' ab', 'ab ',
                                   'a\x1cb\x85c\u2028d\u200be\xa0f'])
 def test_words_are_those_of_split(text):
     assert document.count_words(Document('x', text)) == len(text.split())
-
-
-def test_a_manifest_has_the_words_that_wc_counts(tmp_path):
-    text, held_out = corpus(tmp_path / 'text', 4), corpus(tmp_path / 'valid', 2, 30)
-    manifest = prepare(tmp_path / 'tokens', str(text), str(held_out), merges=20, processes=1)
-    for split, folder in (('train', text), ('valid', held_out)):
-        joined = b' '.join(file.read_bytes() for file in sorted(folder.iterdir()))
-        counted = subprocess.run(['wc', '-w'], input=joined, capture_output=True, check=True).stdout
-        assert manifest['splits'][split]['words'] == int(counted)
-    assert prepare(tmp_path / 'tokens', str(text), str(held_out), merges=20, processes=1) == manifest
 
 
 def test_the_first_update_by_which_so_many_words_are_read_and_the_challenge_s_names_of_counts():
