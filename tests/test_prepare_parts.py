@@ -169,13 +169,10 @@ def recipe(name, here):
     job = yaml.safe_load(file.read_text())
     assert job['spec']['completionMode'] == 'Indexed' and job['spec']['completions'] == 16
     [container] = job['spec']['template']['spec']['containers']
-    others = {'--out': 'out', '--corpus': 'corpus', '--valid': '0.2', '--tokenizer': 'vocabulary', '--part': '/2'}
-    line = [sys.executable, *container['command'][1:3]]
-    for flag in container['command'][3:]:
-        name, _, value = flag.partition('=')
-        assert name != '--part' or value == '/16'
-        line.append(f'{name}={others.pop(name)}')
-    assert not others
+    ours = {'--out': 'out', '--corpus': 'corpus', '--valid': '0.2', '--tokenizer': 'vocabulary', '--part': '/2'}
+    theirs = dict(flag.split('=', 1) for flag in container['command'][3:])
+    assert theirs.keys() == ours.keys() and theirs['--part'] == '/16'
+    line = [sys.executable, *container['command'][1:3], *map('='.join, ours.items())]
     return line, lambda i: {'JOB_COMPLETION_INDEX': str(i)}
 
 
