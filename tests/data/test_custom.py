@@ -122,7 +122,7 @@ def test_the_right_choice_is_given_as_declared(tmp_path, answer, cell, label):
     if label is not None:
         assert read(*given)[0].label == label
     else:
-        assert re.search(f"train.csv: row 2: answer: '{cell}' is .* of the row's (4 )?choices", refusal(read, *given))
+        assert f"train.csv: row 2: answer '{cell}' is " in refusal(read, *given)
 
 
 # The first two rows of COPA's train.jsonl in SuperGLUE.
@@ -217,7 +217,7 @@ QUESTION = STORY['questions'][0]
         ('text,score\nA,1\n ,2\n', 'row 3: text is empty'), ('text,score\nA,\n', 'row 2: score is empty'),
         ('text,score\nA,good\n', "row 2: score 'good'"),
         ('text,score\nA,nan\n', 'row 2: score nan is out of range 1 to 7'),
-        (b'text,score\nA caf\xe9.,1\n', 'not UTF-8 at byte 16'), (b'', 'empty'), ('text,score\n', 'no rows'),
+        (b'text,score\nA caf\xe9.,1\n', 'not UTF-8 at byte 16'), (b'', 'empty'),
         ('text,scores\nA,1\n', "no column 'score' (columns: text, scores)"),
         ('text,score,text\nA,1,B\n', "two columns are called 'text'"))],
     (PREMISES, 'p1\tp2\th\tlabel\nA\tB\tC\tNo\n', "row 2: label 'No' is not one of no, maybe, yes"),
@@ -236,7 +236,7 @@ QUESTION = STORY['questions'][0]
     *[(PAIR, content, cause) for content, cause in (
         ('[{"a": "A."},\n{"a": \n', 'neither a JSON array of records nor a record a line: not JSON (Expecting value'),
         ('[' * 10_000, 'neither a JSON array of records nor a record a line: not JSON (maximum recursion depth'),
-        ('{\n "data": []\n}', 'one JSON object, expected an array'), ('[]', 'no rows'), (' \n\n', 'no rows'),
+        ('{\n "data": []\n}', 'one JSON object, expected an array'),
         (json.dumps([ROWS[0], {'a': 'A.', 'b': 'B.'}], indent=1), 'record 2: no y'),
         ('[\n{"a": "A.", "b": "B.", "y": "no"},\n7]', 'record 2: int, expected an object'),
         ([ROWS[0] | {'a': None}], 'row 1: a is empty'), ([ROWS[0] | {'a': float('nan')}], 'row 1: a is empty'),
@@ -248,7 +248,7 @@ QUESTION = STORY['questions'][0]
     (TEMPLATES, 'a.b,kind,kind2\nA,x,no\n', "no column 'c d'"),
     (MCTEST | {'id': 'i'}, [STORY | {'i': [1]}], 'row 1: question 1: i: [1] is not a text'),
     *[(MCTEST, [STORY | {'questions': questions}], f'row 1: {cause}') for questions, cause in (
-        ([], 'questions: not a list of objects'), ([QUESTION | {'answer': 'E'}], "question 1: answer: 'E'"),
+        ([], 'questions: not a list of objects'), ([QUESTION | {'answer': 'E'}], "question 1: answer 'E'"),
         ([QUESTION, {'question': 'Why?', 'answer': 'A'}], 'question 2: choices: not a JSON list'))]])
 def test_a_bad_row_or_file_is_named_with_its_cause(tmp_path, fields, content, cause):
     message = refusal(read, fields, tmp_path, content)

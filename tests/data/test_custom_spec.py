@@ -30,7 +30,7 @@ CHOICE = CSV | {'name': 'choice', 'segments': [['q']], 'label': 'y', 'choices': 
         ({'segments': [['a'], []]}, 'segments has an empty'), ({'segments': [['a'], ['a']]}, "segments: duplicate 'a'"),
         ({'segments': [['a'], ['y']]}, 'label is'), ({'segments': [['{a} {b}']], 'cut': 'c'}, 'cut is'),
         ({'cut': 'bb'}, "cut is 'bb', must be a column of segments (a, b), did you mean 'b'?"),
-        ({'columns': ['a', 'bb', 'y']}, "segments: 'b' is not among columns (a, bb, y), did you mean 'bb'?"),
+        ({'columns': ['a', 'bb', 'y']}, "columns (a, bb, y) lacks 'b', did you mean 'bb'?"),
         ({'columns': ['a', 'b', 'b', 'y']}, "columns: duplicate 'b'"), ({'orders': 3}, 'orders is 3'),
         ({'orders': 2, 'segments': [['a'], ['b'], ['c']]}, 'orders is 2'), ({'score': [1, 2]}, 'labels and score'),
         ({'labels': []}, 'labels, score and choices'), ({'label': None}, 'label is missing'),

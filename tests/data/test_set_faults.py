@@ -114,7 +114,7 @@ def test_missing_ambiguous_and_unreadable_files_are_named(tmp_path):
             ('story_cloze', 'dev', '{}/cloze_test_val__spring2016*.csv: no such file')):
         assert complaint(name, tmp_path, split).startswith(message.format(tmp_path))
     (tmp_path / 'dev.tsv').mkdir()
-    assert complaint('mrpc', tmp_path, 'dev') == f'{tmp_path}/dev.tsv: is a directory, not a file'
+    assert complaint('mrpc', tmp_path, 'dev') == f'{tmp_path}/dev.tsv: Is a directory'
     for name in ('a', 'b'):
         official.story_cloze(tmp_path / f'cloze_test_test__spring2016 {name}.csv')
     assert '2 files match cloze_test_test__spring2016*.csv, expected one' in complaint('story_cloze', tmp_path, 'test')

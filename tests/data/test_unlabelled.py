@@ -114,7 +114,7 @@ def test_json_lines_of_a_published_set(tmp_path, name, records, expected):
     ('race', 'txt', '{"article": "A.", "questions": ["B?"], "options": [["C.", "D."]]}', 'question 1: 2 options, exp'),
     ('continuation', 'tsv', 'A.\tB.\n', 'the files of continuation are JSON'),
     ('blimp', 'tsv', 'A.\tB.\n', 'rows of blimp are JSON lines'),
-    *[(name, ending, None, 'no such file') for name, ending in (
+    *[(name, ending, None, 'No such file') for name, ending in (
         ('rte', 'tsv'), ('race', 'txt'), ('story_cloze', 'csv'), ('rte', 'jsonl'))]])
 def test_a_bad_row_or_a_missing_file_is_named(tmp_path, name, ending, text, message):
     path = tmp_path / f'new.{ending}'

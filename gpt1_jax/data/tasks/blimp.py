@@ -53,10 +53,6 @@ def read_filter(path: str | os.PathLike) -> frozenset[str]:
     return frozenset(found)
 
 
-def _rows(paths, split):
-    return itertools.chain.from_iterable(map(tables.read, paths))
-
-
 def _pair(split, row_id, fields):
     term = reading.field(fields, 'linguistics_term')
     phenomenon = COUNTED_UNDER.get(term, term)
@@ -67,5 +63,7 @@ def _pair(split, row_id, fields):
     return Example(f'{phenomenon}/{name}/{pair}', (), sentences, 0)
 
 
-BLIMP = reading.published_set('blimp', 'choice', ('good', 'bad'), ('accuracy',), {'test': Split((), PAIRS)}, _pair,
-                              _rows, find=files, groups=tuple(PHENOMENA), n_texts=0)
+BLIMP = reading.labelled_set(
+    'blimp', 'choice', ('good', 'bad'), ('accuracy',), {'test': Split((), PAIRS)}, _pair,
+    lambda paths, split: itertools.chain.from_iterable(map(tables.read, paths)),
+    find=files, groups=tuple(PHENOMENA), n_texts=0)
