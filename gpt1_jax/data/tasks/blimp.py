@@ -45,12 +45,10 @@ def read_filter(path: str | os.PathLike) -> frozenset[str]:
     indices = storage.read_json(path)
     if not isinstance(indices, dict) or not indices:
         raise UserError(f'{path}: not an object of sets and the numbers of their pairs')
-    found = set()
     for name, pairs in indices.items():
         if not isinstance(pairs, list) or any(type(pair) is not int for pair in pairs):
             raise UserError(f'{path}: {shown(name)}: not a list of whole numbers')
-        found |= {f'{name}/{pair}' for pair in pairs}
-    return frozenset(found)
+    return frozenset(f'{name}/{pair}' for name, pairs in indices.items() for pair in pairs)
 
 
 def _pair(split, row_id, fields):

@@ -18,14 +18,15 @@ def task(fields: dict | None) -> Task:
 
 @functools.cache  # equal descriptions give the same Task, so a sweep reads its rows once
 def _task(spec):
-    target = next(name for name in custom_spec.METRICS if getattr(spec, name))
-    whole = tuple(map(float if spec.squared else int, spec.score))
     if spec.labels:
-        labels = spec.labels
-    elif spec.score:
-        labels = (spec.label,) if spec.squared else tuple(str(value) for value in range(whole[0], whole[1] + 1))
+        target, labels, score = 'labels', spec.labels, None
+    elif spec.choices:
+        target, labels, score = 'choices', _positions(spec), None
+    elif spec.squared:
+        target, labels, score = 'score', (spec.label,), tuple(map(float, spec.score))
     else:
-        labels = _positions(spec)
+        low, high = score = tuple(map(int, spec.score))
+        target, labels = 'score', tuple(map(str, range(low, high + 1)))
     splits = {split: Split((spec.file(split) or spec.file('train'),), labelled=split != 'unlabelled')
               for split in custom_spec.FILES if spec.file(split) or split == 'dev'}  # dev may be a part of train
     task = reading.labelled_set(
@@ -34,7 +35,7 @@ def _task(spec):
         functools.partial(_example, spec), functools.partial(_rows, spec), new=functools.partial(_new, spec),
         find=lambda directory, split: [str(pathlib.Path(directory) / split.files[0])],
         segments=tuple(map(len, spec.segments)), cut=_cut(spec) if spec.cut else None,
-        score=whole or None, squared=spec.squared, positive=labels.index(spec.positive) if spec.positive else 1,
+        score=score, squared=spec.squared, positive=labels.index(spec.positive) if spec.positive else 1,
         n_texts=len(spec.texts))
     return dataclasses.replace(task, read=functools.partial(_divided, spec, task)) if spec.dev_fraction else task
 

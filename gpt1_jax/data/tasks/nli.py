@@ -23,10 +23,10 @@ MNLI = table_task(
     {'train': Split(('train.tsv',), 392702, ('glue/mnli:train',)),
      'dev': Split(('dev_matched.tsv',), 9815, ('glue/mnli:validation_matched',)),
      'dev_mismatched': Split(('dev_mismatched.tsv',), 9832, ('glue/mnli:validation_mismatched',)),
-     GLUE_TEST: glue_test(('test_matched.tsv',), 9796, 'glue/mnli:test_matched'),
-     f'{GLUE_TEST}_mismatched': glue_test(('test_mismatched.tsv',), 9847, 'glue/mnli:test_mismatched'),
+     GLUE_TEST: glue_test(('test_matched.tsv',), 9796, ('glue/mnli:test_matched',)),
+     f'{GLUE_TEST}_mismatched': glue_test(('test_mismatched.tsv',), 9847, ('glue/mnli:test_mismatched',)),
      'ax': glue_test(tuple(f'{folder}{name}.tsv' for folder in ('', '../AX/', '../diagnostic/', '../ax/')
-                                 for name in ('AX', 'diagnostic')), 1104, 'glue/ax:test')},
+                                 for name in ('AX', 'diagnostic')), 1104, ('glue/ax:test',))},
     Table(PAIR, 'gold_label', THREE,
           features={'sentence1': 'premise', 'sentence2': 'hypothesis', 'gold_label': 'label'}))
 

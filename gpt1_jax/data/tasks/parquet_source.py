@@ -51,8 +51,8 @@ def files(directory: str | pathlib.Path, source: str) -> list[str]:
         config, split = _place(source)
         raise UserError(f'{directory}: no Parquet file of {config} {split}, such as '
                         f'{config}/{split}-00000-of-00001.parquet')
-    shards = [re.fullmatch(SHARD, path.name) for path in found]
-    if all(shards):  # else they are named in another way
+    shards = [shard for path in found if (shard := re.fullmatch(SHARD, path.name))]
+    if len(shards) == len(found):  # else they are named in another way
         total = int(shards[0][2])
         missing = {*range(total)} - {int(shard[1]) for shard in shards}
         if missing:

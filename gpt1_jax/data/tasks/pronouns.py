@@ -29,7 +29,7 @@ def split_at_pronoun(sentence: str, pronoun: str) -> tuple[str, str]:
     """
     word = rf'(?<!\w){re.escape(pronoun)}(?!\w)'
     found = re.search(word, sentence) or re.search(word, sentence, re.IGNORECASE)
-    if found is None:
+    if not found:
         raise RowFault(f'the pronoun {pronoun!r} is no word of the sentence')
     return sentence[:found.start()], sentence[found.end():]
 
@@ -48,8 +48,7 @@ def right_one(candidates: tuple[str, str], right: str) -> int:
     raise RowFault(f'the right candidate {right!r} is not one of {" and ".join(map(repr, candidates))}')
 
 
-def example(row_id: str, before: str, after: str, candidates: tuple[str, str], label: int) -> Example:
-    """The Example of a sentence split at its pronoun. RowFault if the sentence ends with the pronoun."""
+def _example(row_id, before, after, candidates, label):
     if not after.strip():
         raise RowFault('nothing follows the pronoun')
     return Example(row_id, (before, after), candidates, label)
@@ -72,7 +71,7 @@ def _make_dpr(split, row_id, fields):
     if len(candidates) != 2 or not all(candidates):
         raise RowFault(f'{len(candidates)} candidates in {fields["candidates"]!r}, expected two separated by a comma')
     before, after = split_at_pronoun(reading.field(fields, 'sentence'), reading.field(fields, 'pronoun'))
-    return example(row_id, before, after, candidates, right_one(candidates, reading.field(fields, 'right candidate')))
+    return _example(row_id, before, after, candidates, right_one(candidates, reading.field(fields, 'right candidate')))
 
 
 def _typed_dpr(library, directory, split, sources):
@@ -115,8 +114,7 @@ def _make_wsc(split, row_id, fields):
         before += ' '
     if len(after) != 1:  # more than a full stop
         after = ' ' + after
-    return example(row_id, before, after, answers,
-                   reading.label(reading.field(fields, 'correctAnswer'), ('A', 'B')))
+    return _example(row_id, before, after, answers, reading.label(reading.field(fields, 'correctAnswer'), ('A', 'B')))
 
 
 def _tfds_wsc(directory, split, sources):

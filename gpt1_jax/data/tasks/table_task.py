@@ -10,6 +10,7 @@ from gpt1_jax.errors import UserError
 
 DECIMALS = 5  # of a score: TFDS stores 3.8 as float32, 3.79999995; STS-B's files have up to 14 digits
 GLUE_TEST = 'glue_test'  # GLUE's test.tsv: unlabelled, for a submission (Wang et al., 2018); ids are those in the file
+glue_test = functools.partial(Split, labelled=False, id_column='index')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,12 +49,7 @@ def glue_splits(config: str, train: int, dev: int, test: int, columns: tuple[str
     """
     return {'train': Split(('train.tsv',), train, (f'glue/{config}:train',), columns),
             'dev': Split(('dev.tsv',), dev, (f'glue/{config}:validation',), columns),
-            GLUE_TEST: glue_test(('test.tsv',), test, f'glue/{config}:test', id_column)}
-
-
-def glue_test(files: tuple[str, ...], rows: int, tfds: str, id_column: str = 'index') -> Split:
-    """An unlabelled split. files: names; the first that exists is read."""
-    return Split(files, rows, (tfds,), labelled=False, id_column=id_column)
+            GLUE_TEST: glue_test(('test.tsv',), test, (f'glue/{config}:test',), id_column=id_column)}
 
 
 def _example(table, split, row_id, fields):

@@ -68,7 +68,12 @@ def _open(directory, source):
     versions = [path.parent for path in (data_dir / name).glob('*/dataset_info.json')
                 if re.fullmatch(r'\d+\.\d+\.\d+', path.parent.name)]
     if not versions:
-        raise UserError(f'{directory}: {name} is not in {data_dir}, to prepare it: {how_to_prepare(name, data_dir)}')
+        # TFDS finds its older builders only if their package is imported first.
+        builder, _, config = name.partition('/')
+        raise UserError(f"{directory}: {name} is not in {data_dir}, to prepare it: pip install 'gpt1_jax[tfds]'; tfds "
+                        f"build {builder}{f' --config={config}' if config else ''} --imports=tensorflow_datasets.text "
+                        f'--file_format=array_record --data_dir={data_dir}'
+                        + ' --manual_dir=FOLDER_OF_THE_CSV_FILES' * (builder == 'story_cloze'))
     path = max(versions, key=lambda path: tuple(map(int, path.name.split('.'))))
     try:
         import tensorflow_datasets as tfds
@@ -79,14 +84,6 @@ def _open(directory, source):
     if split not in splits:
         raise UserError(f'{path}: no split {split!r} (there are {", ".join(splits) or "none"})')
     return builder, path, split
-
-
-def how_to_prepare(name: str, data_dir: str | pathlib.Path) -> str:
-    """The commands that prepare a set. TFDS finds its older builders only if their package is imported first."""
-    builder, _, config = name.partition('/')
-    return (f"pip install 'gpt1_jax[tfds]'; tfds build {builder}{f' --config={config}' if config else ''} "
-            f'--imports=tensorflow_datasets.text --file_format=array_record --data_dir={data_dir}'
-            + ' --manual_dir=FOLDER_OF_THE_CSV_FILES' * (builder == 'story_cloze'))
 
 
 def _plain(value, where):
