@@ -111,14 +111,11 @@ def test_every_set_of_the_paper_is_there_with_its_splits():
         ('qnli', 'rte', 'wnli', 'mrpc', 'qqp', 'stsb', 'cola', 'sst2'), ('glue_test',))
 
 
-def test_every_set_has_the_heads_labels_and_metrics_of_the_paper():
+def test_every_set_has_the_heads_and_metrics_of_the_paper():
     assert {name: (task.head, task.metrics) for name, task in tasks.TASKS.items() if task.metrics != ('accuracy',)} == {
         'mrpc': ('similarity', ('f1', 'accuracy')), 'qqp': ('similarity', ('f1', 'accuracy')),
         'stsb': ('similarity', ('pearson', 'spearman')), 'cola': ('classify', ('matthews', 'accuracy'))}
     assert tasks.get('stsb').labels == tuple('012345') and tasks.get('stsb').score == (0, 5)
-    assert tasks.get('snli').labels == tasks.get('mnli').labels == ('entailment', 'neutral', 'contradiction')
-    assert tasks.get('qnli').labels == tasks.get('rte').labels == ('entailment', 'not_entailment')
-    assert tasks.get('scitail').labels == ('entails', 'neutral') and tasks.get('race').labels == tuple('ABCD')
     race = tasks.get('race')
     assert (race.head, race.segments, race.cut, race.groups) == ('choice', (2,), 0, ('middle', 'high'))
 
