@@ -24,7 +24,7 @@ def get_config(example='five_choice'):
     config = finetune.get_config('custom')
     config.custom = fields()               # the files are in config.data.dir
     examples = (own, sentiment, two_premises, five_choice, rating, copa, dream)
-    choose('example', example, {function.__name__: function for function in examples})(config)
+    choose('example', example, {function.__name__: function for function in examples})(config.custom)
     return config
 
 
@@ -68,30 +68,28 @@ def fields():
     return config
 
 
-def own(config) -> None:
+def own(custom) -> None:
     """Every field open: those of `gpt1 finetune --data=my.csv --text=COLUMN --label=COLUMN`."""
 
 
-def sentiment(config) -> None:
+def sentiment(custom) -> None:
     """Classification of one text, with two labels. A row:
 
     text,label
     "A good film, if long.",positive
     """
-    custom = config.custom
     custom.name = 'sentiment'
     custom.files.dev = 'dev.csv'
     custom.segments = (('text',),)
     custom.labels = ('negative', 'positive')
 
 
-def five_choice(config) -> None:
+def five_choice(custom) -> None:
     """Multiple choice: up to five answers to a question about a passage, which is truncated if necessary. A row:
 
     id,passage,question,a,b,c,d,e,answer
     q1,"The cat sat on the mat, then left.",Where did it sit?,a mat,a tree,a hill,a car,,A
     """
-    custom = config.custom
     custom.name = 'five_choice'
     custom.files.dev = 'dev.csv'
     custom.segments = (('passage', 'question'),)
@@ -101,13 +99,12 @@ def five_choice(config) -> None:
     custom.id = 'id'
 
 
-def rating(config) -> None:
+def rating(custom) -> None:
     """Regression: a text's score from 1 to 7, not necessarily an integer; a tenth of the rows is used as dev. A row:
 
     text,score
     "A good film, if long.",5.5
     """
-    custom = config.custom
     custom.name = 'rating'
     custom.dev_fraction = 0.1
     custom.segments = (('text',),)
@@ -115,13 +112,12 @@ def rating(config) -> None:
     custom.metrics = ('pearson', 'spearman')
 
 
-def two_premises(config) -> None:
+def two_premises(custom) -> None:
     """Classification: two concatenated premises, the delimiter, a hypothesis; three labels. Tab-separated:
 
     premise1  premise2  hypothesis  label
     All cats sleep.  Tom is a cat.  Tom sleeps.  entailment
     """
-    custom = config.custom
     custom.name = 'two_premises'
     custom.files.train, custom.files.dev = 'train.tsv', 'dev.tsv'
     custom.format, custom.quoting = 'tsv', False
@@ -129,12 +125,11 @@ def two_premises(config) -> None:
     custom.labels = ('entailment', 'neutral', 'contradiction')
 
 
-def copa(config) -> None:
+def copa(custom) -> None:
     """COPA as in SuperGLUE: the more plausible cause or effect, by a template that depends on the question. A line:
 
     {"premise": "I ran.", "choice1": "I was late.", "choice2": "I sat.", "question": "cause", "label": 0, "idx": 7}
     """
-    custom = config.custom
     custom.name = 'copa'
     custom.files.train, custom.files.dev = 'train.jsonl', 'val.jsonl'
     custom.format = 'jsonl'
@@ -145,7 +140,7 @@ def copa(config) -> None:
     custom.id = 'idx'
 
 
-def dream(config) -> None:
+def dream(custom) -> None:
     """DREAM as published: an array of dialogues, each a list [turns, questions, name]. An item:
 
     [["W: Late again?", "M: The bus."], [{"question": "How did he come?", "choice": ["By bus.", "By car.", "On foot."],
@@ -153,7 +148,6 @@ def dream(config) -> None:
 
     The ids of the questions are 4-199/0, 4-199/1, ...
     """
-    custom = config.custom
     custom.name = 'dream'
     custom.files.train, custom.files.dev, custom.files.test = 'train.json', 'dev.json', 'test.json'
     custom.format = 'json'

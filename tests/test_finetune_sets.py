@@ -1,6 +1,6 @@
 """Fine-tuning on a set of each kind, published or a user's own that fields describe: what it is scored by."""
 import csv
-import json
+import functools
 
 import pytest
 
@@ -23,44 +23,21 @@ def table(path, *rows):
         csv.writer(file, lineterminator='\n').writerows(rows)
 
 
-def five_choice(directory, form):
-    """Rows of five choices but one in four of four; form: 'csv' or 'jsonl'. Returns what to override in the config."""
-    for split, n in (('train', 24), ('dev', 9), ('new', 5)):
-        rows = [(f'{split}{i}', 'The cat, "red" as bread,\nsat on a mat. ' * (1 + i % 3), 'Where?', *WORDS[:4],
-                 WORDS[4] if i % 4 else '', 'ABCD'[i % 4]) for i in range(n)]
-        if form == 'csv':
-            table(directory / f'{split}.csv', 'id passage question a b c d e answer'.split(), *rows)
-            continue
-        (directory / f'{split}.jsonl').write_text(''.join(json.dumps(
-            {'id': name, 'passage': passage, 'question': question, 'choices': list(filter(None, choices)),
-             'answer': answer}) + '\n' for name, passage, question, *choices, answer in rows))
-    files = {f'custom__files__{split}': f'{name}.{form}'
-             for split, name in (('train', 'train'), ('dev', 'dev'), ('unlabelled', 'new'))}
-    return files | (dict(custom__format='jsonl', custom__choices=('choices',), custom__max_choices=5)
-                    if form == 'jsonl' else {})
+def five_choice(directory):
+    """Rows of five choices but one in four of four."""
+    for split, n in (('train', 24), ('dev', 9)):
+        table(directory / f'{split}.csv', 'id passage question a b c d e answer'.split(), *(
+            (f'{split}{i}', 'The cat, "red" as bread,\nsat on a mat. ' * (1 + i % 3), 'Where?', *WORDS[:4],
+             WORDS[4] if i % 4 else '', 'ABCD'[i % 4]) for i in range(n)))
 
 
 def rating(directory):
     table(directory / 'train.csv', ('text', 'score'),
           *((f'{WORDS[i % 5]} {WORDS[i % 3]}, {i}', 1 + i % 13 / 2) for i in range(40)))
-    return {}
-
-
-def sentiment(directory):
-    for split, n in (('train', 24), ('dev', 9)):
-        table(directory / f'{split}.csv', ('text', 'label'),
-              *((f'A {WORDS[i % 5]}, {i}.', ('negative', 'positive')[i % 2]) for i in range(n)))
-    return {}
 
 
 def story_cloze(directory):
     official.story_cloze(directory / 'cloze_test_val__spring2016.csv', official.STORIES * 20)
-    return {}
-
-
-def published(name):
-    """Files of sets.py."""
-    return lambda directory: {'data__dir': sets.write(name, 'official', directory / name)}
 
 
 def config_of(name, directory, pretrained, **overrides):
@@ -72,10 +49,10 @@ def config_of(name, directory, pretrained, **overrides):
 
 
 def test_a_changed_training_file_is_noticed_where_dev_has_a_file_of_that_name(pretrained, tmp_path):
-    sentiment(tmp_path)
-    for split in ('train', 'dev'):
+    for split, n in (('train', 24), ('dev', 9)):
         (tmp_path / split).mkdir()
-        (tmp_path / f'{split}.csv').rename(tmp_path / split / 'data.csv')
+        table(tmp_path / split / 'data.csv', ('text', 'label'),
+              *((f'A {WORDS[i % 5]}, {i}.', ('negative', 'positive')[i % 2]) for i in range(n)))
     config = config_of('custom:sentiment', tmp_path, pretrained, custom__files__train='train/data.csv',
                        custom__files__dev='dev/data.csv')
     with power_cut(2):
@@ -87,14 +64,13 @@ def test_a_changed_training_file_is_noticed_where_dev_has_a_file_of_that_name(pr
 
 
 @pytest.mark.parametrize('name, make, n, metrics, width', [
-    ('scitail', published('scitail'), len(sets.PLAIN), ['accuracy'], 2),
-    ('mrpc', published('mrpc'), len(sets.PAIRS) // 2 * 2, ['f1', 'accuracy'], 2),
-    ('story_cloze', story_cloze, 374, ['accuracy'], 2),
-    ('custom:five_choice', lambda directory: five_choice(directory, 'jsonl'), 9, ['accuracy'], 5),
-    ('custom:five_choice', lambda directory: five_choice(directory, 'csv'), 9, ['accuracy'], 5),
-    ('custom:rating', rating, 4, ['pearson', 'spearman'], 1), ('custom:sentiment', sentiment, 9, ['accuracy'], 2)])
+    ('scitail', functools.partial(sets.write_official, 'scitail'), len(sets.PLAIN), ['accuracy'], 2),
+    ('mrpc', functools.partial(sets.write_official, 'mrpc'), len(sets.PAIRS) // 2 * 2, ['f1', 'accuracy'], 2),
+    ('story_cloze', story_cloze, 374, ['accuracy'], 2), ('custom:five_choice', five_choice, 9, ['accuracy'], 5),
+    ('custom:rating', rating, 4, ['pearson', 'spearman'], 1)])
 def test_each_kind_of_set_trains_and_is_scored(pretrained, tmp_path, name, make, n, metrics, width):
-    rows = finetune.run(config_of(name, tmp_path, pretrained, **make(tmp_path)), tmp_path / 'run')
+    make(tmp_path)
+    rows = finetune.run(config_of(name, tmp_path, pretrained), tmp_path / 'run')
     assert [row['metric'] for row in rows] == metrics and all(-1 <= row['value'] <= 1 for row in rows)
     assert rows[0]['task'] == name.rpartition(':')[2] and rows[0]['n'] == n
     predictions = results.read(tmp_path / 'run' / 'predictions_dev.jsonl')

@@ -97,7 +97,7 @@ def test_modules_do_not_import(folder, importers, forbidden):
 
 @pytest.mark.parametrize('module, absent', [
     ('gpt1_jax', ('jax', 'numpy')), ('gpt1_jax.prepare', ('jax', 'flax', 'optax', 'tensorflow', 'pyarrow')),
-    ('gpt1_jax.data.tasks', ('jax', 'tensorflow', 'tensorflow_datasets')),
+    ('gpt1_jax.data.tasks', ('jax', 'tensorflow', 'tensorflow_datasets', 'pyarrow', 'huggingface_hub')),
     ('gpt1_jax.data.encode', ('jax', 'spacy', 'ftfy')), ('gpt1_jax.storage', ('etils', 'fsspec', 'gcsfs')),
     ('gpt1_jax.runs.results', ('jax', 'tensorboardX'))])
 def test_importing_a_module_loads_nothing_heavy(module, absent):

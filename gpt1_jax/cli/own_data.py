@@ -27,50 +27,48 @@ def define_flags() -> None:
 def filled(config: ConfigDict) -> ConfigDict:
     """The config with the fields that these flags stand for. UserError where they do not fit together or the file."""
     f = flags.FLAGS
+    given = {name: getattr(f, name) for name in ('text', 'label', 'choices', 'score', 'init_from')}
     if f.data is None:
-        for name in ('text', 'label', 'choices', 'score', 'init_from'):
-            if getattr(f, name):
-                raise UserError(f'--{name} goes with --data=FILE; in a config it is a field, see --help')
+        for name in filter(given.get, given):
+            raise UserError(f'--{name} goes with --data=FILE; in a config it is a field, see --help')
         return config
     if config.task != 'custom':
         raise UserError(f'--data=FILE describes a task of your own, --config has {config.task}: give one of the two')
     if not f.text or not f.label:
         raise UserError('give --text=COLUMN and --label=COLUMN beside --data=FILE')
-    return fill(config, f.data, f.text, f.label, f.choices, f.score, f.init_from)
+    return fill(config, f.data, **given)
 
 
 def fill(config: ConfigDict, data: str, text: Sequence[str], label: str, choices: Sequence[str] = (),
          score: Sequence[str] = (), init_from: str | None = None) -> ConfigDict:
     """The config custom:own with the fields that the flags of these names stand for, as `filled`."""
     place = pathlib.Path(data)
-    files = {'train': place.name}
+    directory, files = place.parent, {'train': place.name}
     if place.is_dir():
-        files = {split: file.name for split, names in SPLITS.items() for file in sorted(place.iterdir())
-                 if file.stem in names and file.suffix in own_file.SUFFIXES}
+        directory, files = place, {split: file.name for split, names in SPLITS.items()
+                                   for file in sorted(place.iterdir())
+                                   if file.stem in names and file.suffix in own_file.SUFFIXES}
         if 'train' not in files:
             raise UserError(f'{place}: no train.csv, train.tsv, train.jsonl or train.json in it')
-    directory = place if place.is_dir() else place.parent
     train = directory / files['train']
-    described = own_file.describe(train, (*text, label, *choices))
     custom = config.custom
-    custom.name = place.stem
-    for split, name in files.items():
-        custom.files[split] = name
-    custom.format, custom.segments, custom.label = described, tuple((column,) for column in text), label
+    custom.format = own_file.describe(train, (*text, label, *choices))
+    custom.name, custom.label, custom.segments = place.stem, label, tuple((column,) for column in text)
+    custom.files.update(files)
     if 'dev' not in files:
         custom.dev_fraction = custom.dev_fraction or 0.1
     if choices:
         custom.choices = tuple(choices)
-        custom.answer = own_file.kind_of_answer(train, described, label)
+        custom.answer = own_file.kind_of_answer(train, custom.format, label)
         if tables.is_json(train) and len(choices) == 1:
             custom.max_choices = own_file.most_choices(train, choices[0])
     if score:
         try:
-            custom.score = tuple(map(float, score))
+            ends = tuple(map(float, score))
         except ValueError:
             raise UserError(f'--score={",".join(score)}: must be LOW,HIGH, two numbers') from None
-        custom.squared = not all(end.is_integer() for end in custom.score)
-        custom.score = custom.score if custom.squared else tuple(map(int, custom.score))
+        custom.squared = not all(map(float.is_integer, ends))
+        custom.score = ends if custom.squared else tuple(map(int, ends))
     config.data.dir = str(directory)
     config.init_from = init_from or config.init_from
     return config

@@ -11,6 +11,8 @@ import official
 from gpt1_jax.data import tasks
 from gpt1_jax.data.tasks import blimp
 from gpt1_jax.data.tasks.example import Example
+from gpt1_jax.errors import fail
+from own_sets import lines
 from refusal import refusal
 from shared import DATA, needs_data
 
@@ -88,15 +90,16 @@ PAIR = {'sentence_good': 'He sat.', 'sentence_bad': 'Him sat.', 'UID': 'a', 'lin
         'pairID': '4'}
 
 
-def write(directory, **changed):
+def read_pair(directory, on_bad=fail, **changed):
+    """The pairs of a set of two, the second changed."""
     row = {name: value for name, value in (PAIR | changed).items() if value is not None}
-    (directory / 'a.jsonl').write_text(json.dumps(PAIR | {'pairID': '1'}) + '\n' + json.dumps(row) + '\n')
+    (directory / 'a.jsonl').write_text(lines([PAIR | {'pairID': '1'}, row]))
+    return BLIMP.read(directory, 'test', on_bad)
 
 
 def test_a_pair_is_named_by_phenomenon_set_and_number(tmp_path):
-    write(tmp_path, pairID='7', sentence_good='He ran. ')
-    assert BLIMP.read(tmp_path, 'test') == [Example('binding/a/1', (), ('He sat.', 'Him sat.'), 0),
-                                            Example('binding/a/7', (), ('He ran.', 'Him sat.'), 0)]
+    assert read_pair(tmp_path, pairID='7', sentence_good='He ran. ') == [
+        Example('binding/a/1', (), ('He sat.', 'Him sat.'), 0), Example('binding/a/7', (), ('He ran.', 'Him sat.'), 0)]
 
 
 def test_the_folder_of_the_archive_is_found_and_s_selection_counts_under_argument_structure(tmp_path):
@@ -115,11 +118,9 @@ def test_the_folder_of_the_archive_is_found_and_s_selection_counts_under_argumen
     ({'sentence_bad': ' '}, 'sentence_bad is empty'), ({'sentence_good': 3}, 'sentence_good is int, must be text'),
     ({'pairID': '1'}, "duplicate id 'binding/a/1'")])
 def test_a_bad_pair_is_named_or_left_out(tmp_path, changed, cause):
-    write(tmp_path, **changed)
-    message = refusal(BLIMP.read, tmp_path, 'test')
+    message, skipped = refusal(read_pair, tmp_path, **changed), []
     assert message.startswith(f'{tmp_path / "a.jsonl"}: row 2: ') and cause in message
-    skipped = []
-    assert len(BLIMP.read(tmp_path, 'test', skipped.append)) == 1 and skipped == [message]
+    assert len(read_pair(tmp_path, skipped.append, **changed)) == 1 and skipped == [message]
 
 
 @pytest.mark.parametrize('content, cause', [

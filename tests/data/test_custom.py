@@ -3,7 +3,6 @@ import dataclasses
 import functools
 import json
 import pathlib
-import re
 
 import pytest
 
@@ -61,13 +60,12 @@ def test_choices_are_columns_of_which_the_last_may_be_empty_or_a_json_list(tmp_p
     (RATING, dict(head='classify', labels=tuple('1234567'), score=(1, 7), squared=False,
                   metrics=('pearson', 'spearman'))),
     (RATING | {'score': [0.5, 2.5], 'squared': True}, dict(labels=('score',), score=(0.5, 2.5), squared=True)),
-    (PREMISES, dict(head='classify', labels=('no', 'maybe', 'yes'), segments=(2, 1), cut=None)),
     (PREMISES | {'segments': [['p1'], ['p2']], 'orders': 2, 'metrics': ['f1', 'accuracy'], 'labels': ['same', 'other'],
                  'positive': 'same'}, dict(head='similarity', segments=(1, 1), metrics=('f1', 'accuracy'), positive=0)),
     (TEMPLATES, dict(segments=(2, 1), cut=0)),
-    (example('dream'), dict(segments=(2,), cut=0, labels=('1', '2', '3'))),
     (PREMISES | {'files': PREMISES['files'] | {'test': 'a', 'unlabelled': 'b'}},
-     dict(splits=('train', 'dev', 'test'), unlabelled=('unlabelled',)))])
+     dict(head='classify', labels=('no', 'maybe', 'yes'), segments=(2, 1), cut=None, splits=('train', 'dev', 'test'),
+          unlabelled=('unlabelled',)))])
 def test_a_description_becomes_a_task(fields, expected):
     task = custom.task(fields)
     assert {name: getattr(task, name) for name in expected} == expected
@@ -109,8 +107,6 @@ def test_an_unlabelled_file_may_have_the_label_and_the_ids_or_not(tmp_path):
     assert custom.task(fields | {'choices': ('',)}) == custom.task(fields)  # --config.custom.choices=
     as_lists = PAIR | {'columns': ['y', 'a', 'b'], 'files': PAIR['files'] | {'unlabelled': 'new.jsonl'}}
     assert read(as_lists, tmp_path, [['A.', 'B.']], 'unlabelled') == [Example('0', ('A.', 'B.'))]
-    headless = PREMISES | {'columns': ['label', 'p1', 'p2', 'h'], 'files': PREMISES['files'] | {'unlabelled': 'n.tsv'}}
-    assert read(headless, tmp_path, 'A\tB\tC\n', 'unlabelled') == [Example('0', ('A', 'B', 'C'))]
 
 
 @pytest.mark.parametrize('answer, cell, label', [
@@ -122,7 +118,7 @@ def test_the_right_choice_is_given_as_declared(tmp_path, answer, cell, label):
     if label is not None:
         assert read(*given)[0].label == label
     else:
-        assert re.search(f"train.csv: row 2: answer: '{cell}' is .* of the row's (4 )?choices", refusal(read, *given))
+        assert f"train.csv: row 2: answer '{cell}' is " in refusal(read, *given)
 
 
 # The first two rows of COPA's train.jsonl in SuperGLUE.
@@ -132,9 +128,8 @@ COPA = [{'premise': 'My body cast a shadow over the grass.', 'choice1': 'The sun
          'choice1': 'The patient filed a malpractice lawsuit against the physician.',
          'choice2': 'The patient disclosed confidential information to the physician.', 'question': 'effect',
          'label': 0, 'idx': 1}]
-COPA_EXAMPLES = [
-    Example('0', ('My body cast a shadow over the grass. because',), ('The sun was rising.', 'The grass was cut.'), 0),
-    Example('1', ('The physician misdiagnosed the patient. so',), (COPA[1]['choice1'], COPA[1]['choice2']), 0)]
+COPA_EXAMPLES = [Example(str(i), (f'{row["premise"]} {word}',), (row['choice1'], row['choice2']), 0)
+                 for i, (row, word) in enumerate(zip(COPA, ('because', 'so')))]
 DREAM = [[['W: Late again?', 'M: The bus.'],
           [{'question': 'Who is late?', 'choice': ['The man.', 'The woman.', 'The bus.'], 'answer': 'The man.'},
            {'question': 'Why?', 'choice': ['A bike.', 'A bus.', 'A walk.'], 'answer': 'A bus.'}], '4-199'],
@@ -217,7 +212,7 @@ QUESTION = STORY['questions'][0]
         ('text,score\nA,1\n ,2\n', 'row 3: text is empty'), ('text,score\nA,\n', 'row 2: score is empty'),
         ('text,score\nA,good\n', "row 2: score 'good'"),
         ('text,score\nA,nan\n', 'row 2: score nan is out of range 1 to 7'),
-        (b'text,score\nA caf\xe9.,1\n', 'not UTF-8 at byte 16'), (b'', 'empty'), ('text,score\n', 'no rows'),
+        (b'text,score\nA caf\xe9.,1\n', 'not UTF-8 at byte 16'), (b'', 'empty'),
         ('text,scores\nA,1\n', "no column 'score' (columns: text, scores)"),
         ('text,score,text\nA,1,B\n', "two columns are called 'text'"))],
     (PREMISES, 'p1\tp2\th\tlabel\nA\tB\tC\tNo\n', "row 2: label 'No' is not one of no, maybe, yes"),
@@ -236,7 +231,7 @@ QUESTION = STORY['questions'][0]
     *[(PAIR, content, cause) for content, cause in (
         ('[{"a": "A."},\n{"a": \n', 'neither a JSON array of records nor a record a line: not JSON (Expecting value'),
         ('[' * 10_000, 'neither a JSON array of records nor a record a line: not JSON (maximum recursion depth'),
-        ('{\n "data": []\n}', 'one JSON object, expected an array'), ('[]', 'no rows'), (' \n\n', 'no rows'),
+        ('{\n "data": []\n}', 'one JSON object, expected an array'),
         (json.dumps([ROWS[0], {'a': 'A.', 'b': 'B.'}], indent=1), 'record 2: no y'),
         ('[\n{"a": "A.", "b": "B.", "y": "no"},\n7]', 'record 2: int, expected an object'),
         ([ROWS[0] | {'a': None}], 'row 1: a is empty'), ([ROWS[0] | {'a': float('nan')}], 'row 1: a is empty'),
@@ -248,7 +243,7 @@ QUESTION = STORY['questions'][0]
     (TEMPLATES, 'a.b,kind,kind2\nA,x,no\n', "no column 'c d'"),
     (MCTEST | {'id': 'i'}, [STORY | {'i': [1]}], 'row 1: question 1: i: [1] is not a text'),
     *[(MCTEST, [STORY | {'questions': questions}], f'row 1: {cause}') for questions, cause in (
-        ([], 'questions: not a list of objects'), ([QUESTION | {'answer': 'E'}], "question 1: answer: 'E'"),
+        ([], 'questions: not a list of objects'), ([QUESTION | {'answer': 'E'}], "question 1: answer 'E'"),
         ([QUESTION, {'question': 'Why?', 'answer': 'A'}], 'question 2: choices: not a JSON list'))]])
 def test_a_bad_row_or_file_is_named_with_its_cause(tmp_path, fields, content, cause):
     message = refusal(read, fields, tmp_path, content)
@@ -260,5 +255,3 @@ def test_bad_rows_are_left_out_and_told_where_a_list_is_given(tmp_path):
     found = read(RATING, tmp_path, 'text,score\nA,1\n,2\nB,9\nC,3,4\nD,5\n', on_bad=skipped.append)
     assert found == [Example('0', ('A',), (), 1.0), Example('4', ('D',), (), 5.0)]
     assert [line.split(': ')[1] for line in skipped] == ['row 3', 'row 4', 'row 5']
-    message = refusal(read, RATING, tmp_path, 'text,score\nA,\n', on_bad=[].append)
-    assert re.search('the first: .*row 2: score is empty', message)

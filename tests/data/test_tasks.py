@@ -72,12 +72,6 @@ def test_official_rows_are_read_as_they_stand(name, folder, split, row_id, texts
 
 
 @needs_data
-def test_the_scores_of_the_similarity_benchmark_are_values_within_its_limits():
-    scores = [e.label for e in tasks.get('stsb').read(DATA / 'STS-B', 'dev')]
-    assert scores[:3] == [5.0, 4.75, 5.0] and min(scores) == 0 and max(scores) == 5
-
-
-@needs_data
 def test_story_cloze_is_split_as_the_released_code_splits_it():
     split = pytest.importorskip('sklearn.model_selection').train_test_split
     (path,) = tasks.get('story_cloze').files(DATA / 'StoryCloze', 'dev')
@@ -107,40 +101,33 @@ def test_published_passages_are_read_with_their_questions(tmp_path):
 
 
 def test_every_set_of_the_paper_is_there_with_its_splits():
-    labelled = {name: task.splits for name, task in tasks.TASKS.items()}
     both, three = ('train', 'dev'), ('train', 'dev', 'test')
-    others = ('pronoun', 'continuation', 'word_order', 'blimp')
-    assert {name: labelled[name] for name in labelled if name not in others} == {
-        'snli': three, 'mnli': (*both, 'dev_mismatched'), 'qnli': both, 'rte': both, 'scitail': three, 'wnli': both,
-        'race': three, 'story_cloze': three, 'mrpc': three, 'qqp': both, 'stsb': both, 'cola': both, 'sst2': both,
-        'dpr': ('train', 'test'), 'wsc273': ('test',)}
+    assert {name: task.splits for name, task in tasks.TASKS.items()} == dict.fromkeys(
+        ('qnli', 'rte', 'wnli', 'qqp', 'stsb', 'cola', 'sst2'), both) | dict.fromkeys(
+        ('snli', 'scitail', 'race', 'story_cloze', 'mrpc', 'pronoun', 'continuation', 'word_order'), three) | {
+        'mnli': (*both, 'dev_mismatched'), 'dpr': ('train', 'test'), 'wsc273': ('test',), 'blimp': ('test',)}
     assert {name: task.unlabelled for name, task in tasks.TASKS.items() if task.unlabelled} == {
         'mnli': ('glue_test', 'glue_test_mismatched', 'ax')} | dict.fromkeys(
         ('qnli', 'rte', 'wnli', 'mrpc', 'qqp', 'stsb', 'cola', 'sst2'), ('glue_test',))
 
 
-def test_every_set_has_the_heads_labels_and_metrics_of_the_paper():
+def test_every_set_has_the_heads_and_metrics_of_the_paper():
     assert {name: (task.head, task.metrics) for name, task in tasks.TASKS.items() if task.metrics != ('accuracy',)} == {
         'mrpc': ('similarity', ('f1', 'accuracy')), 'qqp': ('similarity', ('f1', 'accuracy')),
         'stsb': ('similarity', ('pearson', 'spearman')), 'cola': ('classify', ('matthews', 'accuracy'))}
     assert tasks.get('stsb').labels == tuple('012345') and tasks.get('stsb').score == (0, 5)
-    assert tasks.get('snli').labels == tasks.get('mnli').labels == ('entailment', 'neutral', 'contradiction')
-    assert tasks.get('qnli').labels == tasks.get('rte').labels == ('entailment', 'not_entailment')
-    assert tasks.get('scitail').labels == ('entails', 'neutral') and tasks.get('race').labels == tuple('ABCD')
     race = tasks.get('race')
     assert (race.head, race.segments, race.cut, race.groups) == ('choice', (2,), 0, ('middle', 'high'))
 
 
-def test_an_unknown_task_split_or_source_names_the_near_miss_or_what_there_is(tmp_path):
+def test_an_unknown_task_names_the_near_miss():
     assert "no task 'storycloze', did you mean 'story_cloze'" in refusal(tasks.get, 'storycloze')
-    for task, directory, split, message in (
-            (tasks.get('mnli'), tmp_path, 'dev_mismatch',
-             "mnli has no split 'dev_mismatch', did you mean 'dev_mismatched'? (there are train, dev, "),
-            (tasks.get('continuation'), tmp_path, 'dve', "continuation has no split 'dve', did you mean 'dev'"),
-            (custom.task(RATING), tmp_path, 'test', "rating has no split 'test' (there are train, dev)"),
-            (custom.task(RATING), 'tfds:x', 'train', 'tfds:x: rating is not read from TFDS'),
-            (tasks.get('blimp'), tmp_path, 'dev', "blimp has no split 'dev'"),
-            (tasks.get('blimp'), 'tfds:', 'test', 'tfds:: blimp is not read from TFDS'),
-            *((tasks.get(name), 'parquet:x', split, f'parquet:x: {name} is not read from Parquet files')
-              for name, split in (('blimp', 'test'), ('story_cloze', 'test'), ('continuation', 'dev')))):
-        assert refusal(task.read, directory, split).startswith(message)
+
+
+@pytest.mark.parametrize('task, directory, split, message', [
+    (tasks.get('mnli'), 'here', 'dev_mismatch', "mnli has no split 'dev_mismatch', did you mean 'dev_mismatched'?"),
+    (custom.task(RATING), 'here', 'test', "rating has no split 'test' (there are train, dev)"),
+    (custom.task(RATING), 'tfds:x', 'train', 'tfds:x: rating is not read from TFDS'),
+    (tasks.get('story_cloze'), 'parquet:x', 'test', 'parquet:x: story_cloze is not read from Parquet files')])
+def test_an_unknown_split_or_source_names_what_there_is(task, directory, split, message):
+    assert refusal(task.read, directory, split).startswith(message)

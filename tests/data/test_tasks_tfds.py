@@ -29,17 +29,6 @@ def test_story_cloze_has_the_same_rows_and_warns_that_its_parts_differ(tmp_path)
     assert contents(train + dev) == contents(task.read(tmp_path, 'train') + task.read(tmp_path, 'dev'))
 
 
-@pytest.mark.quick
-def test_labels_are_numbered_as_the_builders_number_them():
-    from tensorflow_datasets.text.glue import Glue
-    names = {config.name: config.label_classes for config in Glue.BUILDER_CONFIGS}
-    for name in ('mnli', 'qnli', 'rte'):
-        assert list(tasks.get(name).labels) == names[name]
-    assert names['cola'] == ['unacceptable', 'acceptable'] and names['sst2'] == ['negative', 'positive']
-    assert names['wnli'] == ['not_entailment', 'entailment'] and names['qqp'] == ['not_duplicate', 'duplicate']
-    assert names['mrpc'] == ['not_equivalent', 'equivalent'] and names['stsb'] is None
-
-
 @pytest.fixture
 def rte(tmp_path):
     """A prepared directory with RTE's validation split alone."""

@@ -29,7 +29,6 @@ def read(name, path, on_bad=fail):
     ('snli', ('gold_label', *PAIR), lambda i, p: ('-', *p[:2]), False),    # no annotators need agree
     ('scitail', None, lambda i, p: (*p[:2], 'neutral'), False), ('scitail', None, lambda i, p: p[:2], False),
     ('scitail', ('premise', 'hypothesis'), lambda i, p: p[:2], False),
-    ('mrpc', ('Quality', '#1 ID', '#2 ID', '#1 String', '#2 String'), lambda i, p: (p[4], 1, 2, *p[:2]), False),
     ('qqp', ('id', 'question1', 'question2'), lambda i, p: (i + 7, *p[:2]), True),
     ('stsb', ('index', *PAIR, 'score'), lambda i, p: (i + 7, *p[:2], p[3]), True)])
 def test_a_table_needs_no_more_than_the_texts(tmp_path, name, header, row, ids):
@@ -88,21 +87,16 @@ def test_json_records_by_columns_and_by_texts(tmp_path, fields, records, write):
     assert unlabelled.read(custom.task(FIVE | fields), tmp_path / 'new.json') == FIVE_UNLABELLED
 
 
-@pytest.mark.parametrize('name, records, expected', [
-    ('rte', [{'texts': ['A.', 'B.'], 'id': 5}, {'texts': ['C.', 'D.']}],
-     [Example('5', ('A.', 'B.')), Example('1', ('C.', 'D.'))]),
-    ('rte', [{'sentence1': 'A.', 'sentence2': 'B.', 'index': 5}], [Example('5', ('A.', 'B.'))]),
-    ('continuation', [{'texts': ['A.', 'B.'], 'choices': ['C.', 'D.']}], [Example('0', ('A.', 'B.'), ('C.', 'D.'))])])
-def test_json_lines_of_a_published_set(tmp_path, name, records, expected):
+@pytest.mark.parametrize('records, ids', [
+    ([{'texts': ['A.', 'B.'], 'id': 5}, {'texts': ['A.', 'B.']}], '51'),
+    ([{'sentence1': 'A.', 'sentence2': 'B.', 'index': 5}], '5')])
+def test_json_lines_of_a_published_set(tmp_path, records, ids):
     (tmp_path / 'new.jsonl').write_text(lines(records))
-    assert read(name, tmp_path / 'new.jsonl') == expected
+    assert read('rte', tmp_path / 'new.jsonl') == [Example(i, ('A.', 'B.')) for i in ids]
 
 
 @pytest.mark.parametrize('name, ending, text, message', [
-    ('rte', 'tsv', 'index\tsentence1\tsentence2\n0\tA.\tB.\n1\tA.\t \n', 'row 3: sentence2 is empty'),
     ('rte', 'tsv', 'index\tsentence1\tsentence2\n0\tA.\n', 'row 2: 2 columns, expected 3'),
-    ('rte', 'tsv', 'index\tsentence1\tsentence2\n0\tA.\tB.\n0\tC.\tD.\n', "row 3: duplicate id '0'"),
-    ('rte', 'tsv', 'index\tpremise\thypothesis\n0\tA.\tB.\n', "no column 'sentence1'"),
     ('cola', 'tsv', 'A sentence alone.\n', "no column 'sentence'"), ('rte', 'tsv', '', 'empty'),
     ('rte', 'jsonl', '{"texts": ["A."]}\n', 'row 1: 1 texts, expected 2'),
     ('rte', 'jsonl', '{"texts": ["A.", "B."]}\n{"texts": ["A.", 1]}\n', 'row 2: texts is not a list of non-empty'),
@@ -110,12 +104,11 @@ def test_json_lines_of_a_published_set(tmp_path, name, records, expected):
     ('race', 'jsonl', '{"texts": ["A.", "B."], "choices": ["C."]}\n', 'row 1: 1 choices, expected 2 to 4'),
     ('continuation', 'jsonl', '{"texts": ["A.", "B."]}\n', 'row 1: 0 choices, expected 2'),
     ('rte', 'jsonl', '{"texts": ["A.", "B."], "id": null}\n', 'row 1: no id'),
-    ('rte', 'jsonl', '{"texts": \n', 'row 1: not JSON'), ('rte', 'jsonl', '[1]\n', 'row 1: list, expected an object'),
+    ('rte', 'jsonl', '[1]\n', 'row 1: list, expected an object'),
     ('race', 'txt', '{"article": "A.", "questions": ["B?"], "options": [["C.", "D."]]}', 'question 1: 2 options, exp'),
     ('continuation', 'tsv', 'A.\tB.\n', 'the files of continuation are JSON'),
     ('blimp', 'tsv', 'A.\tB.\n', 'rows of blimp are JSON lines'),
-    *[(name, ending, None, 'no such file') for name, ending in (
-        ('rte', 'tsv'), ('race', 'txt'), ('story_cloze', 'csv'), ('rte', 'jsonl'))]])
+    ('rte', 'tsv', None, 'No such file')])
 def test_a_bad_row_or_a_missing_file_is_named(tmp_path, name, ending, text, message):
     path = tmp_path / f'new.{ending}'
     if text is not None:

@@ -44,12 +44,10 @@ class Target:
     named: bool = True
 
 
-def unchanged(target, directory):
-    """Writes a target's files and reads them."""
-    for name, content in target.files.items():
+def write(files, directory):
+    for name, content in files.items():
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).write_bytes(content)
-    target.read(directory)
 
 
 def one_input(targets, draw, directory):
@@ -58,12 +56,9 @@ def one_input(targets, draw, directory):
     target = targets[names.index(draw(st.sampled_from(names)))]
     directory = directory / draw(st.sampled_from(damages.ODD_NAMES))
     changed = draw(st.sampled_from(sorted(target.files)))
-    for name, content in target.files.items():
-        path = directory / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if name == changed:
-            content = damages.data(draw, content, name.endswith(('.json', '.jsonl')) or content[:1] == b'{')
-        path.write_bytes(content)
+    content = target.files[changed]
+    is_json = changed.endswith(('.json', '.jsonl')) or content[:1] == b'{'
+    write(target.files | {changed: damages.data(draw, content, is_json)}, directory)
     if draw(st.sampled_from((*[False] * 12, True))):
         damages.place(draw, directory / changed)
     try:

@@ -1,8 +1,6 @@
 """What is fuzzed of run directories and of interrupted preparations: all that programs do before they compute."""
 import contextlib
-import dataclasses
 import json
-import pathlib
 import types
 import warnings
 from unittest import mock
@@ -25,24 +23,13 @@ class Accepted(Exception):
     """Validation is over: what follows computes."""
 
 
-@dataclasses.dataclass(frozen=True)
-class World:
-    """A prepared corpus, a pretrained run, a fine-tuned one, CoLA."""
-    text: pathlib.Path
-    prepared: pathlib.Path
-    pretrained: pathlib.Path
-    tuned: pathlib.Path
-    cola: pathlib.Path
-
-    @property
-    def vocabulary(self):
-        return Tokenizer.load(self.prepared / 'tokenizer')
-
-
 def make_world(root):
-    world = World(corpus(root / 'text', documents=6, sentences=12), *(root / name for name in (
-        'prepared', 'pretrained', 'tuned')), cola(root / 'cola'))
+    """A prepared corpus, a pretrained run, a fine-tuned one, CoLA."""
+    world = types.SimpleNamespace(
+        text=corpus(root / 'text', documents=6, sentences=12), cola=cola(root / 'cola'), prepared=root / 'prepared',
+        pretrained=root / 'pretrained', tuned=root / 'tuned')
     prepare.prepare(world.prepared, str(world.text), '0.3', merges=30, processes=1)
+    world.vocabulary = Tokenizer.load(world.prepared / 'tokenizer')
     for run, directory, config in ((pretrain.run, world.pretrained, pretraining), (finetune.run, world.tuned, tuning)):
         accepts(run, config(world), directory)
         for step in (5, 10):

@@ -1,7 +1,6 @@
 """A Hugging Face Hub on this machine: the routes that huggingface_hub uses to list, download and push, in memory.
 
-After hub-docs' API page and huggingface_hub's requests. Large files (.safetensors, .parquet) go the way of git LFS: a
-redirect with X-Linked-Etag to download, a batch request and a PUT to upload. Xet is not offered.
+After hub-docs' API page and huggingface_hub's requests. Large files go the way of small ones: no git LFS, no Xet.
 """
 import base64
 import contextlib
@@ -15,7 +14,6 @@ import urllib.parse
 from gpt1_jax.data.hub import download
 
 TOKEN = 'hf_of_the_test'
-LARGE = ('.safetensors', '.parquet', '.bin')
 NAME = r'(?P<name>[\w.-]+(?:/[\w.-]+)?)'
 
 
@@ -41,7 +39,7 @@ class Hub:
     """repositories: {('model' or 'dataset', name): Repository}. requests: (method, path) of each, in order."""
 
     def __init__(self):
-        self.repositories, self.blobs, self.requests = {}, {}, []
+        self.repositories, self.requests = {}, []
 
     def add(self, name, files, kind='model', **how):
         """A repository of {path: bytes}, or of the files of a directory."""
@@ -65,7 +63,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.answer()
 
-    do_HEAD = do_POST = do_PUT = do_GET
+    do_HEAD = do_POST = do_GET
 
     def answer(self):
         body = self.rfile.read(int(self.headers.get('Content-Length') or 0))
@@ -83,12 +81,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         except Refused as refused:
             status, headers, content = *refused.args, b'{"error": "refused"}'
         self.send_response(status)
-        for key, value in headers.items():
+        for key, value in (headers | {'Content-Length': str(len(content))}).items():
             self.send_header(key, value)
-        if status >= 300 or self.command != 'HEAD':
-            headers.setdefault('Content-Length', None)
-        if headers.get('Content-Length') is None:
-            self.send_header('Content-Length', str(len(content)))
         self.end_headers()
         if self.command != 'HEAD':
             self.wfile.write(content)
@@ -132,32 +126,17 @@ def info(self, body, kind, name, revision='main'):
 
 def tree(self, body, kind, name, revision):
     _, _, files = self.content(kind, name, revision)
-    return reply([{'type': 'file', 'path': path, 'size': len(content), 'oid': git_hash(content)} | (
-        {'lfs': {'oid': sha256(content), 'size': len(content), 'pointerSize': 130}} if path.endswith(LARGE) else {})
-        for path, content in files.items()])
+    return reply([{'type': 'file', 'path': path, 'size': len(content), 'oid': git_hash(content)}
+                  for path, content in files.items()])
 
 
-def resolve(self, body, name, revision, path, kind='model'):
-    repository, commit, files = self.content(kind, name, revision)
+def resolve(self, body, datasets, name, revision, path):
+    repository, commit, files = self.content('dataset' if datasets else 'model', name, revision)
     if repository.gated and not self.authorized():
         raise Refused(401, {'X-Error-Code': 'GatedRepo', 'X-Error-Message': 'Access is restricted.'})
     if path not in files:
         raise Refused(404, {'X-Error-Code': 'EntryNotFound'})
-    content = files[path]
-    headers = {'X-Repo-Commit': commit}
-    if path.endswith(LARGE):
-        self.server.hub.blobs[sha256(content)] = content
-        return 302, headers | {'X-Linked-Etag': f'"{sha256(content)}"', 'X-Linked-Size': str(len(content)),
-                               'Location': f'{self.server.elsewhere}/cdn/{sha256(content)}'}, b''
-    return 200, headers | {'ETag': f'"{git_hash(content)}"', 'Content-Length': str(len(content))}, content
-
-
-def resolve_dataset(self, body, name, revision, path):
-    return resolve(self, body, name, revision, path, 'dataset')
-
-
-def cdn(self, body, oid):
-    return 200, {'Content-Length': str(len(self.server.hub.blobs[oid]))}, self.server.hub.blobs[oid]
+    return 200, {'X-Repo-Commit': commit, 'ETag': f'"{git_hash(files[path])}"'}, files[path]
 
 
 def create(self, body):
@@ -185,43 +164,16 @@ def preupload(self, body, kind, name, revision):
     self.repository(kind, name, write=True)
     files = self.content(kind, name, revision)[2]
     return reply({'files': [
-        {'path': file['path'], 'uploadMode': 'lfs' if file['path'].endswith(LARGE) else 'regular',
-         'shouldIgnore': False, 'oid': oid_of(file['path'], files)} for file in json.loads(body)['files']]})
-
-
-def oid_of(path, files):
-    if path not in files:
-        return None
-    return sha256(files[path]) if path.endswith(LARGE) else git_hash(files[path])
-
-
-def batch(self, body, name):
-    self.repository('model', name, write=True)
-    objects = []
-    for asked in json.loads(body)['objects']:
-        known = asked['oid'] in self.server.hub.blobs
-        upload = {'upload': {'href': f'{self.server.url}/cdn/{asked["oid"]}'}}
-        objects.append(asked | ({} if known else {'actions': upload}))
-    return reply({'transfer': 'basic', 'objects': objects})
-
-
-def put(self, body, oid):
-    assert sha256(body) == oid
-    self.server.hub.blobs[oid] = body
-    return 200, {}, b''
+        {'path': path, 'uploadMode': 'regular', 'shouldIgnore': False,
+         'oid': git_hash(files[path]) if path in files else None}
+        for path in (file['path'] for file in json.loads(body)['files'])]})
 
 
 def commit(self, body, kind, name, revision):
     repository = self.repository(kind, name, write=True)
     header, *entries = map(json.loads, body.splitlines())
-    files = {}
-    for entry in entries:
-        value = entry['value']
-        if entry['key'] == 'lfsFile':
-            files[value['path']] = self.server.hub.blobs[value['oid']]
-        else:
-            assert entry['key'] == 'file', entry
-            files[value['path']] = base64.b64decode(value['content'])
+    assert all(entry['key'] == 'file' for entry in entries)
+    files = {entry['value']['path']: base64.b64decode(entry['value']['content']) for entry in entries}
     made = repository.commit(revision, files, header['value']['summary'])
     return reply({'commitUrl': f'{self.server.url}/{name}/commit/{made}', 'commitOid': made})
 
@@ -232,10 +184,6 @@ def card(self, body):
     return reply({'errors': errors, 'warnings': []}, 200 if found else 400)
 
 
-def sha256(content):
-    return hashlib.sha256(content).hexdigest()
-
-
 def git_hash(content):
     return hashlib.sha1(b'blob %d\0' % len(content) + content).hexdigest()
 
@@ -244,45 +192,21 @@ KIND = r'/api/(?P<kind>model|dataset)s/' + NAME
 ROUTES = [
     ('GET', KIND, info), ('GET', KIND + '/revision/(?P<revision>[^/]+)', info),
     ('GET', KIND + '/tree/(?P<revision>[^/]+)', tree),
-    ('GET', '/datasets/' + NAME + '/resolve/(?P<revision>[^/]+)/(?P<path>.+)', resolve_dataset),
-    ('GET', '/' + NAME + '/resolve/(?P<revision>[^/]+)/(?P<path>.+)', resolve),
-    ('GET', '/cdn/(?P<oid>[0-9a-f]+)', cdn), ('PUT', '/cdn/(?P<oid>[0-9a-f]+)', put),
+    ('GET', '/(?P<datasets>datasets/)?' + NAME + '/resolve/(?P<revision>[^/]+)/(?P<path>.+)', resolve),
     ('POST', '/api/repos/create', create), ('POST', '/api/validate-yaml', card),
     ('POST', KIND + '/branch/(?P<branch>[^/]+)', branch), ('POST', KIND + '/preupload/(?P<revision>[^/]+)', preupload),
-    ('POST', '/' + NAME + r'\.git/info/lfs/objects/batch', batch),
     ('POST', KIND + '/commit/(?P<revision>[^/]+)', commit)]
 
 
-@contextlib.contextmanager
-def serving():
-    """(Hub, its address), until the block ends."""
-    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
-    server.daemon_threads = True
-    server.hub = Hub()
-    server.url = f'http://127.0.0.1:{server.server_port}'
-    server.elsewhere = server.url.replace('127.0.0.1', 'localhost')  # another host, as the real Hub's large files have
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
-        yield server.hub, server.url
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-def point_to(monkeypatch, url, cache, token=None):
+def point_to(monkeypatch, url, cache):
     """Make huggingface_hub, in this process and in programs that it starts, talk to `url` and keep files in `cache`."""
     from huggingface_hub import constants
     values = {'HF_ENDPOINT': url, 'HF_HOME': str(cache), 'HF_HUB_CACHE': str(cache / 'hub'),
-              'HF_TOKEN_PATH': str(cache / 'token'), 'HF_HUB_DISABLE_XET': '1', 'HF_HUB_DISABLE_TELEMETRY': '1'}
+              'HF_TOKEN_PATH': str(cache / 'token'), 'HF_HUB_DISABLE_XET': '1', 'HF_HUB_DISABLE_TELEMETRY': '1',
+              'GPT1_JAX_CACHE': str(cache / 'gpt1_jax')}
     for name, value in values.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv('GPT1_JAX_CACHE', str(cache / 'gpt1_jax'))
-    if token:
-        monkeypatch.setenv('HF_TOKEN', token)
-    else:
-        monkeypatch.delenv('HF_TOKEN', raising=False)
+    monkeypatch.delenv('HF_TOKEN', raising=False)
     template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, url)
     for name, value in (('HUGGINGFACE_CO_URL_TEMPLATE', template), ('ENDPOINT', url), ('HF_HUB_DISABLE_XET', True),
                         ('HF_HUB_CACHE', values['HF_HUB_CACHE']), ('HF_TOKEN_PATH', values['HF_TOKEN_PATH'])):
@@ -293,7 +217,15 @@ def point_to(monkeypatch, url, cache, token=None):
 def in_place_of_the_hub(monkeypatch, cache):
     """A Hub that huggingface_hub talks to until the block ends; afterwards there is none, and only `cache` is left."""
     download.cache_clear()
-    with serving() as (found, url):
-        point_to(monkeypatch, url, cache)
-        yield found
-    download.cache_clear()
+    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+    server.hub, server.url = Hub(), f'http://127.0.0.1:{server.server_port}'
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    point_to(monkeypatch, server.url, cache)
+    try:
+        yield server.hub
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+        download.cache_clear()

@@ -45,16 +45,10 @@ def read_filter(path: str | os.PathLike) -> frozenset[str]:
     indices = storage.read_json(path)
     if not isinstance(indices, dict) or not indices:
         raise UserError(f'{path}: not an object of sets and the numbers of their pairs')
-    found = set()
     for name, pairs in indices.items():
         if not isinstance(pairs, list) or any(type(pair) is not int for pair in pairs):
             raise UserError(f'{path}: {shown(name)}: not a list of whole numbers')
-        found |= {f'{name}/{pair}' for pair in pairs}
-    return frozenset(found)
-
-
-def _rows(paths, split):
-    return itertools.chain.from_iterable(map(tables.read, paths))
+    return frozenset(f'{name}/{pair}' for name, pairs in indices.items() for pair in pairs)
 
 
 def _pair(split, row_id, fields):
@@ -67,5 +61,7 @@ def _pair(split, row_id, fields):
     return Example(f'{phenomenon}/{name}/{pair}', (), sentences, 0)
 
 
-BLIMP = reading.published_set('blimp', 'choice', ('good', 'bad'), ('accuracy',), {'test': Split((), PAIRS)}, _pair,
-                              _rows, find=files, groups=tuple(PHENOMENA), n_texts=0)
+BLIMP = reading.labelled_set(
+    'blimp', 'choice', ('good', 'bad'), ('accuracy',), {'test': Split((), PAIRS)}, _pair,
+    lambda paths, split: itertools.chain.from_iterable(map(tables.read, paths)),
+    find=files, groups=tuple(PHENOMENA), n_texts=0)

@@ -1,4 +1,5 @@
 """A user's own labelled set, described by config fields instead of code: tables or JSON files as Examples."""
+import dataclasses
 import functools
 import json
 import pathlib
@@ -6,7 +7,7 @@ import pathlib
 from gpt1_jax import storage
 from gpt1_jax.data.tasks import custom_spec, custom_text, reading, tables
 from gpt1_jax.data.tasks.example import Example, Task
-from gpt1_jax.data.tasks.reading import Row, RowFault
+from gpt1_jax.data.tasks.reading import Row, RowFault, Split
 from gpt1_jax.errors import UserError, fail
 
 
@@ -17,68 +18,56 @@ def task(fields: dict | None) -> Task:
 
 @functools.cache  # equal descriptions give the same Task, so a sweep reads its rows once
 def _task(spec):
-    target = 'labels' if spec.labels else 'score' if spec.score else 'choices'
-    whole = tuple(map(float if spec.squared else int, spec.score))
     if spec.labels:
-        labels = spec.labels
-    elif spec.score:
-        labels = (spec.label,) if spec.squared else tuple(str(value) for value in range(whole[0], whole[1] + 1))
+        target, labels, score = 'labels', spec.labels, None
+    elif spec.choices:
+        target, labels, score = 'choices', _positions(spec), None
+    elif spec.squared:
+        target, labels, score = 'score', (spec.label,), tuple(map(float, spec.score))
     else:
-        labels = _positions(spec)
-    splits = tuple(split for split in ('train', 'dev', 'test') if spec.file(split) or split == 'dev')
-    unlabelled = ('unlabelled',) if spec.file('unlabelled') else ()
-
-    def files(directory, split):
-        source = reading.source_of(directory)
-        if source is not None:
-            raise UserError(f'{directory}: {spec.name} is not read from {source.KIND}')
-        if split not in splits + unlabelled:
-            raise reading.no_split(spec.name, split, splits + unlabelled)
-        # dev may be a part of train
-        return [str(pathlib.Path(directory) / (spec.file(split) or spec.file('train')))]
-
-    def read(directory, split, on_bad=fail):
-        return _read(spec, files(directory, split)[0], split, on_bad)
-
-    return Task(
+        low, high = score = tuple(map(int, spec.score))
+        target, labels = 'score', tuple(map(str, range(low, high + 1)))
+    splits = {split: Split((spec.file(split) or spec.file('train'),), labelled=split != 'unlabelled')
+              for split in custom_spec.FILES if spec.file(split) or split == 'dev'}  # dev may be a part of train
+    task = reading.labelled_set(
         spec.name, 'similarity' if spec.orders == 2 else 'choice' if spec.choices else 'classify', labels,
-        spec.metrics or custom_spec.METRICS[target][:2 if spec.score else 1], splits, read, files,
-        unlabelled=unlabelled, segments=tuple(map(len, spec.segments)),
-        cut=_cut(spec) if spec.cut else None,
-        score=whole or None, squared=spec.squared, positive=labels.index(spec.positive) if spec.positive else 1,
-        n_texts=len(spec.texts), read_file=functools.partial(_read_file, spec))
+        spec.metrics or custom_spec.METRICS[target][:2 if spec.score else 1], splits,
+        functools.partial(_example, spec), functools.partial(_rows, spec), new=functools.partial(_new, spec),
+        find=lambda directory, split: [str(pathlib.Path(directory) / split.files[0])],
+        segments=tuple(map(len, spec.segments)), cut=_cut(spec) if spec.cut else None,
+        score=score, squared=spec.squared, positive=labels.index(spec.positive) if spec.positive else 1,
+        n_texts=len(spec.texts))
+    return dataclasses.replace(task, read=functools.partial(_divided, spec, task)) if spec.dev_fraction else task
 
 
-def _read(spec, path, split, on_bad):
-    """The examples of a split, in file order. `on_bad` and errors as in Task.read."""
-    found = _examples(spec, path, split != 'unlabelled', on_bad)
-    if not spec.dev_fraction or split not in ('train', 'dev'):
+def _divided(spec, task, directory, split, on_bad=fail):
+    """The examples of a split, where dev is a part of the training file."""
+    found = task.read(directory, split, on_bad)
+    if split not in ('train', 'dev'):
         return found
     train, dev = divide(found, spec.dev_fraction, spec.dev_seed, together=bool(spec.questions))
     if not train:
-        raise UserError(f'{path}: {len(found)} rows leave none for train beside '
+        raise UserError(f'{task.files(directory, split)[0]}: {len(found)} rows leave none for train beside '
                         f'config.custom.dev_fraction = {spec.dev_fraction}')
     return dev if split == 'dev' else train
 
 
-def _read_file(spec, path, on_bad=fail):
-    """The examples of a file with the set's columns, without labels: see Task.read_file."""
-    if spec.format in custom_spec.JSON and not tables.is_json(path):
-        raise UserError(f'{path}: the files of {spec.name} are JSON, must end in .jsonl or .json')
-    return _examples(spec, path, False, on_bad)
-
-
-def _examples(spec, path, labelled, on_bad):
-    """The examples of a file, one for each question if its records hold several."""
-    needed = (*spec.text_columns, *spec.choices, *filter(None, (spec.id, spec.label) if labelled else ()))
+def _rows(spec, paths, split):
+    """The rows of a file, one for each question if its records hold several."""
+    (path,) = paths
+    needed = (*spec.text_columns, *spec.choices, *filter(None, (spec.id, spec.label) if split.labelled else ()))
     columns = spec.columns
-    if not labelled:
+    if not split.labelled:
         without_label = tuple(column for column in columns if column != spec.label)
         columns = tables.layout(path, needed, [columns, without_label], spec.quoting, spec.delimiter)
     rows = tables.read(path, needed, columns, spec.quoting, spec.delimiter)
-    if spec.questions:
-        rows = _questions(spec, rows)
-    return reading.collect(rows, lambda row_id, row: _example(spec, row_id, row, labelled), str(path), on_bad=on_bad)
+    yield from _questions(spec, rows) if spec.questions else rows
+
+
+def _new(spec, path, split):
+    if spec.format in custom_spec.JSON and not tables.is_json(path):
+        raise UserError(f'{path}: the files of {spec.name} are JSON, must end in .jsonl or .json')
+    return _rows(spec, [path], split)
 
 
 def _questions(spec, rows):
@@ -112,12 +101,8 @@ def divide(examples: list[Example], fraction: float, seed: int,
     choices), whatever the order. Rows with equal text stay together; `together`: also rows with the same first text,
     the questions about one passage.
     """
-    def key(example):
-        if together:
-            return storage.json_digest([seed, example.texts[0]])
-        return storage.json_digest([seed, example.texts, example.choices])
-
-    keys = [key(example) for example in examples]
+    keys = [storage.json_digest([seed, example.texts[0]] if together else [seed, example.texts, example.choices])
+            for example in examples]
     last = sorted(keys)[max(1, round(fraction * len(examples))) - 1]
     train = [example for example, hashed in zip(examples, keys) if hashed > last]
     dev = [example for example, hashed in zip(examples, keys) if hashed <= last]
@@ -133,7 +118,7 @@ def _positions(spec):
     return tuple(str(position) for position in range(first, first + n))
 
 
-def _example(spec, row_id, row, labelled):
+def _example(spec, split, row_id, row):
     """The Example of a row {column: value}. RowFault naming column and cause."""
     def cell(column, may_be_empty=False, lines=False):
         """The text of a column, stripped. lines: a list of texts, such as the turns of a dialogue, becomes lines."""
@@ -155,13 +140,11 @@ def _example(spec, row_id, row, labelled):
         choices = tuple(cell(column, may_be_empty=True) for column in spec.choices)
         while choices and not choices[-1]:
             choices = choices[:-1]
-        if '' in choices:
-            raise RowFault(f'{spec.choices[choices.index("")]} is empty, and a choice after it is not')
-        if len(choices) < 2:
-            raise RowFault(f'{spec.choices[len(choices)]} is empty, so the row has {len(choices)} choices, '
-                           'must be 2 or more')
-    label = _label(spec, cell(spec.label), choices) if labelled else None
-    own_id = spec.id and (labelled or spec.id in row)  # rows to predict may lack the column
+        if '' in choices or len(choices) < 2:
+            empty = choices.index('') if '' in choices else len(choices)
+            raise RowFault(f'{spec.choices[empty]} is empty: a row has 2 choices or more, the empty ones last')
+    label = _label(spec, cell(spec.label), choices) if split.labelled else None
+    own_id = spec.id and (split.labelled or spec.id in row)  # rows to predict may lack the column
     return Example(cell(spec.id) if own_id else row_id, texts, choices, label)
 
 
@@ -179,10 +162,9 @@ def _listed(row, column, most):
     """The choices in a JSON list, or in a cell of a table that contains one."""
     value = row.get(column)
     if isinstance(value, str):
-        try:
-            value = reading.json_value(value)
-        except RowFault as fault:
-            raise RowFault(f'{column}: {fault}, must be a JSON list') from None
+        value = reading.json_value(value)
+        if isinstance(value, RowFault):
+            raise RowFault(f'{column}: {value}, must be a JSON list')
     if not isinstance(value, list) or any(isinstance(choice, (list, dict)) for choice in value):
         raise RowFault(f'{column}: not a JSON list of texts')
     choices = tuple(map(_text, value))
@@ -200,14 +182,8 @@ def _label(spec, value, choices):
     if spec.score:
         return reading.score(value, spec.score, spec.label)
     if spec.answer == 'text':
-        if choices.count(value) != 1:
-            many = 'more than one' if value in choices else 'not one'
-            raise RowFault(f"{spec.label}: {value!r} is {many} of the row's choices")
-        return choices.index(value)
-    names = _positions(spec)[:len(choices)]
-    if spec.answer == 'letter':
-        value = value.upper()
-    if value not in names:
-        raise RowFault(f"{spec.label}: {value!r} is not one of the row's {len(choices)} choices, "
-                       f'{names[0]} to {names[-1]}')
-    return names.index(value)
+        if choices.count(value) > 1:
+            raise RowFault(f"{spec.label} {value!r} is more than one of the row's choices")
+        return reading.label(value, choices, spec.label)
+    value = value.upper() if spec.answer == 'letter' else value
+    return reading.label(value, _positions(spec)[:len(choices)], spec.label)

@@ -17,7 +17,7 @@ METRICS = {'labels': tuple(metrics.LABEL_METRICS), 'score': tuple(metrics.VALUE_
 LETTERS = string.ascii_uppercase
 
 
-# Converters: a plain value to what a Spec holds. TypeError or ValueError for a value of another type.
+# Converters: a plain value to what a Spec holds. TypeError for a value of another type, ValueError with what is wrong.
 
 def _of(*types):
     def convert(value):
@@ -117,8 +117,10 @@ def check(fields: dict | None) -> Spec:
             wanted, convert = known[name]
             try:
                 values[name] = convert(value)
-            except (TypeError, ValueError):
+            except TypeError:
                 problems.append(f'{name} is {shown(value)}, must be {wanted}')
+            except ValueError as error:
+                problems.append(f'{name}: {error}')
     if not problems:  # the other checks need fields of the right types
         spec = Spec(**values)
         checks = (*_about_files(spec), *_about_texts(spec), *_about_target(spec), *_about_scoring(spec))
@@ -154,10 +156,6 @@ def _about_files(spec):
 def _about_texts(spec):
     yield not spec.segments, "segments is missing: a list of lists of columns, (('premise',), ('hypothesis',))"
     yield not all(spec.segments), 'segments has an empty segment'
-    mistakes = [mistake for mistake in map(custom_text.wrong_with, spec.texts) if mistake]
-    if mistakes:  # messages about their columns would be misleading
-        yield from ((True, f'segments: {mistake}') for mistake in mistakes)
-        return
     columns = spec.text_columns
     yield from _duplicates('segments and choices' if spec.choices else 'segments', spec.texts + spec.choices)
     yield spec.label and spec.label in columns + spec.choices, (
@@ -168,13 +166,9 @@ def _about_texts(spec):
     yield spec.orders == 2 and (len(spec.segments) != 2 or spec.choices), (
         f'orders is 2, which takes two segments and no choices; there are {len(spec.segments)} segments and '
         f'{len(spec.choices)} choices')
-    if spec.columns and not spec.questions:
-        for name, read in (('segments', columns), ('choices', spec.choices), ('label', (spec.label,)),
-                           ('id', (spec.id,))):
-            for column in filter(None, read):
-                yield column not in spec.columns, (
-                    f'{name}: {column!r} is not among columns ({", ".join(spec.columns)})'
-                    + did_you_mean(column, spec.columns))
+    for column in filter(None, (*columns, *spec.choices, spec.label, spec.id)):
+        yield spec.columns and not spec.questions and column not in spec.columns, (
+            f'columns ({", ".join(spec.columns)}) lacks {column!r}' + did_you_mean(column, spec.columns))
 
 
 def _about_target(spec):
@@ -204,12 +198,12 @@ def _about_target(spec):
 
 def _about_scoring(spec):
     given = [name for name in METRICS if getattr(spec, name)]
-    fitting = METRICS[given[0]] if len(given) == 1 else spec.metrics
     several = len(spec.labels) > 2
     for metric in spec.metrics:
-        yield metric not in fitting, (
-            f'metrics: {metric!r} does not fit {given and given[0]} (there are {", ".join(fitting)})'
-            + did_you_mean(metric, fitting))
+        for target in given:
+            yield metric not in METRICS[target], (
+                f'metrics: {metric!r} does not fit {target} (there are {", ".join(METRICS[target])})'
+                + did_you_mean(metric, METRICS[target]))
         yield metric == 'matthews' and several, f"metrics: 'matthews' takes two labels, there are {len(spec.labels)}"
         yield metric == 'f1' and several and not spec.positive, (
             f"metrics: 'f1' of {len(spec.labels)} labels counts one of them, but positive is missing")

@@ -23,13 +23,30 @@ Part = str | ByValue  # a string with braces is a template; any other is a colum
 
 
 def parse(value: Any) -> Part:
-    """The Part, which can be hashed, of a string or dictionary in a config. TypeError for anything else."""
+    """The Part, which can be hashed, of a string or dictionary in a config. TypeError for anything else, ValueError
+    with what is wrong with a template."""
     if type(value) is str:
+        _check(value)
         return value
     if type(value) is not dict or not all(type(item) is str for pair in value.items() for item in pair):
         raise TypeError
     texts = tuple((name, text) for name, text in value.items() if name != 'column')
-    return ByValue(value.get('column', ''), texts)
+    if not value.get('column'):
+        raise ValueError("a dictionary without 'column', the column whose value chooses the text")
+    if not texts:
+        raise ValueError(f'a dictionary without a text for any value of {value["column"]!r}')
+    for _, text in texts:
+        _check(text)
+    return ByValue(value['column'], texts)
+
+
+def _check(text):
+    try:
+        pieces = _pieces(text)
+    except ValueError as error:
+        raise ValueError(f'{text!r} is no template ({error}): a column goes in {{ }}, and {{{{ is a brace') from None
+    if text and any(column == '' or width or conversion for _, column, width, conversion in pieces):
+        raise ValueError(f'{text!r} is no template: between {{ and }} there must be the name of a column')
 
 
 def _pieces(text):
@@ -42,23 +59,6 @@ def columns(part: Part) -> list[str]:
     if isinstance(part, ByValue):
         return [part.column, *(column for _, text in part.texts for column in columns(text))]
     return [column for _, column, _, _ in _pieces(part) if column is not None]
-
-
-def wrong_with(part: Part) -> str | None:
-    """What is wrong with a part, or None."""
-    if isinstance(part, ByValue):
-        if not part.column:
-            return "a dictionary without 'column', the column whose value chooses the text"
-        if not part.texts:
-            return f'a dictionary without a text for any value of {part.column!r}'
-        return next(filter(None, (wrong_with(text) for _, text in part.texts)), None)
-    try:
-        pieces = _pieces(part)
-    except ValueError as error:
-        return f'{part!r} is no template ({error}): a column goes in {{ }}, and {{{{ is a brace'
-    if part and any(column == '' or width or conversion for _, column, width, conversion in pieces):
-        return f'{part!r} is no template: between {{ and }} there must be the name of a column'
-    return None
 
 
 def fill(part: Part, cell: Callable[[str], str]) -> str:

@@ -23,43 +23,26 @@ class Example:
 class Task:
     """A labelled set: how it is read, which head the model gets, how predictions are scored.
 
-    head:       'classify', 'similarity' (both orders, Section 3.3) or 'choice'.
-    labels:     the label names in index order; for 'choice' the names of the positions; for a score the names of its
-                bins, or one name if the loss is squared.
-    metrics:    names in gpt1_jax.metrics; the first one selects the best epoch.
-    splits:     the labelled splits that `read` accepts.
-    read:       (directory, split, on_bad=fail) -> examples. on_bad is called with a message about each bad row, naming
-                file, row and cause: errors.fail raises it as a UserError; list.append collects it, and the row is
-                skipped. A directory 'tfds:' or 'tfds:DATA_DIR' means prepared TFDS data instead of official files,
-                'parquet:DIR' the Hub's Parquet files, 'hf:USER/NAME' the same downloaded.
-    files:      (directory, split) -> the paths that `read` opens; their hashes are stored with the results.
-    unlabelled: further splits, without labels, that `read` accepts: GLUE's test sets.
-    segments:   how many of the texts make up each segment. Texts of a segment are concatenated; the delimiter token
-                stands between segments. () = each text is a segment.
-    cut:        index of the one text that is truncated in rows that are too long; None = every segment is truncated to
-                its share, as in the released code.
-    score:      (low, high) if labels are numbers: integers, with one bin each, or any two for the squared loss.
-    squared:    True: one output with a squared loss. False: soft labels over the bins, and the expected value is the
-                prediction (STS-B).
-    positive:   index of the label that F1 counts.
-    groups:     first parts of ids ('middle' of 'middle/12.txt/0') whose rows are also reported separately.
-    n_texts:    how many texts an example has.
-    read_file:  (path, on_bad=fail) -> examples of any one file in the set's layout. Labels are not read and may be
-                missing. Errors as in `read`. None if the set has no such layout.
+    read: (directory, split, on_bad=fail) -> examples. on_bad is called with a message about each bad row, naming file,
+    row and cause: errors.fail raises it as a UserError; list.append collects it, and the row is skipped. A directory
+    'tfds:' or 'tfds:DATA_DIR' means prepared TFDS data instead of official files, 'parquet:DIR' the Hub's Parquet
+    files, 'hf:USER/NAME' the same downloaded.
+    read_file: (path, on_bad=fail) -> examples of any one file in the set's layout. Labels are not read and may be
+    missing. Errors as in `read`. None if the set has no such layout.
     """
     name: str
-    head: str
-    labels: tuple[str, ...]
-    metrics: tuple[str, ...]
-    splits: tuple[str, ...]
+    head: str                       # 'classify', 'similarity' (both orders, Section 3.3) or 'choice'
+    labels: tuple[str, ...]         # in index order: names; of 'choice' the positions'; of a score its bins', or one
+    metrics: tuple[str, ...]        # names in gpt1_jax.metrics; the first one selects the best epoch
+    splits: tuple[str, ...]         # the labelled splits that `read` accepts
     read: Callable[..., list[Example]]
-    files: Callable[[str, str], list[str]]
-    unlabelled: tuple[str, ...] = ()
-    segments: tuple[int, ...] = ()
-    cut: int | None = None
-    score: tuple[float, float] | None = None
-    squared: bool = False
-    positive: int = 1
-    groups: tuple[str, ...] = ()
-    n_texts: int = 1
+    files: Callable[[str, str], list[str]]    # (directory, split) -> the paths that `read` opens, to be hashed
+    unlabelled: tuple[str, ...] = ()          # further splits, without labels, that `read` accepts: GLUE's test sets
+    segments: tuple[int, ...] = ()  # how many texts are concatenated to each segment; () = each text is a segment
+    cut: int | None = None          # index of the text that is truncated in long rows; None: each segment to its share
+    score: tuple[float, float] | None = None  # (low, high) of labels that are numbers: integers, with one bin each
+    squared: bool = False           # a score of any size: one output and the squared loss; else soft labels (STS-B)
+    positive: int = 1               # index of the label that F1 counts
+    groups: tuple[str, ...] = ()    # first parts of ids ('middle' of 'middle/12.txt/0') that are also reported alone
+    n_texts: int = 1                # how many texts an example has
     read_file: Callable[..., list[Example]] | None = None

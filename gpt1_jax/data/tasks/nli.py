@@ -7,21 +7,13 @@ TWO = ('entailment', 'not_entailment')
 PAIR = ('sentence1', 'sentence2')
 
 
-def _snli(split, tfds_split, rows):
-    return Split((f'snli_1.0_{split}.txt', f'snli_1.0_{split}.jsonl'), rows, (f'snli:{tfds_split}',))
-
-
-def _scitail(split, tfds_split, rows, also_rows=()):
-    name = f'scitail_1.0_{split}.tsv'
-    return Split((name, f'tsv_format/{name}'), rows, (f'sci_tail:{tfds_split}',), ('premise', 'hypothesis', 'label'),
-                 also_rows=also_rows)
-
+SPLITS = {'train': 'train', 'dev': 'validation', 'test': 'test'}  # TFDS's names
 
 # Annotators who did not agree left '-': no part of the set (Bowman et al., 2015). The numbers are without those rows.
 SNLI = table_task(
     'snli', 'classify', ('accuracy',),
-    {'train': _snli('train', 'train', 549367), 'dev': _snli('dev', 'validation', 9842),
-     'test': _snli('test', 'test', 9824)},
+    {split: Split((f'snli_1.0_{split}.txt', f'snli_1.0_{split}.jsonl'), rows, (f'snli:{SPLITS[split]}',))
+     for split, rows in (('train', 549367), ('dev', 9842), ('test', 9824))},
     Table(PAIR, 'gold_label', THREE, without_label=('-', '-1'), index=None,
           features={'sentence1': 'premise', 'sentence2': 'hypothesis', 'gold_label': 'label'}))
 
@@ -31,10 +23,10 @@ MNLI = table_task(
     {'train': Split(('train.tsv',), 392702, ('glue/mnli:train',)),
      'dev': Split(('dev_matched.tsv',), 9815, ('glue/mnli:validation_matched',)),
      'dev_mismatched': Split(('dev_mismatched.tsv',), 9832, ('glue/mnli:validation_mismatched',)),
-     GLUE_TEST: glue_test(('test_matched.tsv',), 9796, 'glue/mnli:test_matched'),
-     f'{GLUE_TEST}_mismatched': glue_test(('test_mismatched.tsv',), 9847, 'glue/mnli:test_mismatched'),
+     GLUE_TEST: glue_test(('test_matched.tsv',), 9796, ('glue/mnli:test_matched',)),
+     f'{GLUE_TEST}_mismatched': glue_test(('test_mismatched.tsv',), 9847, ('glue/mnli:test_mismatched',)),
      'ax': glue_test(tuple(f'{folder}{name}.tsv' for folder in ('', '../AX/', '../diagnostic/', '../ax/')
-                                 for name in ('AX', 'diagnostic')), 1104, 'glue/ax:test')},
+                                 for name in ('AX', 'diagnostic')), 1104, ('glue/ax:test',))},
     Table(PAIR, 'gold_label', THREE,
           features={'sentence1': 'premise', 'sentence2': 'hypothesis', 'gold_label': 'label'}))
 
@@ -53,7 +45,8 @@ WNLI = table_task(
 # TFDS reads the unquoted files as quoted ones: it has fewer rows for training, and lacks quotes that open a text.
 SCITAIL = table_task(
     'scitail', 'classify', ('accuracy',),
-    {'train': _scitail('train', 'train', 23596, (23097,)), 'dev': _scitail('dev', 'validation', 1304),
-     'test': _scitail('test', 'test', 2126)},
+    {split: Split((f'scitail_1.0_{split}.tsv', f'tsv_format/scitail_1.0_{split}.tsv'), rows,
+                  (f'sci_tail:{SPLITS[split]}',), ('premise', 'hypothesis', 'label'), also_rows=also_rows)
+     for split, rows, also_rows in (('train', 23596, (23097,)), ('dev', 1304, ()), ('test', 2126, ()))},
     Table(('premise', 'hypothesis'), 'label', ('entails', 'neutral'), index=None, classes=('entailment', 'neutral'),
           in_parquet={'premise': 'sentence1', 'hypothesis': 'sentence2', 'label': 'gold_label'}))

@@ -4,8 +4,7 @@
     DIRECTORY            the same, where the set's official files are not in it
     hf:USER/NAME         the Hub's data set itself, or one revision of it: hf:USER/NAME@REVISION (data/hub.py)
 
-Labels are numbers there; their names in the file's schema are compared with the task's. pyarrow is imported only when
-such a file is read.
+Labels are numbers there; their names in the file's schema are compared with the task's.
 """
 import itertools
 import json
@@ -27,7 +26,6 @@ SHARD = r'.*-(\d{5,})-of-(\d{5,})(-[0-9a-f]+)?\.parquet'
 
 
 def is_named(directory: str | pathlib.Path) -> bool:
-    """Whether the name of a task's directory asks for Parquet files."""
     return str(directory).startswith((PREFIX, hub.PREFIX))
 
 
@@ -53,18 +51,15 @@ def files(directory: str | pathlib.Path, source: str) -> list[str]:
         config, split = _place(source)
         raise UserError(f'{directory}: no Parquet file of {config} {split}, such as '
                         f'{config}/{split}-00000-of-00001.parquet')
-    for folder, paths in itertools.groupby(found, lambda path: path.parent):
-        shards = [(path, re.fullmatch(SHARD, path.name)) for path in paths]
-        numbers = [(int(shard[1]), int(shard[2])) for _, shard in shards if shard]
-        if len(numbers) < len(shards):  # named in another way
-            continue
-        total = numbers[0][1]
-        missing = sorted({*range(total)} - {number for number, _ in numbers})
+    shards = [shard for path in found if (shard := re.fullmatch(SHARD, path.name))]
+    if len(shards) == len(found):  # else they are named in another way
+        total = int(shards[0][2])
+        missing = {*range(total)} - {int(shard[1]) for shard in shards}
         if missing:
-            raise UserError(f'{shards[0][0]}: shard {missing[0]} of {total} is missing')
+            raise UserError(f'{found[0]}: shard {min(missing)} of {total} is missing')
         if len(shards) > total:
-            raise UserError(f'{folder}: {len(shards)} files of a split in {total} shard(s): delete those of another '
-                            'version')
+            raise UserError(f'{found[0].parent}: {len(shards)} files of a split in {total} shard(s): delete those of '
+                            'another version')
     return [str(path) for path in found]
 
 
@@ -86,9 +81,9 @@ def records(directory: str | pathlib.Path, source: str, features: tuple[str, ...
     for path in files(directory, source):
         with records_lib.parquet_file(path) as file:
             schema = file.schema_arrow
-            for name in features:
-                if name not in schema.names:
-                    raise UserError(f'{path}: no column {name!r} (columns: {", ".join(schema.names)})')
+            missing = [name for name in features if name not in schema.names]
+            if missing:
+                raise UserError(f'{path}: no column {missing[0]!r} (columns: {", ".join(schema.names)})')
             for name, expected in (classes or {}).items():
                 _check_names(path, schema, name, expected)
             rows = [dict(zip(features, values)) for batch in file.iter_batches(columns=list(features))
@@ -99,13 +94,14 @@ def records(directory: str | pathlib.Path, source: str, features: tuple[str, ...
     return found
 
 
-def _place(source: str) -> tuple[str, str]:
+def _place(source):
     """(configuration, split) on the Hub."""
     name, split = source.split(':')
     return CONFIGS.get(name, name.rpartition('/')[2]), SPLITS.get(split, split)
 
 
-def _find(directory, source) -> list[pathlib.Path]:
+def _find(directory, source):
+    """The paths of 'builder/config:split', all in one folder; [] if there are none."""
     config, split = _place(source)
     patterns = [f'{folder}{name}.parquet'
                 # the second is the Hub's branch of sets that it converted, the third an older form of that

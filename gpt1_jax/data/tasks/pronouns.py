@@ -29,7 +29,7 @@ def split_at_pronoun(sentence: str, pronoun: str) -> tuple[str, str]:
     """
     word = rf'(?<!\w){re.escape(pronoun)}(?!\w)'
     found = re.search(word, sentence) or re.search(word, sentence, re.IGNORECASE)
-    if found is None:
+    if not found:
         raise RowFault(f'the pronoun {pronoun!r} is no word of the sentence')
     return sentence[:found.start()], sentence[found.end():]
 
@@ -48,8 +48,7 @@ def right_one(candidates: tuple[str, str], right: str) -> int:
     raise RowFault(f'the right candidate {right!r} is not one of {" and ".join(map(repr, candidates))}')
 
 
-def example(row_id: str, before: str, after: str, candidates: tuple[str, str], label: int) -> Example:
-    """The Example of a sentence split at its pronoun. RowFault if the sentence ends with the pronoun."""
+def _example(row_id, before, after, candidates, label):
     if not after.strip():
         raise RowFault('nothing follows the pronoun')
     return Example(row_id, (before, after), candidates, label)
@@ -72,15 +71,14 @@ def _make_dpr(split, row_id, fields):
     if len(candidates) != 2 or not all(candidates):
         raise RowFault(f'{len(candidates)} candidates in {fields["candidates"]!r}, expected two separated by a comma')
     before, after = split_at_pronoun(reading.field(fields, 'sentence'), reading.field(fields, 'pronoun'))
-    return example(row_id, before, after, candidates, right_one(candidates, reading.field(fields, 'right candidate')))
+    return _example(row_id, before, after, candidates, right_one(candidates, reading.field(fields, 'right candidate')))
 
 
 def _typed_dpr(library, directory, split, sources):
     records = library.records(directory, sources[0], ('sentence', 'pronoun', 'candidates', 'label'),
                               {'label': ('0', '1')})
     for position, (where, record) in enumerate(records):
-        candidates = record['candidates']
-        label = record['label']
+        candidates, label = record['candidates'], record['label']
         fields = RowFault(f'label {label}')
         if isinstance(candidates, list) and isinstance(label, numbers.Integral) and 0 <= label < len(candidates):
             fields = record | {'candidates': ','.join(candidates), 'right candidate': candidates[label]}
@@ -88,21 +86,17 @@ def _typed_dpr(library, directory, split, sources):
 
 
 def _schemas(paths, split):
-    """WSCollection.xml of Davis, Morgenstern and Ortiz, with the spelling and the spaces that TFDS gives it."""
+    """WSCollection.xml of Davis, Morgenstern and Ortiz."""
     (path,) = paths
     try:  # an unknown declared encoding raises ValueError or LookupError
         schemas = list(ElementTree.parse(path).iter('schema'))
-    except (ElementTree.ParseError, LookupError, ValueError, OSError) as error:
+    except (ElementTree.ParseError, LookupError, ValueError) as error:
         raise UserError(f'{path}: not XML ({error})') from None
     for position, schema in enumerate(schemas[:WSC_SCHEMAS]):
         before, pronoun, after = (_clean(schema.findtext(f'text/{tag}')) for tag in ('txt1', 'pron', 'txt2'))
-        answers = [_clean(answer.text) for answer in schema.findall('answers/answer')]
-        right = _clean(schema.findtext('correctAnswer')).rstrip('.')
-        if before:
-            before += ' '
-        if len(after) != 1:  # more than a full stop
-            after = ' ' + after
-        fields = {'before': before, 'after': after, 'answers': answers, 'correctAnswer': right}
+        answers = [answer.text for answer in schema.findall('answers/answer')]
+        fields = {'before': before, 'after': after, 'answers': answers,
+                  'correctAnswer': _clean(schema.findtext('correctAnswer')).rstrip('.')}
         yield Row(f'{path}: schema {position + 1}', str(position), fields if pronoun else RowFault('no text/pron'))
 
 
@@ -111,21 +105,24 @@ def _clean(text):
 
 
 def _make_wsc(split, row_id, fields):
-    answers = tuple(fields['answers'])
+    """The Example of a schema, with the spelling and the spaces that TFDS gives it."""
+    answers = tuple(map(_clean, fields['answers'] or ()))
     if len(answers) != 2 or not all(answers):
-        raise RowFault(f'{len([answer for answer in answers if answer])} answers, expected 2')
-    before, after = (re.sub(r'\s+', ' ', fields[name]) for name in ('before', 'after'))
-    return example(row_id, before, after, answers,
-                   reading.label(reading.field(fields, 'correctAnswer'), ('A', 'B')))
+        raise RowFault(f'{len(list(filter(None, answers)))} answers, expected 2')
+    before, after = _clean(fields['before']), _clean(fields['after'])
+    if before:
+        before += ' '
+    if len(after) != 1:  # more than a full stop
+        after = ' ' + after
+    return _example(row_id, before, after, answers, reading.label(reading.field(fields, 'correctAnswer'), ('A', 'B')))
 
 
 def _tfds_wsc(directory, split, sources):
     records = tfds_source.records(directory, sources[0], (
         'text', 'option1', 'option2', 'pronoun_start', 'pronoun_end', 'label', 'idx'))
     for where, record in sorted(records, key=lambda found: found[1]['idx']):
-        text = record['text']
         yield Row(where, str(record['idx']), _wsc_fields(
-            text[:record['pronoun_start']], text[record['pronoun_end']:], (record['option1'], record['option2']),
+            record['text'], record['pronoun_start'], record['pronoun_end'], (record['option1'], record['option2']),
             record['label']))
 
 
@@ -139,29 +136,25 @@ def _parquet_wsc(directory, split, sources):
             start = record['pronoun_loc']
             if not isinstance(start, int) or text[start:start + len(pronoun)] != pronoun:
                 raise RowFault(f'the pronoun {pronoun!r} is not at {start}')
-            after = text[start + len(pronoun):]
-            if len(after.strip()) == 1:  # a full stop, as in `_schemas`
-                after = after.strip()
-            fields = _wsc_fields(text[:start], after, record['options'], record['label'])
+            fields = _wsc_fields(text, start, start + len(pronoun), record['options'], record['label'])
         except RowFault as fault:
             fields = fault
         yield Row(where, str(position), fields)
 
 
-def _wsc_fields(before, after, options, label):
-    return {'before': before.replace('recieved', 'received'), 'after': after.replace('recieved', 'received'),
-            'answers': [_clean(option) for option in options or ()],
+def _wsc_fields(text, start, end, options, label):
+    return {'before': text[:start], 'after': text[end:], 'answers': options,
             'correctAnswer': 'AB'[label] if label in (0, 1) else str(label)}
 
 
-DPR = reading.published_set(
+DPR = reading.labelled_set(
     'dpr', 'choice', ('0', '1'), ('accuracy',),
     {name: Split((f'{name}.c.txt',), rows, (f'definite_pronoun_resolution:{name}',))
      for name, rows in (('train', 1322), ('test', 564))},
     _make_dpr, _blocks, functools.partial(_typed_dpr, tfds_source), functools.partial(_typed_dpr, parquet_source),
     n_texts=2)
 
-WSC273 = reading.published_set(
+WSC273 = reading.labelled_set(
     'wsc273', 'choice', ('0', '1'), ('accuracy',),
     {'test': Split(('WSCollection.xml',), WSC_SCHEMAS, ('wsc273:test',))},
     _make_wsc, _schemas, _tfds_wsc, _parquet_wsc, n_texts=2)

@@ -7,7 +7,7 @@ import numpy as np
 from gpt1_jax.data.tasks import reading, tables, tfds_source
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.data.tasks.reading import Row, Split
-from gpt1_jax.errors import UserError, fail, one_line
+from gpt1_jax.errors import UserError, one_line
 
 STORIES, DEV = 1871, 374  # the published validation file, and the part of it that selects parameters
 SEED = 3535999445         # released code, datasets.py
@@ -44,11 +44,6 @@ def _official(paths, split):
     return tables.read(paths[0], needed, quoted=True, delimiter=',')
 
 
-def _read_file(path, on_bad=fail):
-    split = Split((), 0, labelled=False)
-    return reading.collect(_official([path], split), functools.partial(_make, split), path, on_bad=on_bad)
-
-
 def _tfds(directory, split, sources):
     if split.part:
         warnings.warn(one_line(f'{directory}: TFDS keeps neither the ids nor the order of the stories, so its '
@@ -61,9 +56,9 @@ def _tfds(directory, split, sources):
 
 
 _VALIDATION = ('cloze_test_val__spring2016*.csv',), ('story_cloze/2016:validation',)
-STORY_CLOZE = reading.published_set(
+STORY_CLOZE = reading.labelled_set(
     'story_cloze', 'choice', ('1', '2'), ('accuracy',),
     {'train': Split(_VALIDATION[0], STORIES - DEV, _VALIDATION[1], part=functools.partial(part, False)),
      'dev': Split(_VALIDATION[0], DEV, _VALIDATION[1], part=functools.partial(part, True)),
      'test': Split(('cloze_test_test__spring2016*.csv',), STORIES, ('story_cloze/2016:test',))},
-    _make, _official, _tfds, read_file=_read_file)
+    _make, _official, _tfds, new=lambda path, split: _official([path], split))

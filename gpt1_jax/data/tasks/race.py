@@ -4,7 +4,6 @@ Middle-school passages come first; within a level, passages are sorted by the nu
 answers both levels. Ids begin with the level, so that results can also be reported by level.
 """
 import ast
-import functools
 import pathlib
 import re
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from gpt1_jax.data.tasks import parquet_source, reading, tfds_source
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.data.tasks.reading import Row, RowFault, Split
-from gpt1_jax.errors import UserError, fail
+from gpt1_jax.errors import UserError
 
 LEVELS = ('middle', 'high')
 LETTERS = ('A', 'B', 'C', 'D')
@@ -67,15 +66,10 @@ def _make(split, row_id, fields):
 
 def _official(paths, split):
     for path in paths:
-        level = pathlib.Path(path).parent.name
-        name = pathlib.Path(path).name
-        text = '\n'.join(reading.decoded_lines(path))
-        try:
-            passage = reading.json_value(text)
-            if not isinstance(passage, dict):
-                raise RowFault(f'{type(passage).__name__}, expected an object')
-        except RowFault as fault:
-            yield Row(path, name, fault)
+        level, name = pathlib.Path(path).parent.name, pathlib.Path(path).name
+        passage = reading.json_object(reading.json_value('\n'.join(reading.decoded_lines(path))))
+        if isinstance(passage, RowFault):
+            yield Row(path, name, passage)
             continue
         if not split.labelled and isinstance(passage.get('questions'), list):
             passage['answers'] = [None] * len(passage['questions'])
@@ -83,12 +77,11 @@ def _official(paths, split):
         yield from questions(path, level, passage.get('id') or name, passage)
 
 
-def _read_file(path, on_bad=fail):
-    """The examples of one passage's file, or of all in a folder at any depth; ids begin with the passage's folder."""
+def _new(path, split):
+    """The rows of one passage's file, or of all in a folder at any depth; ids begin with the passage's folder."""
     path = pathlib.Path(path)
-    split = Split((), 0, labelled=False)
-    paths = [path] if not path.is_dir() else sorted(path.rglob('*.txt'), key=lambda one: by_number(str(one)))
-    return reading.collect(_official(paths, split), functools.partial(_make, split), str(path), on_bad=on_bad)
+    found = path.rglob('*.txt') if path.is_dir() else [path]
+    return _official(sorted(map(str, found), key=by_number), split)
 
 
 def _tfds(directory, split, sources):
@@ -125,17 +118,17 @@ def _problems(directory, source):
     for position, (where, record) in enumerate(parquet_source.records(directory, source, ('article', 'problems'))):
         try:
             problems = ast.literal_eval(record['problems'])
-            lists = [[problem[key] for problem in problems] for key in ('question', 'options', 'answer')]
+            passage = {'article': record['article'], 'questions': [problem['question'] for problem in problems],
+                       'options': [problem['options'] for problem in problems],
+                       'answers': [problem['answer'] for problem in problems]}
         except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError):
             yield Row(where, where, RowFault('problems is no list of questions with options and answers'))
             continue
-        passage = dict(zip(('questions', 'options', 'answers'), lists)) | {'article': record['article']}
         yield from questions(where, 'high', f'passage{position}', passage)
 
 
-RACE = reading.published_set(
+RACE = reading.labelled_set(
     'race', 'choice', LETTERS, ('accuracy',),
     {name: Split((name,), rows, tuple(f'race/{level}:{name}' for level in LEVELS), parquet=(f'race/all:{name}',))
      for name, rows in (('train', 87866), ('dev', 4887), ('test', 4934))},
-    _make, _official, _tfds, _parquet, find=files, segments=(2,), cut=0, groups=LEVELS, n_texts=2,
-    read_file=_read_file)
+    _make, _official, _tfds, _parquet, _new, files, segments=(2,), cut=0, groups=LEVELS, n_texts=2)

@@ -20,10 +20,6 @@ class RowFault(Exception):
     """What is wrong with one row. `collect` adds which row it is and passes the message to `on_bad`."""
 
 
-class ShortRow(RowFault):
-    """A row of a table that lacks a needed column at its end."""
-
-
 class LeftOut(RowFault):
     """A row that every user of the set leaves out: skipped without an error, and counted for a message."""
 
@@ -37,27 +33,16 @@ class Row(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """Where one split is found.
-
-    files:     file names in the directory, or patterns that match one file; the first that exists is read.
-    rows:      the published number of rows, without those that are left out.
-    tfds:      'builder/config:split' in TFDS, in order; () if TFDS lacks the split or its labels.
-    columns:   column names, for a file without a header.
-    labelled:  False for GLUE's test files.
-    id_column: the column with the ids; None: ids are positions among the file's rows, from 0.
-    part:      selects the rows of the file that make up the split (Story Cloze); None: all of them.
-    also_rows: other published numbers of rows: of another release, or of TFDS.
-    parquet:   as `tfds`, in the Hub's Parquet files; where they lack it, those of `tfds` that they have.
-    """
-    files: tuple[str, ...]
-    rows: int
-    tfds: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
+    """Where one split is found."""
+    files: tuple[str, ...]            # names in the directory, or patterns of one file; the first that exists is read
+    rows: int = 0                     # the published number, without those that are left out; 0: none is known
+    tfds: tuple[str, ...] = ()        # 'builder/config:split' in TFDS, in order; () if it lacks the split or its labels
+    columns: tuple[str, ...] = ()     # of a file without a header
     labelled: bool = True
-    id_column: str | None = None
-    part: Callable[[list[Row]], list[Row]] | None = None
-    also_rows: tuple[int, ...] = ()
-    parquet: tuple[str, ...] = ()
+    id_column: str | None = None      # None: ids are positions among the file's rows, from 0
+    part: Callable[[list[Row]], list[Row]] | None = None  # selects rows of the file (Story Cloze); None: all of them
+    also_rows: tuple[int, ...] = ()   # other published numbers: of another release, or of TFDS
+    parquet: tuple[str, ...] = ()     # as `tfds`, in the Hub's Parquet files; where they lack it, `tfds`
 
 
 def find(directory: str | pathlib.Path, split: Split) -> list[str]:
@@ -74,24 +59,27 @@ def find(directory: str | pathlib.Path, split: Split) -> list[str]:
     raise UserError(f'{pathlib.Path(directory) / first}: no such file{also}')
 
 
-def published_set(name: str, head: str, labels: tuple[str, ...], metrics: tuple[str, ...], splits: dict[str, Split],
-                  make: Callable[[Split, str, dict], Example], official: Callable[[list[str], Split], Iterable[Row]],
-                  tfds: Callable | None = None, parquet: Callable | None = None,
-                  find: Callable[[str, Split], list[str]] = find, **options: Any) -> Task:
-    """The Task of a set that is read from its official files, from TFDS or from the Hub's Parquet files.
+def labelled_set(name: str, head: str, labels: tuple[str, ...], metrics: tuple[str, ...], splits: dict[str, Split],
+                 make: Callable[[Split, str, dict], Example], official: Callable[[list[str], Split], Iterable[Row]],
+                 tfds: Callable | None = None, parquet: Callable | None = None,
+                 new: Callable[[str, Split], Iterable[Row]] | None = None,
+                 find: Callable[[str, Split], list[str]] = find, **options: Any) -> Task:
+    """The Task of a set that is read from its own files, from TFDS or from the Hub's Parquet files.
 
     make:          (Split, id, fields) -> Example. It raises RowFault for a bad row, LeftOut for one that does not
                    belong to the set.
     official:      (paths, Split) -> Rows. find: (directory, Split) -> the paths.
     tfds, parquet: (directory, Split, names of the split there) -> Rows; None if the set is not there.
+    new:           (path, unlabelled Split) -> Rows of any file in the set's layout, for Task.read_file.
     options:       further fields of Task.
     """
     def opened(directory, split_name) -> tuple[Split, list[str], Iterable[Row]]:
         """(Split, its paths, its Rows). A directory with Parquet files and no official ones means the former."""
         if split_name not in splits:
-            raise no_split(name, split_name, tuple(splits))
+            raise UserError(f'{name} has no split {split_name!r}{did_you_mean(split_name, splits)} '
+                            f'(there are {", ".join(splits)})')
         split = splits[split_name]
-        named = source_of(directory)
+        named = next((library for library in (tfds_source, parquet_source) if library.is_named(directory)), None)
         if named is None:
             try:
                 paths = find(directory, split)
@@ -101,7 +89,7 @@ def published_set(name: str, head: str, labels: tuple[str, ...], metrics: tuple[
                     raise
         library, rows = (tfds_source, tfds) if named is tfds_source else (parquet_source, parquet)
         if rows is None:
-            raise UserError(f'{directory}: {name} is not read from {library.KIND}: give the official files')
+            raise UserError(f'{directory}: {name} is not read from {library.KIND}: give its own files')
         names = library.names(directory, split)
         paths = [path for each in names for path in library.files(directory, each)]
         return split, paths, rows(directory, split, names)
@@ -114,29 +102,24 @@ def published_set(name: str, head: str, labels: tuple[str, ...], metrics: tuple[
         what = f'{paths[0] if one_file else directory} ({name} {split_name})'
         return collect(rows, functools.partial(make, split), what, (split.rows, *split.also_rows), on_bad)
 
+    def read_file(path, on_bad=fail):
+        id_column = next((split.id_column for split in splits.values() if split.id_column), None)
+        split = Split((), labelled=False, id_column=id_column)
+        return collect(new(path, split), functools.partial(make, split), str(path), on_bad=on_bad)
+
     labelled = tuple(key for key, split in splits.items() if split.labelled)
     unlabelled = tuple(key for key, split in splits.items() if not split.labelled)
     return Task(name, head, labels, metrics, labelled, read, lambda directory, split: opened(directory, split)[1],
-                unlabelled=unlabelled, **options)
-
-
-def source_of(directory: str | pathlib.Path) -> Any:
-    """tfds_source or parquet_source if a directory's name says so ('tfds:', 'parquet:', 'hf:'), else None."""
-    return next((library for library in (tfds_source, parquet_source) if library.is_named(directory)), None)
-
-
-def no_split(name: str, split: str, splits: tuple[str, ...]) -> UserError:
-    """The error of a set that lacks a split."""
-    return UserError(f'{name} has no split {split!r}{did_you_mean(split, splits)} (there are {", ".join(splits)})')
+                unlabelled=unlabelled, read_file=read_file if new else None, **options)
 
 
 def collect(rows: Iterable[Row], make: Callable[[str, dict], Example], what: str,
-            published: tuple[int, ...] = (), on_bad: Callable[[str], None] = fail) -> list[Example]:
+            published: tuple[int, ...] = (0,), on_bad: Callable[[str], None] = fail) -> list[Example]:
     """The Examples of rows, in order.
 
-    make: as in published_set. what: the source, for messages. published: expected numbers of rows; any other gives a
-    warning only, because part of a set is usable. on_bad: called with the message of a bad row, or one with a duplicate
-    id; the row is skipped if it returns. UserError if no row is left.
+    make: (id, fields) -> Example. what: the source, for messages. published: the expected number of rows (0: any), then
+    others; a different number gives a warning only, because part of a set is usable. on_bad: called with the message of
+    a bad row, or one with a duplicate id; the row is skipped if it returns. UserError if no row is left.
     """
     found = {}
     bad = []
@@ -159,7 +142,7 @@ def collect(rows: Iterable[Row], make: Callable[[str, dict], Example], what: str
     if not found:
         raise UserError(f'{what}: no rows' if not bad else f'{what}: all {len(bad)} rows are bad, the first: {bad[0]}')
     n = len(found) + len(bad)
-    if published and n not in published:
+    if published[0] and n not in published:
         warnings.warn(one_line(f'{what}: {n:,} rows, the published set has {published[0]:,}'), stacklevel=3)
     return list(found.values())
 
@@ -211,32 +194,36 @@ def score(value: str, limits: tuple[float, float], column: str) -> float:
 
 
 def json_value(text: str) -> Any:
-    """The value of a JSON text: a row, a cell or a whole file. RowFault if it is not JSON."""
+    """The value of a JSON text: a row, a cell or a whole file; a RowFault if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise RowFault(f'not JSON ({error})') from None
+        return RowFault(f'not JSON ({error})')
+
+
+def json_object(value: Any) -> dict | RowFault:
+    """A value of `json_value` if it is an object, else a RowFault."""
+    if isinstance(value, (dict, RowFault)):
+        return value
+    return RowFault(f'{type(value).__name__}, expected an object')
 
 
 def decoded_lines(path: str | pathlib.Path) -> Iterator[str]:
     """The lines of a UTF-8 file, without their ends, one in memory at a time.
 
     Lines end at \\n alone: text holds \\x85 and \\u2028. A byte-order mark is no text (MRPC begins with one).
-    UserError for a file that is missing, no file, empty, or not UTF-8 (with the byte).
+    UserError for a file that is empty, or not UTF-8 (with the byte); OSError if it cannot be read.
     """
     start = 0
-    try:
-        with open(path, 'rb') as file:
-            for line in file:
+    with open(path, 'rb') as file:
+        for line in file:
+            try:
                 text = line.decode('utf-8')
-                yield (text if start else text.removeprefix('\ufeff')).removesuffix('\n').removesuffix('\r')
-                start += len(line)
-    except UnicodeDecodeError as error:
-        encoding = 'UTF-16' if not start and line[:2] in (b'\xff\xfe', b'\xfe\xff') else 'WINDOWS-1252'
-        raise UserError(f'{path}: not UTF-8 at byte {start + error.start}; if it is {encoding}, convert it: '
-                        f'iconv -f {encoding} -t UTF-8') from None
-    except OSError as error:
-        reason = {FileNotFoundError: 'no such file', IsADirectoryError: 'is a directory, not a file'}
-        raise UserError(f'{path}: {reason.get(type(error), error.strerror)}') from None
+            except UnicodeDecodeError as error:
+                encoding = 'UTF-16' if not start and line[:2] in (b'\xff\xfe', b'\xfe\xff') else 'WINDOWS-1252'
+                raise UserError(f'{path}: not UTF-8 at byte {start + error.start}; if it is {encoding}, convert it: '
+                                f'iconv -f {encoding} -t UTF-8') from None
+            yield (text if start else text.removeprefix('\ufeff')).removesuffix('\n').removesuffix('\r')
+            start += len(line)
     if not start:
         raise UserError(f'{path}: empty')

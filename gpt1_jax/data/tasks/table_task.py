@@ -2,56 +2,43 @@
 import dataclasses
 import functools
 import numbers
-from collections.abc import Iterator
-from typing import Any
 
 from gpt1_jax.data.tasks import parquet_source, reading, tables, tfds_source
 from gpt1_jax.data.tasks.example import Example, Task
-from gpt1_jax.data.tasks.reading import LeftOut, Row, ShortRow, Split
-from gpt1_jax.errors import UserError, fail
+from gpt1_jax.data.tasks.reading import LeftOut, Row, RowFault, Split
+from gpt1_jax.errors import UserError
 
 DECIMALS = 5  # of a score: TFDS stores 3.8 as float32, 3.79999995; STS-B's files have up to 14 digits
 GLUE_TEST = 'glue_test'  # GLUE's test.tsv: unlabelled, for a submission (Wang et al., 2018); ids are those in the file
+glue_test = functools.partial(Split, labelled=False, id_column='index')
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """What the columns of a set are.
-
-    texts:           the columns that become the example's texts.
-    label:           the column whose values are `labels`, or numbers within `score`.
-    features:        {column: TFDS feature} where the names differ. TFDS numbers labels in the order of `labels`.
-    index:           the TFDS feature with a row's position in the file; None if there is none.
-    renumber:        that position also counts rows of other splits, so ids are positions within the split instead.
-    without_label:   labels of rows that do not belong to the set: SNLI's '-', which is -1 in TFDS and on the Hub.
-    leave_out_short: skip and count labelled rows that lack a needed column (QQP's broken rows); else they are bad rows.
-    may_be_empty:    whether a text may be empty, and then has no tokens; else the row is bad.
-    in_parquet:      {column: name in the Hub's Parquet files}; default `features`.
-    classes:         the names that these files give to `labels`, in the same order; default `labels`.
-    """
-    texts: tuple[str, ...]
-    label: str
+    """What the columns of a set are. TFDS numbers labels in the order of `labels`."""
+    texts: tuple[str, ...]              # the columns that become the example's texts
+    label: str                          # the column whose values are `labels`, or numbers within `score`
     labels: tuple[str, ...]
     score: tuple[float, float] | None = None
-    features: dict[str, str] = dataclasses.field(default_factory=dict)
-    index: str | None = 'idx'
-    renumber: bool = False
-    without_label: tuple[str, ...] = ()
-    leave_out_short: bool = False
-    may_be_empty: bool = False
-    in_parquet: dict[str, str] | None = None
-    classes: tuple[str, ...] = ()
+    features: dict[str, str] = dataclasses.field(default_factory=dict)  # {column: TFDS feature} of another name
+    index: str | None = 'idx'           # the TFDS feature with a row's position in the file
+    renumber: bool = False              # it also counts rows of other splits: ids are positions within the split
+    without_label: tuple[str, ...] = ()  # labels of rows that are left out: SNLI's '-', in TFDS and on the Hub -1
+    leave_out_short: bool = False       # leave out labelled rows that lack a needed column: QQP's broken ones
+    may_be_empty: bool = False          # a text without tokens is not a bad row
+    in_parquet: dict[str, str] | None = None  # as `features`, in the Hub's Parquet files; default `features`
+    classes: tuple[str, ...] = ()       # the names of `labels` in these files, in the same order; default `labels`
 
 
 def table_task(name: str, head: str, metrics: tuple[str, ...], splits: dict[str, Split], table: Table) -> Task:
     """The Task of a table; `head`, `metrics`: see Task. UserError for bad rows, when they are read."""
     names = table.features if table.in_parquet is None else table.in_parquet
-    return reading.published_set(
+    return reading.labelled_set(
         name, head, table.labels, metrics, splits, functools.partial(_example, table),
         official=functools.partial(_official, table),
         tfds=functools.partial(_typed, table, tfds_source, table.features),
         parquet=functools.partial(_typed, table, parquet_source, names),
-        score=table.score, n_texts=len(table.texts), read_file=functools.partial(_unlabelled, table, splits))
+        new=functools.partial(_new, table, splits), score=table.score, n_texts=len(table.texts))
 
 
 def glue_splits(config: str, train: int, dev: int, test: int, columns: tuple[str, ...] = (),
@@ -62,53 +49,36 @@ def glue_splits(config: str, train: int, dev: int, test: int, columns: tuple[str
     """
     return {'train': Split(('train.tsv',), train, (f'glue/{config}:train',), columns),
             'dev': Split(('dev.tsv',), dev, (f'glue/{config}:validation',), columns),
-            GLUE_TEST: glue_test(('test.tsv',), test, f'glue/{config}:test', id_column)}
-
-
-def glue_test(files: tuple[str, ...], rows: int, tfds: str, id_column: str = 'index') -> Split:
-    """An unlabelled split. files: names; the first that exists is read."""
-    return Split(files, rows, (tfds,), labelled=False, id_column=id_column)
+            GLUE_TEST: glue_test(('test.tsv',), test, (f'glue/{config}:test',), id_column=id_column)}
 
 
 def _example(table, split, row_id, fields):
     """The Example of a row. LeftOut for one without a label, where such rows do not belong to the set."""
     if split.labelled and fields.get(table.label) in table.without_label:
         raise LeftOut(f'no label ({fields[table.label]})')
-    texts = _texts(table, fields)
+    texts = tuple(reading.field(fields, column, table.may_be_empty) for column in table.texts)
     if not split.labelled:
-        return Example(reading.field(fields, split.id_column), texts)
+        return Example(reading.row_id(fields, split.id_column, row_id), texts)
     value = reading.field(fields, table.label)
     if table.score:
         return Example(row_id, texts, label=round(reading.score(value, table.score, table.label), DECIMALS))
     return Example(row_id, texts, label=reading.label(value, table.labels))
 
 
-def _texts(table, fields):
-    return tuple(reading.field(fields, column, table.may_be_empty) for column in table.texts)
-
-
 def _official(table, paths, split):
     needed = (*table.texts, table.label if split.labelled else split.id_column)
-    for row in tables.read(paths[0], needed, split.columns):
-        if table.leave_out_short and split.labelled and isinstance(row.fields, ShortRow):
-            row = row._replace(fields=LeftOut(str(row.fields)))
-        yield row
+    short = LeftOut if table.leave_out_short and split.labelled else RowFault
+    return tables.read(paths[0], needed, split.columns, short=short)
 
 
-def _unlabelled(table, splits, path, on_bad=fail):
-    """The Examples of a file of new rows, which has the layout of one of the splits, with or without its labels."""
+def _new(table, splits, path, split):
+    """The rows of a file in the layout of one of the splits, with or without its labels."""
     own = [split.columns for split in splits.values()]
     layouts = own + [tuple(column for column in columns if column != table.label) for columns in own]
-    id_column = next((split.id_column for split in splits.values() if split.id_column), None)
-    rows = tables.read(path, table.texts, tables.layout(path, table.texts, layouts))
-
-    def make(row_id, fields):
-        return Example(reading.row_id(fields, id_column, row_id), _texts(table, fields))
-    return reading.collect(rows, make, path, on_bad=on_bad)
+    return tables.read(path, table.texts, tables.layout(path, table.texts, layouts))
 
 
-def _typed(table: Table, library: Any, names: dict[str, str], directory: str, split: Split,
-           sources: tuple[str, ...]) -> Iterator[Row]:
+def _typed(table, library, names, directory, split, sources):
     """The rows of TFDS or of Parquet files, sorted by the feature `index`, which is the id unless `renumber`.
 
     names: {column: its name there}, where the two differ.
@@ -130,11 +100,9 @@ def _typed(table: Table, library: Any, names: dict[str, str], directory: str, sp
     for position, (where, record) in enumerate(records):
         place = str(record[table.index] if table.index and not table.renumber else position)
         fields = {column: record[name] for column, name in columns.items()}
-        if not split.labelled:
-            fields[split.id_column or ''] = place
-        elif table.score:
+        if table.score and split.labelled:
             fields[table.label] = str(fields[table.label])
-        else:
+        elif split.labelled:
             fields[table.label] = _label(fields[table.label], table.labels, classes)
         yield Row(where, place, fields)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpt1_jax.data.tasks import reading
-from gpt1_jax.data.tasks.reading import Row, RowFault, ShortRow
+from gpt1_jax.data.tasks.reading import Row, RowFault
 from gpt1_jax.errors import UserError
 
 
@@ -14,16 +14,16 @@ def is_json(path: str | pathlib.Path) -> bool:
 
 
 def read(path: str | pathlib.Path, needed: Sequence[str] = (), columns: Sequence[str] = (), quoted: bool = False,
-         delimiter: str = '\t') -> Iterator[Row]:
+         delimiter: str = '\t', short: type[RowFault] = RowFault) -> Iterator[Row]:
     """The rows of a file. Ids are positions from 0; messages count lines from 1 as an editor does, header included.
 
     needed:  columns that a table must have, in any order.
     columns: column names for a file without a header, or for JSON records that are lists; else the first row has them.
     quoted:  whether the table has CSV quoting. GLUE's files do not.
-    A row that ends before the last needed column is a ShortRow. Columns after it may be missing, as the annotators'
-    labels at the end of some rows of SNLI. A row with more columns than the header is a RowFault. Blank lines are
-    skipped and not counted in ids, as csv.DictReader, and so TFDS, does.
-    UserError if the file is missing, empty or not UTF-8, lacks a needed column, or has broken CSV quoting or JSON.
+    short:   the fault of a row that ends before the last needed column. Columns after it may be missing, as the
+             annotators' labels at the end of some rows of SNLI. A row with more columns than the header is a RowFault.
+    Blank lines are skipped and not counted in ids, as csv.DictReader, and so TFDS, does.
+    UserError if the file is empty or not UTF-8, lacks a needed column, or has broken CSV quoting or JSON.
     """
     if is_json(path):
         for position, (where, record) in enumerate(_records(path)):
@@ -46,8 +46,8 @@ def read(path: str | pathlib.Path, needed: Sequence[str] = (), columns: Sequence
     for position, (number, row) in enumerate(rows):
         fields: dict | RowFault = dict(zip(columns, row))
         if not least <= len(row) <= len(columns):
-            kind = ShortRow if len(row) < least else RowFault
-            fields = kind(f'{len(row)} columns, expected {len(columns)} ({", ".join(columns)})')
+            fault = short if len(row) < least else RowFault
+            fields = fault(f'{len(row)} columns, expected {len(columns)} ({", ".join(columns)})')
         yield Row(f'{path}: row {number}', str(position), fields)
 
 
@@ -96,10 +96,10 @@ def _records(path):
     themselves.
     """
     lines = [(number, line) for number, line in enumerate(reading.decoded_lines(path), 1) if line.strip()]
-    first = _parsed(lines[0][1]) if lines else None
+    first = reading.json_value(lines[0][1]) if lines else None
     opening = ('[', '{') if str(path).endswith('.json') else '['
     if isinstance(first, RowFault) and lines[0][1].lstrip().startswith(opening):
-        items = _parsed('\n'.join(line for _, line in lines))
+        items = reading.json_value('\n'.join(line for _, line in lines))
         if isinstance(items, RowFault):
             raise UserError(f'{path}: neither a JSON array of records nor a record a line: {items}')
         if not isinstance(items, list):
@@ -107,23 +107,14 @@ def _records(path):
     elif len(lines) == 1 and isinstance(first, list) and all(isinstance(item, (dict, list)) for item in first):
         items = first
     else:
-        return ((f'{path}: row {number}', _parsed(line)) for number, line in lines)
+        return ((f'{path}: row {number}', reading.json_value(line)) for number, line in lines)
     return ((f'{path}: record {number}', item) for number, item in enumerate(items, 1))
-
-
-def _parsed(text):
-    try:
-        return reading.json_value(text)
-    except RowFault as fault:
-        return fault
 
 
 def _fields(record, columns):
     """{column: value} of a JSON record, or a RowFault."""
-    if isinstance(record, RowFault) or isinstance(record, dict) and not columns:
-        return record
-    if not columns:
-        return RowFault(f'{type(record).__name__}, expected an object')
+    if not columns or isinstance(record, RowFault):
+        return reading.json_object(record)
     if not isinstance(record, list):
         return RowFault(f'{type(record).__name__}, expected a list ({", ".join(columns)})')
     if len(record) != len(columns):

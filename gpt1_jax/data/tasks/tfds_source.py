@@ -15,7 +15,6 @@ from gpt1_jax.errors import UserError, shown
 
 PREFIX = 'tfds:'
 KIND = 'TFDS'
-BATCH = 1024  # records fetched at a time
 
 
 def is_named(directory: str | pathlib.Path) -> bool:
@@ -50,19 +49,15 @@ def records(directory: str | pathlib.Path, source: str, features: tuple[str, ...
     found = []
     try:
         data = builder.as_data_source(split)
-        for start in range(0, len(data), BATCH):
-            # By index, because iterating over a source that lacks records ends early without an error.
-            found += data.__getitems__(list(range(start, min(start + BATCH, len(data)))))
+        # By index, because iterating over a source that lacks records ends early without an error.
+        for number, record in enumerate(data.__getitems__(range(len(data)))):
+            where = f'{path}: {split} record {number}'
+            found.append((where, {feature: _plain((record or {}).get(feature), where) for feature in features}))
+    except UserError:
+        raise
     except Exception as error:  # TFDS raises many classes; the cause is these files or their format
-        raise UserError(f'{path}: TFDS cannot read {split} after {len(found)} records ({shown(error)})') from None
-    result = []
-    for number, record in enumerate(found):
-        where = f'{path}: {split} record {number}'
-        try:
-            result.append((where, {feature: _plain((record or {}).get(feature)) for feature in features}))
-        except ValueError as error:
-            raise UserError(f'{where}: {error}') from None
-    return result
+        raise UserError(f'{path}: TFDS cannot read {split} ({shown(error)})') from None
+    return found
 
 
 def _open(directory, source):
@@ -73,7 +68,12 @@ def _open(directory, source):
     versions = [path.parent for path in (data_dir / name).glob('*/dataset_info.json')
                 if re.fullmatch(r'\d+\.\d+\.\d+', path.parent.name)]
     if not versions:
-        raise UserError(f'{directory}: {name} is not in {data_dir}, to prepare it: {how_to_prepare(name, data_dir)}')
+        # TFDS finds its older builders only if their package is imported first.
+        builder, _, config = name.partition('/')
+        raise UserError(f"{directory}: {name} is not in {data_dir}, to prepare it: pip install 'gpt1_jax[tfds]'; tfds "
+                        f"build {builder}{f' --config={config}' if config else ''} --imports=tensorflow_datasets.text "
+                        f'--file_format=array_record --data_dir={data_dir}'
+                        + ' --manual_dir=FOLDER_OF_THE_CSV_FILES' * (builder == 'story_cloze'))
     path = max(versions, key=lambda path: tuple(map(int, path.name.split('.'))))
     try:
         import tensorflow_datasets as tfds
@@ -86,20 +86,12 @@ def _open(directory, source):
     return builder, path, split
 
 
-def how_to_prepare(name: str, data_dir: str | pathlib.Path) -> str:
-    """The commands that prepare a set. TFDS finds its older builders only if their package is imported first."""
-    builder, _, config = name.partition('/')
-    return (f"pip install 'gpt1_jax[tfds]'; tfds build {builder}{f' --config={config}' if config else ''} "
-            f'--imports=tensorflow_datasets.text --file_format=array_record --data_dir={data_dir}'
-            + ' --manual_dir=FOLDER_OF_THE_CSV_FILES' * (builder == 'story_cloze'))
-
-
-def _plain(value):
-    """A record's value as str, number or list. ValueError if it is missing or not UTF-8."""
+def _plain(value, where):
+    """A record's value as str, number or list."""
     if value is None:
-        raise ValueError('a value is missing, as in a truncated file: prepare the set again')
+        raise UserError(f'{where}: a value is missing, as in a truncated file: prepare the set again')
     if isinstance(value, bytes):
         return value.decode('utf-8')
     if hasattr(value, '__iter__') and not isinstance(value, str):
-        return [_plain(item) for item in value]
+        return [_plain(item, where) for item in value]
     return value

@@ -31,18 +31,14 @@ def given(task: Task, rows: Iterable[str | Sequence[str] | dict]) -> list[Exampl
     """
     if isinstance(rows, (str, dict)):
         raise UserError(f'{shown(rows)} is one row: give a list of rows')
-
-    def fields(row):
-        if isinstance(row, dict):
-            return row
-        return {'texts': row if isinstance(row, (list, tuple)) else [row]}
-    return _of_texts((Row(f'row {i}', str(i), fields(row)) for i, row in enumerate(rows)), task, 'rows', fail)
+    records = (row if isinstance(row, dict) else {'texts': row if isinstance(row, (list, tuple)) else [row]}
+               for row in rows)
+    return _of_texts((Row(f'row {i}', str(i), record) for i, record in enumerate(records)), task, 'rows', fail)
 
 
 def _of_texts(rows, task, what, on_bad):
     """The Examples of Rows with the fields "texts", and "choices" if the task has choices. what: for messages."""
-    most = len(task.labels) if task.head == 'choice' else 0  # choices
-    least = 2 if most else 0
+    least, most = (2, len(task.labels)) if task.head == 'choice' else (0, 0)
 
     def listed(fields, name):
         value = fields.get(name, [])
