@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpt1_jax import metrics
+from gpt1_jax import metrics, rules
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, fail, one_line
@@ -137,9 +137,7 @@ HEURISTICS = {
 
 def get(task: str) -> Heuristic:
     """The Heuristic of a task, by name. UserError for a task without one."""
-    if task not in HEURISTICS:
-        raise UserError(f'no zero-shot evaluator for {task!r} (there are {", ".join(HEURISTICS)})')
-    return HEURISTICS[task]
+    return rules.choose('zero-shot evaluator', task, HEURISTICS)
 
 
 def encode_all(heuristic: Heuristic, examples: Sequence[Example], tokenizer: Tokenizer, n_ctx: int, what: str,
