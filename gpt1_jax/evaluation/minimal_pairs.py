@@ -21,7 +21,7 @@ from gpt1_jax import metrics
 from gpt1_jax.data.tasks import blimp
 from gpt1_jax.data.tasks.example import Task
 from gpt1_jax.errors import UserError
-from gpt1_jax.metrics.bootstrap import RESAMPLES, Estimate, interval, mean, resampled
+from gpt1_jax.metrics.bootstrap import Estimate, interval, mean, resampled
 
 Pair = Sequence[tuple[list[int], int]]  # both sentences as (ids, n); the last n ids are scored
 
@@ -75,7 +75,7 @@ def set_means(ids: Sequence[str], values: np.ndarray) -> dict[str, Estimate]:
     found = {}
     for name, terms in sorted(by_set.items()):
         seed = zlib.crc32(name.encode())  # a set's own: its resamples do not depend on other sets
-        (draws,) = resampled([np.array(terms)], metrics.ratio, RESAMPLES, seed, grouped=True)
+        (draws,) = resampled([np.array(terms)], metrics.ratio, seed, grouped=True)
         found[name] = Estimate(float(np.mean(terms, axis=0)[0]), draws, len(terms))
     return found
 

@@ -6,7 +6,7 @@ import pytest
 import reference
 from backbones import weights
 from gpt1_jax.errors import UserError
-from gpt1_jax.evaluation.attention_maps import attention_maps
+from gpt1_jax.evaluation.states import attention_maps
 from gpt1_jax.models.build import backbone
 from gpt1_jax.models.gpt import GPT, GPTConfig
 
