@@ -90,17 +90,13 @@ def race(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidate]:
 def pronoun(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidate]:
     """The sentence with each candidate in place of the pronoun; the tokens after the candidate are scored.
 
-    texts: the parts before and after the pronoun, with spaces: the sentence is encoded as a whole. UserError if no
-    token follows the candidate.
+    texts: the parts before and after the pronoun, with spaces: the sentence is encoded as a whole.
     """
     before, after = example.texts
     found = []
     for candidate in example.choices:
         ids = tokenizer.encode(before + candidate + after)
-        n = len(ids) - end_of_prefix(ids, before + candidate, tokenizer)
-        if n < 1:
-            raise UserError(f'nothing follows the candidate {candidate!r}, so there is nothing to score')
-        found.append((ids, n))
+        found.append((ids, len(ids) - end_of_prefix(ids, before + candidate, tokenizer)))
     return found
 
 
