@@ -19,7 +19,7 @@ from gpt1_jax.data.tasks import blimp
 from gpt1_jax.data.tasks.example import Task
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, fail
-from gpt1_jax.evaluation import load, log_probs, minimal_pairs, padding, task_metrics, zero_shot_heuristics
+from gpt1_jax.evaluation import load, log_probs, minimal_pairs, padding, zero_shot_heuristics
 from gpt1_jax.evaluation.zero_shot_heuristics import Heuristic
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import provenance, results, workdir
@@ -57,7 +57,7 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
     setting = resolve(config)
     config = setting.config
     if steps is None:
-        steps = [config.step] if config.step is not None else setting.run.steps() or [setting.run.step()]  # an error
+        steps = [config.step] if config.step is not None else setting.run.steps() or [setting.run.step()]  # raises
     steps = [setting.run.step(step) for step in steps]
     skipped: list[str] = []
     on_bad = skipped.append if config.data.skip_bad else fail
@@ -66,9 +66,8 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
         print(f'{setting.task.name}: {len(skipped):,} bad row(s) left out, the first: {skipped[0]}', flush=True)
     split = config.data.split
     scored = rows[split]
-    ids, gold = [row.id for row in scored], [row.label for row in scored]
     if setting.chosen:  # known now, not after minutes of scoring
-        minimal_pairs.filtered(ids, setting.chosen)
+        minimal_pairs.filtered([row.id for row in scored], setting.chosen)
     mesh = sharding.make_mesh()
     found = []
     for step in steps:
@@ -79,17 +78,11 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
             return log_probs.last_tokens(model, params, mesh, sequences, config.tokens_per_batch)[0]
 
         scores, details = zero_shot_heuristics.answer(setting.heuristic, score, scored, rows.get('train'))
-        lines: list[str] = []
-        if setting.heuristic.report is None:
-            measured = list(task_metrics.rows(setting.task, split, ids, gold, scores))
-        else:
-            sequences = [row.sequences for row in scored]
-            measured, lines = setting.heuristic.report(setting.task, split, ids, sequences, scores, score,
-                                                       setting.chosen)
+        measured, lines = setting.heuristic.report(setting.task, split, scored, scores, score, setting.chosen)
         about = {'skipped': len(skipped), 'seconds': round(time.perf_counter() - started, 1)}
         print('\n'.join([*(_line(row, step, details) for row in measured if '/' not in (row['group'] or '')), *lines]),
               flush=True)  # BLiMP's 67 sets are in the file alone
-        found += _record(setting, step, ids, gold, scores, measured, details | about)
+        found += _record(setting, step, scored, scores, measured, details | about)
     if setting.run.outputs != setting.run.path:
         print(f'rows in {setting.results}, predictions in {setting.run.outputs}', flush=True)
     return found
@@ -103,7 +96,7 @@ def _rows(setting, split, on_bad, sample=None) -> tuple[list[zero_shot_heuristic
                                            setting.n_ctx, f'{setting.task.name} {split}', on_bad), len(examples)
 
 
-def _record(setting, step, ids, gold, scores, measured, details):
+def _record(setting, step, rows, scores, measured, details):
     """Write a checkpoint's metrics and predictions; returns the rows of results.jsonl."""
     task, config = setting.task, setting.config
     own_key = _key(setting, step)
@@ -114,7 +107,7 @@ def _record(setting, step, ids, gold, scores, measured, details):
     origin = {**details, 'files': setting.hashes, 'key': own_key, 'predictions': str(predictions),
               'config': config.to_dict(), **setting.run.origin(step)}
     found = [{'kind': 'zero_shot'} | row | origin for row in measured]
-    results.write_predictions(predictions, ids, gold, scores)
+    results.write_predictions(predictions, [row.id for row in rows], [row.label for row in rows], scores)
     results.append_new(setting.results, found)
     return found
 
