@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from gpt1_jax import rules
 from gpt1_jax.data import inputs
 from gpt1_jax.data.detokenize import readable
 from gpt1_jax.data.tasks import unlabelled
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, os_errors_in_one_line, shown
-from gpt1_jax.evaluation import embedding, fine_tuned, log_probs, text_generation
+from gpt1_jax.evaluation import fine_tuned, log_probs, states, text_generation
 from gpt1_jax.evaluation import load as run_loading
-from gpt1_jax.evaluation.attention_maps import attention_maps
 from gpt1_jax.evaluation.decoding import Sampling
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import workdir
@@ -42,7 +42,7 @@ class Scored(NamedTuple):
 
 
 class Attention(NamedTuple):
-    """The text of L tokens, and their maps float32[N, H, L, L]: see evaluation/attention_maps.py."""
+    """The text of L tokens, and their maps float32[N, H, L, L]: see evaluation/states.py."""
     pieces: list[str]
     maps: np.ndarray
 
@@ -83,7 +83,7 @@ class Trained:
         return self.tokenizer.encode(text)
 
     def embed(self, rows: Sequence) -> np.ndarray:
-        """float32[n, D]: the last block's hidden state at the last token of each text. (evaluation/embedding.py)
+        """float32[n, D]: the last block's hidden state at the last token of each text. (evaluation/states.py)
 
         A text longer than the context is truncated from the left. For a fine-tuned run this is the classifier's input:
         the state at the extract token, for similarity the sum over both orders, for multiple choice [n, K, D], with
@@ -95,12 +95,10 @@ class Trained:
         """
         sequences = self._sequences(rows)
         backbone, params = self._backbone()
-        flat = [ids for row in sequences for ids in row]
-        states = embedding.last_states(backbone, params, self.mesh, flat)
-        ends = np.cumsum([len(row) for row in sequences])
-        by_row = np.zeros((len(sequences), max(map(len, sequences)), states.shape[1]), np.float32)
-        for row, of_row in zip(by_row, np.split(states, ends[:-1])):
-            row[:len(of_row)] = of_row
+        found = states.last_states(backbone, params, self.mesh, [ids for row in sequences for ids in row])
+        K = np.array([len(row) for row in sequences])
+        by_row = np.zeros((len(K), K.max(), found.shape[1]), np.float32)
+        by_row[np.arange(K.max()) < K[:, None]] = found
         if self.fitted is not None and self.fitted.task.head == 'choice':
             return by_row
         return by_row.sum(axis=1)
@@ -138,9 +136,9 @@ class Trained:
         ['sat on a', 'sat on a']
         """
         ids = self._pretrained().encode(prompt)
-        how = Sampling(temperature, top_k, top_p, seed)
-        (found,) = text_generation.generate(self.model, self.params, self.mesh, self.tokenizer, [ids], tokens, how,
-                                            samples, stop)
+        rules.require({'samples': (samples, rules.whole(1))})
+        found = text_generation.generate(self.model, self.params, self.mesh, self.tokenizer, [ids] * samples, tokens,
+                                         Sampling(temperature, top_k, top_p, seed), stop)
         return [readable(continuation.text) for continuation in found]
 
     def classify(self, rows: Sequence) -> list[dict]:
@@ -159,7 +157,7 @@ class Trained:
         """The attention probabilities of each head of each layer over a text or a row.
 
         Of a row's several sequences (two orders, or choices) the first is used; a text longer than the context is
-        truncated from the left. (evaluation/attention_maps.py)
+        truncated from the left. (evaluation/states.py)
 
         >>> import gpt1_jax
         >>> pieces, maps = gpt1_jax.load('runs/gpt1').attention('The cat sat.')
@@ -168,7 +166,7 @@ class Trained:
         """
         ids = self._sequences([row])[0][0]
         backbone, params = self._backbone()
-        maps = np.asarray(attention_maps(backbone, params, np.array([ids])))
+        maps = np.asarray(states.attention_maps(backbone, params, np.array([ids])))
         return Attention(self._pieces(ids), maps[:, 0])
 
     def _sequences(self, rows):

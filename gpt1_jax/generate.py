@@ -8,7 +8,7 @@ the first one. --temperature=0 is greedy decoding.
 """
 from absl import flags
 
-from gpt1_jax import cli
+from gpt1_jax import cli, rules
 from gpt1_jax.data.detokenize import readable
 from gpt1_jax.evaluation import load, text_generation
 from gpt1_jax.evaluation.decoding import Sampling
@@ -32,6 +32,7 @@ def _define_flags():
 def main() -> None:
     f = flags.FLAGS
     how = Sampling(f.temperature, f.top_k, f.top_p, f.seed)
+    rules.require({'samples': (f.samples, rules.whole(1))})
     run = load.open_pretrained(from_hub.local_run(f.init_from))
     step = run.step(f.step)
     tokenizer = run.tokenizer()
@@ -39,39 +40,30 @@ def main() -> None:
     prompt = tokenizer.decode(text_generation.encode(tokenizer, [f.prompt])[0])
     text_generation.stop_forms(tokenizer, f.stop)  # fails before the model is read
     model, params = load.pretrained(run, step, mesh)
-    decoded = printed = ''
+    printed = ''
 
-    def show(_, sample, text):
-        nonlocal decoded, printed
-        if sample > 0:
-            return
-        if not printed:  # the prompt waits for the first word, as notices come before it
-            print(heading(0, f.samples), end='')
-            text = prompt + after(text)
-        decoded += text
-        whole = readable(decoded)
-        print(whole[len(printed):], end='', flush=True)
-        printed = whole
+    def show(sample, text):
+        nonlocal printed
+        if sample == 0:
+            whole = shown(0, text)
+            print(whole[len(printed):], end='', flush=True)
+            printed = whole
+
+    def shown(sample, text):
+        """A sample with its prompt, below a line with its number where there are several."""
+        heading = f'--- {sample + 1} of {f.samples}\n' if f.samples > 1 else ''
+        return heading + readable(prompt + ('' if text.startswith('\n') or not text else ' ') + text)
 
     try:
-        found, = text_generation.generate(model, params, mesh, tokenizer, [f.prompt], f.tokens, how, f.samples, f.stop,
-                                          show)
+        first, *others = text_generation.generate(model, params, mesh, tokenizer, [f.prompt] * f.samples, f.tokens, how,
+                                                  f.stop, show)
     except KeyboardInterrupt:
         print()  # ends the line of text before the message
         raise
-    print('' if printed else heading(0, f.samples) + readable(prompt))
-    for sample, continuation in enumerate(found[1:], 1):
-        print(heading(sample, f.samples) + readable(prompt + after(continuation.text)))
-
-
-def heading(sample: int, samples: int) -> str:
-    """The line above a sample where there are several."""
-    return f'--- {sample + 1} of {samples}\n' if samples > 1 else ''
-
-
-def after(text: str) -> str:
-    """A continuation as it is printed after its prompt."""
-    return text if text.startswith('\n') or not text else f' {text}'
+    show(0, first.text)  # the prompt alone where no word follows it
+    print()
+    for sample, continuation in enumerate(others, 1):
+        print(shown(sample, continuation.text))
 
 
 if __name__ == '__main__':

@@ -15,19 +15,17 @@ import collections
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from absl import flags
 
-from gpt1_jax import cli, storage
+from gpt1_jax import cli, metrics, rules, storage
 from gpt1_jax.data import corpus
 from gpt1_jax.data import tokens as tokens_lib
 from gpt1_jax.data.document import Join
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load, log_probs
-from gpt1_jax.metrics import language_modelling
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import provenance, results
 from gpt1_jax.weights import from_hub
@@ -36,27 +34,16 @@ NOTE = ("note: the paper's 18.4 is per token of the published vocabulary on Book
         'perplexity of that vocabulary on that text')
 
 
-class Text(NamedTuple):
-    """The tokens to score, and the fields of their row in results.jsonl.
-
-    ids: int[n]. counts: {'documents', 'words', 'bytes'}. files: {name: hash} of the files, or the fingerprint of
-    prepared tokens.
-    """
-    ids: np.ndarray
-    counts: dict
-    files: dict
-
-
 def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: str | None = None, split: str = 'valid',
              step: int | None = None, stride: int | None = None, tokens_per_batch: int = 4096,
-             text_field: str = 'text', path: str | None = None, sentence: str | None = None,
-             per_token: str | None = None, join: Join = Join()) -> dict:
-    """The perplexity of a pretrained run on text or on prepared tokens: printed, appended to results.jsonl, returned.
+             text_field: str = 'text', sentence: str | None = None, per_token: str | None = None,
+             join: Join = Join()) -> dict:
+    """The perplexity of a pretrained run on text or on prepared tokens: printed, appended to the run's results.jsonl
+    (unless it is that of a sentence), returned.
 
     text:     one or several specs, see data/corpus.py. tokens: a prepared directory, of the run's vocabulary, and its
               split. sentence: a text itself. Exactly one of the three.
     step:     a saved step; default the latest. stride: from 1 to n_ctx, the default.
-    path:     of results.jsonl; default the run's, and for a sentence none: its row is only returned.
     per_token: a file to write, JSON lines: `token_rows`, every token's log-probability.
     join:     which rows of the text form a document (data/document.py).
     The row has the perplexity per token as 'value'; 'per_word', where white space separates words; and 'bits_per_byte'
@@ -64,49 +51,49 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
     kind of white space, so no figure says how well the model would predict these.
     UserError for a mistake in any of these.
     """
-    path, per_token = (None if file is None else storage.path(file) for file in (path, per_token))
+    out = storage.path(per_token) if per_token else None
     if bool(text) + bool(tokens) + (sentence is not None) != 1:
         raise UserError('give either --text=FILES or --tokens=DIR or --sentence=TEXT')
     run = load.open_pretrained(from_hub.local_run(init_from))
-    results.check(path)
-    results.check(per_token)
+    results.check(out)
     started = time.perf_counter()
     step = run.step(step)
     tokenizer = run.tokenizer()
     n_ctx = run.config['model']['n_ctx']
     stride = n_ctx if stride is None else stride
-    if not 1 <= stride <= n_ctx:
-        raise UserError(f'stride = {stride}, must be from 1 to the context, {n_ctx}')
+    rules.require({'stride': (stride, rules.whole(1, n_ctx))})
+    files: dict[str, str] = {}
     if sentence is not None:
-        found = Text(np.array(tokenizer.encode(sentence), np.int32), _counts(sentence), {})
-        _check_length(len(found.ids))
+        ids, counts = np.array(tokenizer.encode(sentence), np.int32), _counts(sentence)
     elif tokens:
-        found = _prepared(tokenizer, storage.path(tokens), split)
+        ids, counts, files = _prepared(tokenizer, storage.path(tokens), split)
     else:
-        found = _files(tokenizer, text, text_field, join)
+        ids, counts, files = _files(tokenizer, text, text_field, join)
+    if len(ids) < 2:
+        raise UserError(f'the text has {len(ids)} token(s): at least two are needed, one to predict and one before it')
     mesh = sharding.make_mesh()
     model, params = load.pretrained(run, step, mesh)
-    logs = log_probs.by_token(model, params, mesh, found.ids, stride, tokens_per_batch)
+    logs = log_probs.by_token(model, params, mesh, ids, stride, tokens_per_batch)
     if sentence is not None:
-        for row in token_rows(tokenizer, found.ids, logs):
+        for row in token_rows(tokenizer, ids, logs):
             log = row['log_probability']
             print(f'{row["token"]!r:20} {"" if log is None else f"{log:9.4f}"}'.rstrip())
     nats = -float(logs.sum())
     row = {
         'kind': 'perplexity', 'task': 'perplexity', 'split': split if tokens else None, 'n': len(logs),
-        'metric': 'perplexity', 'value': language_modelling.perplexity(nats / len(logs)),
-        'per_word': language_modelling.perplexity(nats / found.counts['words']),
-        'bits_per_byte': language_modelling.bits_per_byte(nats, found.counts['bytes']), 'n_ctx': n_ctx,
-        'stride': stride, **found.counts, 'tokens': len(found.ids),
-        'unknown': int(np.count_nonzero(found.ids == tokenizer.unk_id)), 'files': found.files,
+        'metric': 'perplexity', 'value': metrics.perplexity(nats / len(logs)),
+        'per_word': metrics.perplexity(nats / counts['words']),
+        'bits_per_byte': metrics.bits_per_byte(nats, counts['bytes']), 'n_ctx': n_ctx,
+        'stride': stride, **counts, 'tokens': len(ids), 'unknown': int(np.count_nonzero(ids == tokenizer.unk_id)),
+        'files': files,
         'text': sentence or text or str(tokens), 'seconds': round(time.perf_counter() - started, 1),
         **run.origin(step)}
     _print(row)  # before it is appended: then it is not lost where nothing can be written
-    if per_token:
-        results.write(per_token, token_rows(tokenizer, found.ids, logs))
-    if path or sentence is None:
-        results.append_new(path or run.results, [row])
-        if path is None and run.outputs != run.path:
+    if out:
+        results.write(out, token_rows(tokenizer, ids, logs))
+    if sentence is None:
+        results.append_new(run.results, [row])
+        if run.outputs != run.path:
             print(f'row in {run.results}')
     return row
 
@@ -120,40 +107,32 @@ def token_rows(tokenizer: Tokenizer, ids: np.ndarray, logs: np.ndarray) -> Itera
         yield {'place': place, 'id': token, 'token': tokenizer.piece(token), 'log_probability': log}
 
 
-def _files(tokenizer, spec, text_field, join) -> Text:
-    """The documents of a corpus spec, joined as in pretraining."""
+def _files(tokenizer, spec, text_field, join) -> tuple[np.ndarray, dict, dict]:
+    """(int32 ids; {'documents', 'words', 'bytes'}; {file: hash}) of a corpus spec, joined as in pretraining."""
     for line in corpus.left_out(spec):
         print(line, file=sys.stderr, flush=True)
-    found = []
+    found = [np.zeros(0, np.int32)]
     counts: collections.Counter[str] = collections.Counter()
     for document in corpus.documents(spec, text_field, join):
         ids = tokenizer.encode(document.text)
         counts.update(_counts(document.text))
         if ids:  # no line break follows a blank document
             found.append(np.array([*ids, tokenizer.newline_id], np.int32))
-    _check_length(sum(map(len, found)) - len(found))
     files = [source for source in corpus.sources(spec) if corpus.is_file(source)]
-    return Text(np.concatenate(found), dict(counts), provenance.file_hashes(files))
+    return np.concatenate(found), dict(counts), provenance.file_hashes(files)
 
 
-def _prepared(tokenizer, directory, split) -> Text:
+def _prepared(tokenizer, directory, split) -> tuple[np.ndarray, dict, dict]:
     manifest = tokens_lib.read_manifest(directory)
     if manifest['tokenizer'] != tokenizer.fingerprint:
         raise UserError(f"{directory}: tokens of another vocabulary than the pretrained run's")
-    found = tokens_lib.open_split(directory, split)
-    if found.n_tokens < 2:
-        raise UserError(f'{directory} ({split}): {found.n_tokens} token(s), at least two are needed')
+    shards = tokens_lib.open_split(directory, split).shards
     counts = {name: manifest['splits'][split][name] for name in ('documents', 'words', 'bytes')}
-    return Text(np.concatenate(found.shards), counts, {'tokens': manifest['fingerprint']})
+    return np.concatenate(shards), counts, {'tokens': manifest['fingerprint']}
 
 
 def _counts(text):
     return {'documents': 1, 'words': len(text.split()), 'bytes': len(text.encode('utf-8', 'surrogatepass'))}
-
-
-def _check_length(n):
-    if n < 2:
-        raise UserError(f'the text has {n} token(s): at least two are needed, one to predict and one before it')
 
 
 def _define_flags():

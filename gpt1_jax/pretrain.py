@@ -16,15 +16,14 @@ import numpy as np
 from absl import flags
 from ml_collections import ConfigDict
 
-from gpt1_jax import cli, rules, storage, user_code
+from gpt1_jax import cli, metrics, rules, storage, user_code
 from gpt1_jax.cli import config_file
 from gpt1_jax.configs.pretrain import RULES
 from gpt1_jax.data import prepare, tokens, unigram, words
 from gpt1_jax.data.document import Join
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
-from gpt1_jax.evaluation import sampled_text
-from gpt1_jax.metrics import language_modelling
+from gpt1_jax.evaluation import text_generation
 from gpt1_jax.models import precision
 from gpt1_jax.models.build import backbone, own_fields
 from gpt1_jax.models.fast import self_check, table
@@ -240,13 +239,13 @@ def _evaluation(job, setting, current):
     config, mesh = setting.config, setting.mesh
     mean_loss = validation.mean_loss(job.model, mesh, job.valid, config.eval.windows, config.eval.batch_size,
                                      config.batch.loss_chunks)
-    sample = sampled_text.sampler(job.config['model'], mesh, job.tokenizer, job.valid, config.eval.sample)
+    sample = text_generation.sampler(job.config['model'], mesh, job.tokenizer, job.valid, config.eval.sample)
 
     def evaluate(state):
         step = int(state.step)
         loss = mean_loss(state.params)
-        perplexity = language_modelling.perplexity(loss)
-        bits = language_modelling.bits_per_byte(loss, job.held_out['bytes'] / job.held_out['tokens'])
+        perplexity = metrics.perplexity(loss)
+        bits = metrics.bits_per_byte(loss, job.held_out['bytes'] / job.held_out['tokens'])
         current.append(step, {'valid_loss': loss, 'valid_perplexity': perplexity, 'valid_bits_per_byte': bits})
         print(f'step {step:,}  validation loss {loss:.4f}  perplexity {perplexity:.2f}  {bits:.3f} bits a byte',
               flush=True)

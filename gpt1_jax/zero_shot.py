@@ -16,10 +16,10 @@ from gpt1_jax.cli import config_file
 from gpt1_jax.configs.zero_shot import RULES
 from gpt1_jax.data import splits, tasks
 from gpt1_jax.data.tasks import blimp
-from gpt1_jax.data.tasks.example import Example, Task
+from gpt1_jax.data.tasks.example import Task
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, fail
-from gpt1_jax.evaluation import load, log_probs, minimal_pairs, padding, task_metrics, zero_shot_heuristics
+from gpt1_jax.evaluation import load, log_probs, minimal_pairs, padding, zero_shot_heuristics
 from gpt1_jax.evaluation.zero_shot_heuristics import Heuristic
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import provenance, results, workdir
@@ -55,10 +55,19 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
     mistake in the config, the data or the pretrained run.
     """
     setting = resolve(config)
-    steps = _steps(setting, steps)
-    rows, skipped = _rows(setting)
+    config = setting.config
+    if steps is None:
+        steps = [config.step] if config.step is not None else setting.run.steps() or [setting.run.step()]  # raises
+    steps = [setting.run.step(step) for step in steps]
+    skipped: list[str] = []
+    on_bad = skipped.append if config.data.skip_bad else fail
+    rows = {split: _rows(setting, split, on_bad)[0] for split in setting.splits}
+    if skipped:
+        print(f'{setting.task.name}: {len(skipped):,} bad row(s) left out, the first: {skipped[0]}', flush=True)
+    split = config.data.split
+    scored = rows[split]
     if setting.chosen:  # known now, not after minutes of scoring
-        minimal_pairs.filtered([row.id for row in rows[config.data.split]], setting.chosen)
+        minimal_pairs.filtered([row.id for row in scored], setting.chosen)
     mesh = sharding.make_mesh()
     found = []
     for step in steps:
@@ -68,74 +77,42 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
         def score(sequences, model=model, params=params):
             return log_probs.last_tokens(model, params, mesh, sequences, config.tokens_per_batch)[0]
 
-        scored = rows[config.data.split]
         scores, details = zero_shot_heuristics.answer(setting.heuristic, score, scored, rows.get('train'))
-        measured = _measure(setting, scored, scores, score)
+        measured, lines = setting.heuristic.report(setting.task, split, scored, scores, score, setting.chosen)
         about = {'skipped': len(skipped), 'seconds': round(time.perf_counter() - started, 1)}
-        found += _record(setting, step, scored, scores, measured, details, about)
+        print('\n'.join([*(_line(row, step, details) for row in measured if '/' not in (row['group'] or '')), *lines]),
+              flush=True)  # BLiMP's 67 sets are in the file alone
+        found += _record(setting, step, scored, scores, measured, details | about)
     if setting.run.outputs != setting.run.path:
         print(f'rows in {setting.results}, predictions in {setting.run.outputs}', flush=True)
     return found
 
 
-def _steps(setting, steps):
-    """The steps to score, each of them saved."""
-    step = setting.config.step
-    saved = setting.run.steps() if step is None else [step]
-    if not saved:
-        raise UserError(f'{setting.run.path}: no complete checkpoint yet')
-    return [setting.run.step(step) for step in (saved if steps is None else steps)]
+def _rows(setting, split, on_bad, sample=None) -> tuple[list[zero_shot_heuristics.Row], int]:
+    """(the encoded rows of a split, or of at most `sample` of its examples; how many examples it has)."""
+    data = setting.config.data
+    examples = splits.choose(setting.task.read(data.dir, split, on_bad), data.rows)
+    return zero_shot_heuristics.encode_all(setting.heuristic, splits.choose(examples, sample), setting.tokenizer,
+                                           setting.n_ctx, f'{setting.task.name} {split}', on_bad), len(examples)
 
 
-def _rows(setting):
-    """({split: its encoded rows}, messages of the bad rows that are left out)."""
-    skipped = []
-    on_bad = skipped.append if setting.config.data.skip_bad else fail
-    rows = {}
-    for split in setting.splits:
-        examples = _read(setting, split, on_bad)
-        rows[split] = _encode(setting, split, examples, on_bad)
-    if skipped:
-        print(f'{setting.task.name}: {len(skipped):,} bad row(s) left out, the first: {skipped[0]}', flush=True)
-    return rows, skipped
-
-
-def _measure(setting, rows, scores, score):
-    """(rows of results.jsonl without their origin, further lines to print) of a checkpoint's scores."""
-    split = setting.config.data.split
-    ids = [row.id for row in rows]
-    if setting.heuristic.report is None:
-        gold = [row.label for row in rows]
-        return list(task_metrics.rows(setting.task, split, ids, gold, scores)), []
-    sequences = [row.sequences for row in rows]
-    return setting.heuristic.report(setting.task, split, ids, sequences, scores, score, setting.chosen)
-
-
-def _record(setting, step, rows, scores, measured, details, about):
-    """Print a checkpoint's metrics and write them and the predictions; returns the rows of results.jsonl."""
+def _record(setting, step, rows, scores, measured, details):
+    """Write a checkpoint's metrics and predictions; returns the rows of results.jsonl."""
     task, config = setting.task, setting.config
     own_key = _key(setting, step)
     # The key in the name: predictions that rows of results.jsonl point to are never replaced by those of other rows,
     # files or code.
     name = setting.run.predictions(f'zero_shot_{task.name}_{config.data.split}_{step}_{own_key[:8]}').name
     predictions = (setting.run.outputs if results.writable(setting.run.outputs) else setting.results.parent) / name
-    origin = {**details, **about, 'files': setting.hashes, 'key': own_key, 'predictions': str(predictions),
+    origin = {**details, 'files': setting.hashes, 'key': own_key, 'predictions': str(predictions),
               'config': config.to_dict(), **setting.run.origin(step)}
-    found, lines = measured
-    for row in found:
-        if '/' not in (row['group'] or ''):  # BLiMP's 67 sets are in the file alone
-            print(_line(row, step, details), flush=True)
-    for line in lines:
-        print(line, flush=True)
-    found = [{'kind': 'zero_shot'} | row | origin for row in found]
-    # After the metrics are printed: then they are not lost where a file cannot be written.
+    found = [{'kind': 'zero_shot'} | row | origin for row in measured]
     results.write_predictions(predictions, [row.id for row in rows], [row.label for row in rows], scores)
     results.append_new(setting.results, found)
     return found
 
 
 def _line(row, step, details):
-    """A metric as it is printed."""
     group = f' {row["group"]}' if row['group'] else ''
     interval = f'{row["low"]:.4f} to {row["high"]:.4f}, ' if 'low' in row else ''
     described = ''.join(f', {name} {value:.3f}' for name, value in details.items())
@@ -163,12 +140,10 @@ def count_tokens(config: ConfigDict) -> int:
     setting = resolve(config)
     total = 0.0
     for split in setting.splits:
-        on_bad = [].append if config.data.skip_bad else fail
-        examples = _read(setting, split, on_bad)
-        sample = _encode(setting, split, splits.choose(examples, SAMPLE), on_bad)
+        sample, n = _rows(setting, split, [].append if config.data.skip_bad else fail, SAMPLE)
         sequences, _ = log_probs.distinct([sequence for row in sample for sequence in row.sequences])
         groups = padding.grouped(sequences, setting.n_ctx)
-        total += sum(group.shape.tokens for group in groups) / len(sample) * len(examples)
+        total += sum(group.shape.tokens for group in groups) / len(sample) * n
     return round(total)
 
 
@@ -189,10 +164,8 @@ def resolve(config: ConfigDict) -> Setting:
         raise UserError(f'{run.outputs}: may not be written: give --config.results=FILE, and predictions go beside it')
     target = storage.path(config.results) if config.results else run.results
     results.check(target)
-    names = ('train', config.data.split) if heuristic.threshold else (config.data.split,)
-    names = tuple(dict.fromkeys(names))
-    files = {path for split in names for path in task.files(config.data.dir, split)}
-    hashes = provenance.file_hashes(sorted(files))
+    names = tuple(dict.fromkeys((*['train'] * heuristic.threshold, config.data.split)))
+    hashes = provenance.file_hashes(sorted({path for split in names for path in task.files(config.data.dir, split)}))
     chosen: frozenset[str] = frozenset()
     if config.data.filter:
         if config.task != blimp.BLIMP.name:
@@ -201,17 +174,6 @@ def resolve(config: ConfigDict) -> Setting:
         hashes |= provenance.file_hashes([config.data.filter])
     return Setting(config, task, heuristic, run, target, run.tokenizer(), run.config['model']['n_ctx'], names, hashes,
                    chosen)
-
-
-def _read(setting, split, on_bad) -> list[Example]:
-    """The examples of a split, config.data.rows of them at most."""
-    data = setting.config.data
-    return splits.choose(setting.task.read(data.dir, split, on_bad), data.rows)
-
-
-def _encode(setting, split, examples, on_bad) -> list[zero_shot_heuristics.Row]:
-    return zero_shot_heuristics.encode_all(setting.heuristic, examples, setting.tokenizer, setting.n_ctx,
-                                           f'{setting.task.name} {split}', on_bad)
 
 
 def _define_flags():

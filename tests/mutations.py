@@ -252,8 +252,8 @@ MUTATIONS = [Mutation(*fields) for fields in (
      'grouped: bool = False', 'grouped: bool = True',
      'experiments/test_tables.py::test_a_difference_is_paired_over_items_and_over_the_seeds_that_both_have'),
     ('two runs are resampled apart', 'metrics/__init__.py',
-     'return resampled(terms, METRICS[name].final, n_resamples, seed)',
-     'return [resampled([x], METRICS[name].final, n_resamples, seed + i)[0] for i, x in enumerate(terms)]',
+     'return resampled(terms, METRICS[name].final, seed)',
+     'return [resampled([x], METRICS[name].final, seed + i)[0] for i, x in enumerate(terms)]',
      'test_metrics.py::test_pairing_narrows_the_interval_of_the_difference'),
     # runs
     ('a file is not flushed to the disk before it is renamed', 'storage.py',

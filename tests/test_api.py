@@ -106,6 +106,7 @@ def test_a_fine_tuned_run_embeds_what_its_classifier_reads(tmp_path):
 @pytest.mark.parametrize('ask, message', [
     (lambda gpt1, tuned: gpt1.score('The'), 'the text has 1 token'),
     (lambda gpt1, tuned: gpt1.generate('a', stop=[3]), r'stop is \[3\], must be a text or a list of texts'),
+    (lambda gpt1, tuned: gpt1.generate('a', samples=True), 'samples is True, must be a whole number from 1'),
     (lambda gpt1, tuned: gpt1.classify(['a']), 'runs/gpt1: is a pretrained run; labels need a fine-tuned one'),
     (lambda gpt1, tuned: tuned.generate('The cat'), 'runs/tuned: is a fine-tuned run'),
     (lambda gpt1, tuned: gpt1.embed('The cat'), 'rows is a single text, must be a list of texts'),

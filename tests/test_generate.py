@@ -1,14 +1,17 @@
-"""Generating by text: what a continuation is, stop strings, words as they come, the command and its mistakes."""
+"""Generating by text: continuations, stop strings, words as they come, the command, and samples in training."""
 import itertools
 import types
 
 import numpy as np
 import pytest
 
-from gpt1_jax import generate
+from gpt1_jax import generate, pretrain
 from gpt1_jax.data import bpe_training
 from gpt1_jax.errors import UserError
-from gpt1_jax.evaluation import decoding, load, sampled_text, text_generation
+from gpt1_jax.evaluation import decoding, load, text_generation
+from gpt1_jax.runs import results
+from short_runs import points_of
+from tiny import corpus, pretrain_config
 
 TEXT = 'The cat sat on a mat, naïve and old. The End. Red dogs ran.\nOld birds sang'
 WHOLE = 'the cat sat on a mat , naïve and old . the end . red dogs ran .'  # its first line, as it is read
@@ -31,11 +34,11 @@ def scripted(monkeypatch, tokenizer):
         np.full(len(prompts), token) for token in ids))
 
     def generate(tokens, prompt='A cat', model=model_of(512, 512), **more):
-        pieces = []
-        ((found,),) = text_generation.generate(model, None, None, tokenizer, [prompt], tokens,
-                                          show=lambda prompt, sample, text: pieces.append(text), **more)
-        assert ''.join(pieces) == found.text
-        return found, pieces
+        texts = ['']
+        (found,) = text_generation.generate(model, None, None, tokenizer, [prompt], tokens,
+                                            show=lambda i, text: texts.append(text), **more)
+        assert texts[-1] == found.text
+        return found, [text.removeprefix(before) for before, text in itertools.pairwise(texts)]
     return generate
 
 
@@ -69,8 +72,8 @@ def test_samples_of_a_prompt_lie_side_by_side_and_each_has_random_numbers_of_its
         assert streams[2:] == [text_generation.stream(dogs, sample) for sample in range(2)]
         return iter(np.array([*zip(*(tokenizer.encode(word) for word in ('red', 'cat', 'as', 'dogs')))]))
     monkeypatch.setattr(decoding, 'tokens', tokens)
-    found = text_generation.generate(model_of(9, 9), None, None, tokenizer, ['The cat', 'Red dogs'], 2, samples=2)
-    assert [[one.text for one in of] for of in found] == [['red', 'cat'], ['as', 'dogs']]
+    found = text_generation.generate(model_of(9, 9), None, None, tokenizer, ['The cat'] * 2 + ['Red dogs'] * 2, 2)
+    assert [one.text for one in found] == ['red', 'cat', 'as', 'dogs']
 
 
 def test_the_unknown_token_is_never_generated(monkeypatch, tokenizer):
@@ -82,9 +85,9 @@ def test_the_unknown_token_is_never_generated(monkeypatch, tokenizer):
         return iter([np.array([5])])
     monkeypatch.setattr(decoding, 'tokens', tokens)
     text_generation.generate(model_of(9, 9), None, None, tokenizer, ['a cat'], 1)
-    monkeypatch.setattr(sampled_text, 'backbone', lambda fields: model_of(9, 9))
+    monkeypatch.setattr(text_generation, 'backbone', lambda fields: model_of(9, 9))
     stream = types.SimpleNamespace(window=lambda *_: np.full(9, 5))
-    sampled_text.sampler({}, None, tokenizer, stream, 1)(None)
+    text_generation.sampler({}, None, tokenizer, stream, 1)(None)
     assert given == [tokenizer.unk_id] * 2 and b'<unk>' in tokenizer.texts[tokenizer.unk_id]
 
 
@@ -103,8 +106,7 @@ def test_a_notice_tells_of_a_context_that_gets_full(scripted, tokenizer, capsys,
 
 
 @pytest.mark.parametrize('more, message', [
-    ({'prompts': ['']}, 'the prompt is empty'), ({'prompts': ['a', ' \n']}, 'prompt 2 is empty'),
-    ({'tokens': 0}, 'tokens is 0, must be a whole number from 1'), ({'samples': True}, 'samples is True'),
+    ({'prompts': ['a', ' \n']}, 'the prompt is empty'), ({'tokens': 0}, 'tokens is 0, must be a whole number from 1'),
     ({'stop': ['a', '']}, 'a stop string is empty')])
 def test_a_mistake_is_named(tokenizer, more, message):
     with pytest.raises(UserError, match=message):
@@ -133,3 +135,16 @@ def test_the_command_shows_the_first_sample_as_it_comes_and_the_others_after_it(
     assert out(3, [], '\nold old') == 'a cat,\nold old\n'
     assert out(5, ['mat'], 'on a mat', 'a red mat', 'dogs dogs a') == (
         '--- 1 of 3\na cat, on a\n--- 2 of 3\na cat, a red\n--- 3 of 3\na cat, dogs dogs a\n')
+
+
+@pytest.mark.full
+def test_samples_in_training_change_nothing_of_it(tmp_path, capsys):
+    text = corpus(tmp_path / 'text')
+    rows, said = {}, {}
+    for n in (0, 5):
+        run = pretrain.run(pretrain_config(text, train__steps=20, eval__sample=n), tmp_path / str(n))
+        points = points_of(results.read(run.metrics))
+        rows[n] = {name: points[name] for name in ('loss', 'grad_norm', 'valid_loss')}
+        said[n] = [line.split(' | ') for line in capsys.readouterr().out.splitlines() if ' | ' in line]
+    assert rows[0] == rows[5] and not said[0]
+    assert [len(sample) for sample in said[5]] == [2, 2] and said[5][0][0] == said[5][1][0]

@@ -101,12 +101,12 @@ GOOD = {'id': 'a', 'gold': 1, 'scores': [0.0, 1.0]}
 @pytest.mark.parametrize('rows, flags, cause', [
     ([GOOD, '{"id": "a"'], (), 'line 2: not JSON'), ([GOOD, [1]], (), 'line 2: list, expected an object'),
     ([GOOD, {'id': 'a', 'scores': [0, 1]}], (), "line 2: no field 'gold'"),
-    ([GOOD, {'id': [], 'gold': 1, 'scores': [0, 1]}], (), 'line 2: id [] is neither'),
+    ([GOOD, {'id': [], 'gold': 1, 'scores': [0, 1]}], (), 'line 2: id is [], must be a text'),
     ([GOOD, {'id': 'a', 'gold': 2, 'scores': [0, 1]}], (), 'line 2: gold 2 is out of range 0..1'),
-    ([GOOD, {'id': 'a', 'gold': 'x', 'scores': [0, 1]}], (), "line 2: gold 'x' is neither"),
-    ([GOOD, {'id': 'a', 'gold': 1, 'scores': []}], (), 'line 2: scores is not a list of finite numbers'),
-    ([GOOD, '{"id": "a", "gold": 1, "scores": [NaN, 1]}'], (), 'line 2: scores is not a list of finite numbers'),
-    ([], (), 'empty'), ([GOOD | {'gold': None}], (), 'no row of 1 has a gold label'),
+    ([GOOD, {'id': 'a', 'gold': 'x', 'scores': [0, 1]}], (), "line 2: gold is 'x', must be a number"),
+    ([GOOD, {'id': 'a', 'gold': 1, 'scores': []}], (), 'line 2: scores is [], must be a list of finite numbers'),
+    ([GOOD, '{"id": "a", "gold": 1, "scores": [NaN, 1]}'], (), 'line 2: scores is [nan, 1], must be a list'),
+    ([], (), 'line 1: not JSON'), ([GOOD | {'gold': None}], (), 'no row of 1 has a gold label'),
     ([GOOD | {'gold': 0.5}], (), 'no metric applies'), ([GOOD], ('--positive=2',), 'rows have 2 score(s)'),
     (None, (), 'No such file')])
 def test_a_bad_file_is_one_line_that_names_it(tmp_path, capsys, rows, flags, cause):

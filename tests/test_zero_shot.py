@@ -1,12 +1,19 @@
-"""Zero-shot scoring of a pretrained run: steps, splits, groups, and what a row of results records."""
+"""Zero-shot scoring of a pretrained run: steps, splits, groups, what a row of results records, and BLiMP."""
+import json
 import os
 
+import numpy as np
 import pytest
 
-from gpt1_jax import metrics, zero_shot
+import official
+from gpt1_jax import metrics, pretrain, zero_shot
+from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
+from gpt1_jax.evaluation import load, log_probs
+from gpt1_jax.models import build
+from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import results
-from tiny import cola, load_config, override
+from tiny import cola, load_config, override, pretrain_config
 
 pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
 
@@ -62,7 +69,7 @@ def test_bad_rows_are_left_out_where_that_is_asked_for(pretrained, tmp_path, cap
 
 @pytest.mark.parametrize('overrides, message', [
     ({'step': 3}, 'no checkpoint of step 3; there are 2, 4'), ({'init_from': None}, 'give --config.init_from'),
-    ({'init_from': 'nowhere'}, 'nowhere: not a run directory'), ({'task': 'rte'}, "no zero-shot evaluator for 'rte'"),
+    ({'init_from': 'nowhere'}, 'nowhere: not a run directory'), ({'task': 'rte'}, "no zero-shot evaluator 'rte'"),
     ({'data__dir': 'nowhere'}, 'nowhere/.*tsv: '), ({'data__dir': ''}, 'give --config.data.dir'),
     ({'data__split': 'best'}, "cola has no split 'best'"), ({'data__split': 'test'}, 'cola'),
     ({'data__rows': 0}, 'config.data.rows is 0, must be'),
@@ -83,3 +90,56 @@ def test_predictions_of_a_run_that_may_not_be_written_go_beside_the_results(pret
     for row in rows:
         assert row['predictions'] == str(next(tmp_path.glob(f'predictions_zero_shot_cola_dev_{row["step"]}_*.jsonl')))
         assert recomputed(row) == row['value']
+
+
+# BLiMP
+
+@pytest.fixture(scope='module')
+def blimp(tmp_path_factory):
+    """Its directory."""
+    base = tmp_path_factory.mktemp('blimp')
+    official.blimp(base / 'data')
+    return base / 'data'
+
+
+def test_every_saved_step_has_rows_for_all_pairs_phenomena_and_sets(pretrained, blimp, tmp_path, capsys):
+    rows = zero_shot.run(config('blimp', pretrained, blimp, results=str(tmp_path / 'results.jsonl')))
+    overall = ['accuracy', 'accuracy_ties_wrong', 'accuracy_ties_right', 'accuracy_phenomena',
+               'accuracy_first_unscored']
+    groups = ['argument_structure', 'binding', 'quantifiers', 'argument_structure/birds_1',
+              'argument_structure/birds_2', 'binding/hills', 'quantifiers/rivers']
+    assert [(row['step'], row['group'], row['metric']) for row in rows] == [
+        (step, *which) for step in (2, 4)
+        for which in [*((None, metric) for metric in overall), *((group, 'accuracy') for group in groups)]]
+    assert results.read(tmp_path / 'results.jsonl') == rows
+    for first in (0, 12):
+        row, sets = rows[first], rows[first + 8:first + 12]
+        assert row['value'] == pytest.approx(np.mean([of_set['value'] for of_set in sets]))
+        assert row['low'] < row['value'] < row['high'] and row['n'] == 32 and row['ties'] == 2
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith('blimp')]
+    assert len(lines) == 2 * (5 + 3 + 1) and not any('birds_1' in line for line in lines)  # sets are in the file alone
+    assert 'blimp zero-shot, step 2: accuracy 0.' in lines[0] and 'n = 32)' in lines[0]
+    assert lines[8] == ('blimp: 2 ties count half: 0 of the 7 pairs of identical sentences in BLiMP, 2 others '
+                        '(2 of them identical as tokens)')
+
+
+def test_a_run_in_bfloat16_is_scored_in_float32(pretrained, blimp, tmp_path):
+    run = pretrain.run(pretrain_config('', data__tokens=str(pretrained / 'tokens'), model__n_ctx=64, train__steps=20,
+                                       model__dtype='bfloat16'), tmp_path / 'run')
+    _, _, scores = metrics.read_predictions(zero_shot.run(config('blimp', run.path, blimp, step=20))[0]['predictions'])
+    mesh, tokenizer = sharding.make_mesh(), run.tokenizer()
+    model, params = load.pretrained(run, 20, mesh)
+    exact = build.backbone(run.config['model'] | {'unroll': 0, 'dtype': 'float32'})
+    sentence = tasks.get('blimp').read(blimp, 'test')[0].choices[0]
+    ids = np.array([tokenizer.newline_id, *tokenizer.encode(sentence)])
+    plain, right = (log_probs.by_token(one, params, mesh, ids) for one in (model, exact))
+    assert scores[0, 0] == pytest.approx(right.sum(), abs=1e-4) and np.abs(plain - right).max() > 1e-3
+
+
+def test_the_filter_is_reported_and_part_of_the_key(pretrained, blimp, tmp_path):
+    (tmp_path / 'filter.json').write_text(json.dumps({'hills': [0, 1], 'rivers': [5]}))
+    plain, filtered = (config('blimp', pretrained, blimp, step=4, **more)
+                       for more in ({}, {'data__filter': str(tmp_path / 'filter.json')}))
+    (row,) = [row for row in zero_shot.run(filtered) if row['metric'] == 'accuracy_filtered']
+    assert row['n'] == 3 and 'filter.json' in row['files']
+    assert zero_shot.run_key(plain, 4) != zero_shot.run_key(filtered, 4) == row['key']

@@ -58,7 +58,8 @@ def tokens(model: Any, params: Any, mesh: Mesh, prompts: Sequence[list[int]], sa
            'top_p': np.float32(sampling.top_p), 'seed': np.uint32(sampling.seed), 'never': np.int32(never)}
     padded = [*prompts, *[prompts[-1]] * (size - len(prompts))]
     held = [ids[-n_ctx:] for ids in padded]  # the ids in each row's cache
-    logits, cache = empty(model, mesh, size)()
+    cache = jax.tree.map(jnp.copy, model.empty_cache(size))  # `forward` donates each leaf
+    logits = np.zeros((size, model.config.vocab_size), np.float32)
     logits, cache = _read(model, params, mesh, held, logits, cache)
     for place in itertools.count():
         chosen = np.asarray(choose(logits, how, numbers, np.uint32(place)))
@@ -101,15 +102,6 @@ def forward(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, dict]]:
         found = jnp.einsum('bd,vd->bv', last, table.tokens, preferred_element_type=jnp.float32)
         return jnp.where((real > 0)[:, None], found, logits), variables['cache']
     return loop.on_mesh(forward, mesh, precision.of(model.config))
-
-
-@functools.lru_cache
-def empty(model: Any, mesh: Mesh, B: int) -> Callable[[], tuple[jax.Array, dict]]:
-    """() -> (logits, cache) of B rows before their first token, placed on the mesh."""
-    def empty():
-        return jnp.zeros((B, model.config.vocab_size)), model.empty_cache(B)
-    shardings = sharding.batch_sharding(mesh), NamedSharding(mesh, P(None, *sharding.BATCH))
-    return loop.on_mesh(jax.jit(empty, out_shardings=shardings), mesh, None)
 
 
 @jax.jit

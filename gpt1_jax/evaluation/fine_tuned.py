@@ -8,11 +8,11 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from gpt1_jax import storage
+from gpt1_jax import rules, storage
 from gpt1_jax.data import batches, inputs, splits, tasks
 from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.data.tasks.example import Example, Task
-from gpt1_jax.errors import UserError, fail
+from gpt1_jax.errors import fail
 from gpt1_jax.evaluation import load, padding, task_metrics
 from gpt1_jax.evaluation.load import FineTuned
 from gpt1_jax.models import heads, precision
@@ -34,8 +34,7 @@ def evaluate_run(run: workdir.Run, split: str, data_dir: str | None = None, sele
     known already; those computed here are added. details: further fields of the rows.
     """
     config = load.fine_tuned_config(run)
-    if selection not in SELECTIONS:
-        raise UserError(f'selection is {selection!r}, must be one of {", ".join(SELECTIONS)}')
+    rules.require({'selection': (selection, rules.one_of(*SELECTIONS))})
     task = tasks.of(config)
     splits.check_split(task, split)
     hashes = provenance.file_hashes(task.files(data_dir or config['data']['dir'], split))
@@ -47,30 +46,28 @@ def evaluate_run(run: workdir.Run, split: str, data_dir: str | None = None, sele
         scored[split, step] = scores(task, tuned.model, tuned.mesh, tuned.params, rows, config['batch']['eval_size'],
                                      tuned.sizes)
     values = scored[split, step]
-    ids = [row.id for row in rows]
-    gold = [row.label for row in rows]
+    ids, gold = [row.id for row in rows], [row.label for row in rows]
     path = run.predictions(split if selection == 'best' else f'{split}_{selection}')
     origin = {'selection': selection, 'seed': config['seed'], 'predictions': str(path), 'files': hashes, **details,
               'config': config, **run.origin(step)}
-    labelled = split not in task.unlabelled
-    lines = []
-    for row in task_metrics.rows(task, split, ids, gold, values) if labelled else ():
+    measured = [] if split in task.unlabelled else list(task_metrics.rows(task, split, ids, gold, values))
+    for row in measured:
         group = f' ({row["group"]})' if row['group'] else ''
         print(f'{task.name} {split}{group}: {row["metric"]} {row["value"]:.4f} (n = {row["n"]:,}, '
               f'{selection} parameters, of step {step:,})', flush=True)
-        lines.append({'kind': 'finetune'} | row | origin)
-    if labelled:
+    if measured:
         print('\n'.join(task_metrics.summary(task, gold, values)), flush=True)
+    lines = [{'kind': 'finetune'} | row | origin for row in measured]
     if processes.primary():  # after printing: the metrics are not lost if a file cannot be written
         results.write_predictions(path, ids, gold, values)
         results.append_new(results_file or run.results, lines)
-    if not labelled:
+    if not measured:
         print(f'{task.name} {split}: {len(rows):,} predictions in {path}', flush=True)
     return lines
 
 
 def _rows(run: workdir.Run, task: Task, split: str, data_dir: str | None, hashes: dict) -> list[Encoded]:
-    """The rows of a split, read as in training. Warns if they are only a part of it, or if the run is unfinished."""
+    """The rows of a split. Warns if they are only a part of it, or if the run is unfinished."""
     data = run.config['data']
     n_ctx = data['n_ctx'] or run.config['model']['n_ctx']
     limit_field = 'train_rows' if split == 'train' else 'eval_rows'
@@ -114,7 +111,7 @@ def predict(tuned: FineTuned, examples: Sequence[Example], on_bad: Callable[[str
 
 def scores(task: Task, model: heads.TaskModel, mesh: Mesh, params: Any, encoded: Sequence[Encoded], size: int,
            sizes: batches.Sizes) -> np.ndarray:
-    """`read_out` of the `logits` of every row, in order: float[n, labels or choices], or float[n, 1] of a score."""
+    """`read_out` of every row's logits, in order: float[n, labels or choices], or float[n, 1] of a score."""
     return read_out(task, logits(model, mesh, params, encoded, size, sizes))
 
 

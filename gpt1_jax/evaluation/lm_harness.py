@@ -30,7 +30,7 @@ import numpy as np
 from lm_eval import evaluator, utils
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
-from lm_eval.models.utils import normalize_gen_kwargs
+from lm_eval.models.utils import chunks, normalize_gen_kwargs
 from lm_eval.tasks import TaskManager
 from tqdm import tqdm
 
@@ -76,61 +76,39 @@ class GPT1(LM):
 
     def _score(self, pairs):
         """[(sum of log P, greedy)] of each (context, ids), over all its windows."""
-        found = []  # (window, index of its pair)
-        for i, (context, ids) in enumerate(pairs):
-            found += [(window, i) for window in windows(context, ids, self.n_ctx)]
-        sequences, places = log_probs.distinct([window for window, _ in found])
-
-        def length_then_tokens(place):
-            ids, n = sequences[place]
-            return len(ids) - n, (ids, n)
-        # Similar lengths form a batch, and the continuations of a context share a forward pass over it.
-        order = sorted(range(len(sequences)), key=length_then_tokens)
-        logs, best = np.zeros(len(order)), np.zeros(len(order), bool)
-        at_once = 64 * self.batch_size  # a step of the progress bar
-        for first in tqdm(range(0, len(order), at_once)):
-            chosen = order[first:first + at_once]
-            logs[chosen], best[chosen] = log_probs.last_tokens(
-                self.model, self.params, self.mesh, [sequences[place] for place in chosen],
-                self.batch_size * self.n_ctx)
-        sums = np.zeros(len(pairs))
-        greedy = np.ones(len(pairs), bool)
-        for (_, i), place in zip(found, places):
-            sums[i] += logs[place]
-            greedy[i] &= best[place]
-        return list(zip(sums.tolist(), greedy.tolist()))
+        sequences = [windows(context, ids, self.n_ctx) for context, ids in pairs]
+        logs, best = log_probs.last_tokens(self.model, self.params, self.mesh, list(itertools.chain(*sequences)),
+                                           self.batch_size * self.n_ctx, tqdm)
+        ends = np.cumsum([len(of_pair) for of_pair in sequences])[:-1]
+        return [(float(nats.sum()), bool(greedy.all()))
+                for nats, greedy in zip(np.split(logs, ends), np.split(best, ends))]
 
     def generate_until(self, requests: list[Instance]) -> list[str]:
         """[the text after each context]. A context that is requested several times gets as many samples."""
-        asked = []
-        for request in requests:
-            context, arguments = request.args
-            asked.append((json.dumps(arguments, sort_keys=True), context))
+        asked = [(json.dumps(arguments, sort_keys=True), context)
+                 for context, arguments in (request.args for request in requests)]
         times = collections.Counter(asked)
         ids = {context: self.tokenizer.encode(context) or [self.tokenizer.newline_id] for _, context in times}
-
-        def same_batch(one):
-            return one[0], times[one]
-        order = sorted(times, key=lambda one: (*same_batch(one), len(ids[one[1]])))
-        found: dict[Any, Any] = {}  # {(arguments, context): iterator over the Continuations}
+        order = sorted(times, key=lambda one: (one[0], len(ids[one[1]])))
+        size = max(1, self.batch_size // max(times.values(), default=1))
+        texts = collections.defaultdict(list)
         cut = 0
         bar = tqdm(total=len(asked))
-        for (arguments, samples), alike in itertools.groupby(order, key=same_batch):
+        for arguments, alike in itertools.groupby(order, key=lambda one: one[0]):
             tokens, how, stop = options(json.loads(arguments), self.n_ctx)
             room = max(self.n_ctx - tokens, self.n_ctx // 2, 1)
-            group = list(alike)
-            cut += samples * sum(len(ids[context]) > room for _, context in group)
-            size = max(1, self.batch_size // samples)
-            for first in range(0, len(group), size):
-                batch = group[first:first + size]
-                prompts = [ids[context][-room:] for _, context in batch]
-                texts = text_generation.generate(self.model, self.params, self.mesh, self.tokenizer, prompts, tokens,
-                                                 how, samples, stop)
-                found |= zip(batch, map(iter, texts))
-                bar.update(len(batch) * samples)
+            for batch in chunks(alike, size):
+                batch = [one for one in batch for _ in range(times[one])]
+                prompts = [ids[context] for _, context in batch]
+                cut += sum(len(prompt) > room for prompt in prompts)
+                found = text_generation.generate(self.model, self.params, self.mesh, self.tokenizer,
+                                                 [prompt[-room:] for prompt in prompts], tokens, how, stop)
+                for one, continuation in zip(batch, found):
+                    texts[one].append(continuation.text)
+                bar.update(len(batch))
         bar.close()
         _print_notice(cut, len(asked), self.n_ctx)
-        return [next(found[one]).text for one in asked]
+        return [texts[one].pop(0) for one in asked]
 
 
 def pair(tokenizer: Tokenizer, context: str, continuation: str) -> tuple[list[int], list[int]]:

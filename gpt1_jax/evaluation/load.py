@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 
 from gpt1_jax import rules, storage
+from gpt1_jax.configs import finetune
 from gpt1_jax.data import batches, tasks
 from gpt1_jax.data.tasks.example import Task
 from gpt1_jax.data.tokenizer import Tokenizer
@@ -17,19 +18,10 @@ from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import checkpoint, workdir
 
 # Fields of a fine-tuned run's config.json that evaluation reads.
-REQUIRED = {
-    'seed': rules.whole(0, 2 ** 32 - 1),
-    'task': rules.text(),
-    'data.dir': rules.text(),
-    'data.n_ctx': rules.optional(rules.whole(0)),
-    'data.train_rows': rules.optional(rules.whole(1)),
-    'data.eval_rows': rules.optional(rules.whole(1)),
-    'data.skip_bad': rules.flag(),
-    'classifier_dropout': rules.between(0, 1),
-    'lengths': (lambda x: x and rules.several(rules.whole(1))[0](x), 'a list of lengths'),
-    'batch.eval_size': rules.whole(1, 65536),
-    'results': rules.optional(rules.text()),
-}
+REQUIRED = {name: finetune.RULES[name] for name in (
+    'seed', 'task', 'data.dir', 'data.n_ctx', 'data.train_rows', 'data.eval_rows', 'data.skip_bad',
+    'classifier_dropout', 'batch.eval_size', 'results')}
+REQUIRED['lengths'] = lambda x: x and rules.several(rules.whole(1))[0](x), 'a list of lengths'
 
 
 class FineTuned(NamedTuple):

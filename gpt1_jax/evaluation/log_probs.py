@@ -21,19 +21,19 @@ from gpt1_jax.training import loop
 
 
 def last_tokens(model: Any, params: Any, mesh: Mesh, sequences: Sequence[tuple[list[int], int]],
-                tokens_per_batch: int = 4096) -> tuple[np.ndarray, np.ndarray]:
+                tokens_per_batch: int = 4096, progress: Callable = iter) -> tuple[np.ndarray, np.ndarray]:
     """(float64[N], bool[N]): the log-probability, in nats, of the last n tokens of each sequence, and whether greedy
     decoding would produce them.
 
     sequences: list of (ids, n), 1 <= n < len(ids) <= n_ctx + 1, in any order; the last id is only a target. The softmax
     is over the vocabulary, without special tokens and positions. Equal sequences are scored once and tie exactly: in
-    batches of different shapes their sums would differ by rounding.
+    batches of different shapes their sums would differ by rounding. progress: wraps the list of batches, such as tqdm.
     """
     sequences, places = distinct(sequences)
     sums = np.zeros(len(sequences))
     greedy = np.zeros(len(sequences), bool)
     groups = padding.grouped(sequences, model.config.n_ctx)
-    for G, shape, batch in padding.batches(groups, tokens_per_batch, mesh):
+    for G, shape, batch in progress(list(padding.batches(groups, tokens_per_batch, mesh))):
         arrays = _arrays(sequences, G, shape, batch)
         logs, best = map(np.asarray, of_groups(model, mesh)(params, *arrays))
         for g, group in enumerate(batch):
@@ -80,7 +80,13 @@ def by_token(model: Any, params: Any, mesh: Mesh, ids: np.ndarray, stride: int |
     padded = np.zeros(starts[-1] + length + 1, np.int32)
     padded[:len(ids)] = ids
     windows = np.lib.stride_tricks.sliding_window_view(padded, length + 1)[starts]
-    logs = padding.in_batches(lambda rows: of_all(model, mesh)(params, rows[:, :-1], rows[:, 1:]), size, windows)
+
+    def score(rows):  # each a group of one sequence, without a prefix
+        nothing = np.zeros(size, np.int32)
+        logs, _ = of_groups(model, mesh)(params, rows[:, :0], nothing, rows[:, None, :-1], nothing[:, None],
+                                         rows[:, None, 1:])
+        return logs[:, 0]
+    logs = padding.in_batches(score, size, windows)
     found = np.zeros(last)
     for row, start in zip(logs, starts):
         end = min(n_ctx, last - start)
@@ -126,19 +132,6 @@ def of_groups(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, jax.Arra
         logs, best = log_probabilities(hidden, table, targets.reshape(G * K, T))
         return logs.reshape(G, K, T), best.reshape(G, K, T)
     return loop.on_mesh(of_groups, mesh, precision.of(model.config))
-
-
-@functools.lru_cache
-def of_all(model: Any, mesh: Mesh) -> Callable[..., jax.Array]:
-    """(params, inputs int[B, L], targets int[B, L]) -> float32[B, L]: log P of each target given inputs[:, :l + 1]."""
-    rows = sharding.batch_sharding(mesh)
-
-    @functools.partial(jax.jit, in_shardings=(None, rows, rows))
-    def of_all(params, inputs, targets):
-        hidden, table = model.apply({'params': params}, inputs)
-        logs, _ = log_probabilities(hidden, table, targets)
-        return logs
-    return loop.on_mesh(of_all, mesh, precision.of(model.config))
 
 
 def log_probabilities(hidden: jax.Array, table: Any, targets: jax.Array) -> tuple[jax.Array, jax.Array]:

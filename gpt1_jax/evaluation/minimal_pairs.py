@@ -14,6 +14,7 @@ each worth a point or two, so each convention is a metric:
 import collections
 import zlib
 from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,18 +22,19 @@ from gpt1_jax import metrics
 from gpt1_jax.data.tasks import blimp
 from gpt1_jax.data.tasks.example import Task
 from gpt1_jax.errors import UserError
-from gpt1_jax.metrics.bootstrap import RESAMPLES, Estimate, interval, mean, resampled
+from gpt1_jax.metrics.bootstrap import Estimate, interval, mean, resampled
 
 Pair = Sequence[tuple[list[int], int]]  # both sentences as (ids, n); the last n ids are scored
 
 
-def report(task: Task, split: str, ids: Sequence[str], sequences: Sequence[Pair], scores: np.ndarray, score: Callable,
-           chosen: Collection[str] = ()) -> tuple[list[dict], list[str]]:
+def report(task: Task, split: str, pairs: Sequence[Any], scores: np.ndarray, score: Callable,
+           chosen: Collection[str]) -> tuple[list[dict], list[str]]:
     """The rows of results.jsonl for a checkpoint, over all pairs, each phenomenon and each set; and lines to print.
 
-    ids: PHENOMENON/SET/PAIR of each pair. scores: float[pairs, 2], the good sentence first. score: as in
-    zero_shot_heuristics.answer, for the first tokens. chosen: 'SET/PAIR' of the filtered pairs, if any.
+    pairs: zero_shot_heuristics.Row, with ids PHENOMENON/SET/PAIR. scores: float[pairs, 2], the good sentence first.
+    score: as in zero_shot_heuristics.answer, for the first tokens. chosen: 'SET/PAIR' of the filtered pairs, if any.
     """
+    ids, sequences = [pair.id for pair in pairs], [pair.sequences for pair in pairs]
     half = outcomes(scores)
     sets = set_means(ids, half)
     overall = {
@@ -75,7 +77,7 @@ def set_means(ids: Sequence[str], values: np.ndarray) -> dict[str, Estimate]:
     found = {}
     for name, terms in sorted(by_set.items()):
         seed = zlib.crc32(name.encode())  # a set's own: its resamples do not depend on other sets
-        (draws,) = resampled([np.array(terms)], metrics.ratio, RESAMPLES, seed, grouped=True)
+        (draws,) = resampled([np.array(terms)], metrics.ratio, seed, grouped=True)
         found[name] = Estimate(float(np.mean(terms, axis=0)[0]), draws, len(terms))
     return found
 

@@ -8,34 +8,35 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from jax.sharding import Mesh
 
 from gpt1_jax import rules
+from gpt1_jax.data.detokenize import readable
 from gpt1_jax.data.tokenizer import Tokenizer
+from gpt1_jax.data.tokens import TokenStream
 from gpt1_jax.errors import UserError, shown
 from gpt1_jax.evaluation import decoding
 from gpt1_jax.evaluation.decoding import Sampling
+from gpt1_jax.models.build import backbone
+
+PROMPT = 8  # tokens, of a sample in training
 
 
 @dataclasses.dataclass
 class Continuation:
     """The generated continuation of a prompt.
 
-    ids: its tokens. text: their text, up to the stop string. reason: 'stop' at a stop string, or 'length'; None until
-    it is complete. new_text: the text that became final with the last token.
+    ids: its tokens. text: their text up to the stop string; until it is complete, as far as it is final. reason: 'stop'
+    at a stop string, or 'length'; '' until it is complete.
     """
     ids: list[int] = dataclasses.field(default_factory=list)
     text: str = ''
-    reason: str | None = None
-    new_text: str = ''
-    _shown: int = 0  # characters of the text that were in a new_text
+    reason: str = ''
 
     def append(self, tokenizer: Tokenizer, token: int, stops: Sequence[str], last: bool) -> None:
-        """Add a token, unless a stop string was met. last: whether it is the last one requested."""
-        self.new_text = ''
-        if self.reason is not None:
-            return
+        """Add a token. last: whether it is the last one requested."""
         self.ids.append(token)
         whole = tokenizer.decode(self.ids)
         end = first_stop(whole, stops)
@@ -47,57 +48,50 @@ class Continuation:
             self.reason = 'length'
         elif tokenizer.ends_word(token):
             self.text = whole[:len(whole) - held_back(whole, stops)].rstrip(' ')
-        self.new_text = self.text[self._shown:]
-        self._shown = max(self._shown, len(self.text))
 
 
 def generate(model: Any, params: Any, mesh: Mesh, tokenizer: Tokenizer, prompts: Sequence[str | list[int]],
-             tokens: int = 100, how: Sampling = Sampling(), samples: int = 1, stop: str | Sequence[str] | None = (),
-             show: Callable[[int, int, str], None] | None = None) -> list[list[Continuation]]:
-    """The continuations of each prompt, `samples` of each, generated in one batch.
+             tokens: int = 100, how: Sampling = Sampling(), stop: str | Sequence[str] | None = (),
+             show: Callable[[int, str], None] | None = None) -> list[Continuation]:
+    """The continuation of each prompt, generated in one batch.
 
-    prompts: texts, or their ids.
+    prompts: texts, or their ids. A prompt that is given several times has as many samples.
     tokens:  the maximum number of tokens. how: see decoding.Sampling. Equal arguments give equal text; a sample does
-             not depend on the number of samples.
+             not depend on the other prompts.
     stop:    a text ends before the first of these strings. Each is matched in lower case, and as the tokenizer writes
              it: 'End.' also matches 'end .', and '\\n\\n' the single line break written for it.
-    show:    called with (prompt, sample, text) as words become complete; these texts add up to the Continuation's.
-    UserError for an empty prompt or stop string, and for an invalid number. Notices on stderr name the prompts that are
-    longer than the context, and announce that the text will outgrow it.
+    show:    called with (index of the prompt, text so far) as words become complete.
+    UserError for an empty prompt or stop string, and for an invalid number. Notices on stderr say that a prompt is
+    longer than the context, and that the text will outgrow it.
     """
     encoded = encode(tokenizer, prompts)
-    rules.require({'tokens': (tokens, rules.whole(1)), 'samples': (samples, rules.whole(1))})
+    rules.require({'tokens': (tokens, rules.whole(1))})
     stops = stop_forms(tokenizer, stop)
-    _print_notices(model.config, encoded, tokens)
-    repeated = [ids for ids in encoded for _ in range(samples)]
-    streams = [stream(ids, sample) for ids in encoded for sample in range(samples)]
-    source = decoding.tokens(model, params, mesh, repeated, how, streams, never=tokenizer.unk_id)
-    found = [Continuation() for _ in repeated]
+    _print_notices(model.config, max(map(len, encoded)), tokens)
+    streams = [stream(ids, sample=encoded[:i].count(ids)) for i, ids in enumerate(encoded)]
+    source = decoding.tokens(model, params, mesh, encoded, how, streams, never=tokenizer.unk_id)
+    found = [Continuation() for _ in encoded]
     for place in range(tokens):
         for i, token in enumerate(next(source).tolist()):
-            found[i].append(tokenizer, token, stops, last=place == tokens - 1)
-            if show is not None and found[i].new_text:
-                show(i // samples, i % samples, found[i].new_text)
+            before = found[i].text
+            if not found[i].reason:
+                found[i].append(tokenizer, token, stops, last=place == tokens - 1)
+            if show is not None and found[i].text != before:
+                show(i, found[i].text)
         if all(continuation.reason for continuation in found):
             break
-    return [found[first:first + samples] for first in range(0, len(found), samples)]
+    return found
 
 
-def _print_notices(config, encoded, tokens):
-    """Print to stderr what the context cuts off when `tokens` are generated after these prompts."""
+def _print_notices(config, longest, tokens):
+    """Print to stderr what the context cuts off when `tokens` are generated after prompts of at most `longest`."""
     n_ctx = config.n_ctx
-    for number, ids in enumerate(encoded, 1):
-        if len(ids) > n_ctx:
-            print(f'notice: {_name(number, encoded)} has {len(ids):,} tokens, the context holds {n_ctx:,}: dropping '
-                  f'the first {len(ids) - n_ctx:,}', file=sys.stderr)
-    longest = min(n_ctx, max(map(len, encoded)))
-    if config.n_positions and longest + tokens - 1 > n_ctx:  # the last token is generated, but not read
+    if longest > n_ctx:
+        print(f'notice: a prompt has {longest:,} tokens, the context holds {n_ctx:,}: dropping the first '
+              f'{longest - n_ctx:,}', file=sys.stderr)
+    if config.n_positions and min(n_ctx, longest) + tokens - 1 > n_ctx:  # the last token is generated, but not read
         print(f'notice: the context holds {n_ctx:,} tokens: whenever it is full, the text continues from the last '
               f'{max(1, n_ctx // 2):,}', file=sys.stderr, flush=True)
-
-
-def _name(number, prompts):
-    return 'the prompt' if len(prompts) == 1 else f'prompt {number}'
 
 
 def stream(ids: Sequence[int], sample: int) -> int:
@@ -108,9 +102,8 @@ def stream(ids: Sequence[int], sample: int) -> int:
 def encode(tokenizer: Tokenizer, prompts: Sequence[str | list[int]]) -> list[list[int]]:
     """The ids of each prompt. UserError for a prompt without a token."""
     encoded = [tokenizer.encode(prompt) if isinstance(prompt, str) else prompt for prompt in prompts]
-    for number, ids in enumerate(encoded, 1):
-        if not ids:
-            raise UserError(f'{_name(number, encoded)} is empty: it needs at least one word')
+    if [] in encoded:
+        raise UserError('the prompt is empty: it needs at least one word')
     return encoded
 
 
@@ -119,19 +112,13 @@ def stop_forms(tokenizer: Tokenizer, stop: str | Sequence[str] | None) -> list[s
 
     ['End.\\n\\n'] -> ['end.\\n\\n', 'end .\\n']
     """
-    if stop is None:
-        stop = []
-    elif isinstance(stop, str):
-        stop = [stop]
+    stop = [stop] if isinstance(stop, str) else stop or []
     if not isinstance(stop, (list, tuple)) or not all(isinstance(text, str) for text in stop):
         raise UserError(f'stop is {shown(stop)}, must be a text or a list of texts')
     if '' in stop:
         raise UserError('a stop string is empty')
-
-    forms = []
-    for text in stop:
-        forms += [text.lower(), _as_decoded(tokenizer, text)]
-    return list(dict.fromkeys(form for form in forms if form))
+    forms = [form for text in stop for form in (text.lower(), _as_decoded(tokenizer, text))]
+    return list(dict.fromkeys(filter(None, forms)))
 
 
 def _as_decoded(tokenizer, text):
@@ -146,8 +133,7 @@ def _as_decoded(tokenizer, text):
 
 def first_stop(text: str, stops: Sequence[str]) -> int | None:
     """The index of the first stop string in a text, or None."""
-    starts = [text.find(stop) for stop in stops]
-    return min((start for start in starts if start >= 0), default=None)
+    return min((start for start in map(text.find, stops) if start >= 0), default=None)
 
 
 def held_back(text: str, stops: Sequence[str]) -> int:
@@ -155,9 +141,23 @@ def held_back(text: str, stops: Sequence[str]) -> int:
 
     'a b', ['b c'] -> 1
     """
-    longest = 0
-    for stop in stops:
-        for n in range(longest + 1, len(stop)):
-            if text.endswith(stop[:n]):
-                longest = n
-    return longest
+    return max((n for stop in stops for n in range(1, len(stop)) if text.endswith(stop[:n])), default=0)
+
+
+def sampler(fields: dict, mesh: Mesh, tokenizer: Tokenizer, held_out: TokenStream,
+            n: int) -> Callable[[Any], str] | None:
+    """For a model in training, a function params -> 'the first words of the validation text | the n tokens that the
+    model continues with', always with the same random numbers.
+
+    fields: of the model. None if n is 0, and with several processes, as none of them holds all parameters.
+    """
+    if n == 0 or jax.process_count() > 1:
+        return None
+    model = backbone(fields | {'unroll': 0})  # as in load.pretrained
+    prompt = held_out.window(0, model.config.n_ctx)[:min(PROMPT, model.config.n_ctx)].tolist()
+
+    def sample(params):
+        tokens = decoding.tokens(model, params, mesh, [prompt], Sampling(top_k=40), never=tokenizer.unk_id)
+        found = [int(next(tokens)[0]) for _ in range(n)]
+        return ' | '.join(readable(' '.join(tokenizer.decode(ids).split())) for ids in (prompt, found))
+    return sample

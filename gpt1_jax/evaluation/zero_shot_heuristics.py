@@ -13,18 +13,24 @@ There are no special tokens, as in pretraining. So a text's first token is only 
 scored after the line break that ends every line of pretraining's text. Ties go to the first answer, except in blimp,
 where a tie counts half; a CoLA sentence whose score equals the threshold has label 0.
 """
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpt1_jax import metrics
-from gpt1_jax.data.tasks.example import Example
+from gpt1_jax import metrics, rules
+from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, fail, one_line
-from gpt1_jax.evaluation import log_probs, minimal_pairs
+from gpt1_jax.evaluation import log_probs, minimal_pairs, task_metrics
 
 Candidate = tuple[list[int], int]  # (ids, n): an answer in its context; the last n ids are scored
+
+
+def task_report(task: Task, split: str, rows: Sequence['Row'], scores: np.ndarray, score: Callable,
+                chosen: Collection[str]) -> tuple[list[dict], list[str]]:
+    """The rows of results.jsonl for a checkpoint, of the task's own metrics; and lines to print: none."""
+    return list(task_metrics.rows(task, split, [row.id for row in rows], [row.label for row in rows], scores)), []
 
 
 class Heuristic(NamedTuple):
@@ -35,14 +41,14 @@ class Heuristic(NamedTuple):
     threshold: a row has one sequence; its label is 1 if its score exceeds a threshold chosen on the training split.
     full:      also report the accuracy of full scoring: the highest log-probability of all tokens but the first.
     float32:   compute in float32, whatever the run's dtype.
-    report:    replaces the task's own metrics, like minimal_pairs.report.
+    report:    the rows of results.jsonl, as `task_report` or minimal_pairs.report.
     """
     sequences: Callable[[Example, Tokenizer, int], list[Candidate]]
     mean: bool = True
     threshold: bool = False
     full: bool = False
     float32: bool = False
-    report: Callable[..., tuple[list[dict], list[str]]] | None = None
+    report: Callable[..., tuple[list[dict], list[str]]] = task_report
 
 
 class Row(NamedTuple):
@@ -90,17 +96,13 @@ def race(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidate]:
 def pronoun(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidate]:
     """The sentence with each candidate in place of the pronoun; the tokens after the candidate are scored.
 
-    texts: the parts before and after the pronoun, with spaces: the sentence is encoded as a whole. UserError if no
-    token follows the candidate.
+    texts: the parts before and after the pronoun, with spaces: the sentence is encoded as a whole.
     """
     before, after = example.texts
     found = []
     for candidate in example.choices:
         ids = tokenizer.encode(before + candidate + after)
-        n = len(ids) - end_of_prefix(ids, before + candidate, tokenizer)
-        if n < 1:
-            raise UserError(f'nothing follows the candidate {candidate!r}, so there is nothing to score')
-        found.append((ids, n))
+        found.append((ids, len(ids) - end_of_prefix(ids, before + candidate, tokenizer)))
     return found
 
 
@@ -137,9 +139,7 @@ HEURISTICS = {
 
 def get(task: str) -> Heuristic:
     """The Heuristic of a task, by name. UserError for a task without one."""
-    if task not in HEURISTICS:
-        raise UserError(f'no zero-shot evaluator for {task!r} (there are {", ".join(HEURISTICS)})')
-    return HEURISTICS[task]
+    return rules.choose('zero-shot evaluator', task, HEURISTICS)
 
 
 def encode_all(heuristic: Heuristic, examples: Sequence[Example], tokenizer: Tokenizer, n_ctx: int, what: str,

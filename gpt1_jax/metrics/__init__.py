@@ -1,21 +1,19 @@
 """Section 4, Tables 2 to 4: the paper's metrics, as fractions, with bootstrap intervals.
 
-`gpt1 metrics FILE` computes them for a predictions file. A new metric is one entry of METRICS.
-Degenerate inputs: nan without items, and for a correlation with a constant. As in scikit-learn, F1 is 0 without
-positives in gold and predictions, and Matthews is 0 if a row or column of the confusion table is empty.
+`gpt1 metrics FILE` computes them for a predictions file; its page, __main__.py, lists the values of degenerate inputs.
+A new metric is one entry of METRICS.
 """
 import json
 import math
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpt1_jax import storage
-from gpt1_jax.errors import UserError, shown
-from gpt1_jax.metrics.bootstrap import RESAMPLES, Final, interval, resampled
+from gpt1_jax import rules, storage
+from gpt1_jax.errors import UserError
+from gpt1_jax.metrics.bootstrap import Final, interval, resampled
 
 ABSENT = -1e9  # the score of a choice that a row does not have
 ANY_LABELS, TWO_LABELS, VALUES = 'labels', 'two labels', 'values'
@@ -138,29 +136,29 @@ def compute(names: Sequence[str], gold: ArrayLike, scores: ArrayLike, positive: 
     return {name: value(name, gold, decisions(name, scores), positive) for name in names}
 
 
-def draws(name: str, gold: ArrayLike, several: Sequence[ArrayLike], n_resamples: int = RESAMPLES, seed: int = 0,
+def draws(name: str, gold: ArrayLike, several: Sequence[ArrayLike], seed: int = 0,
           positive: int | None = None) -> list[np.ndarray]:
-    """The metric of every resample, float[n_resamples], for each of several models' scores of the same items.
+    """The metric of every resample, float[RESAMPLES], for each of several models' scores of the same items.
 
     The models share the resamples: differences of these arrays are those of a paired bootstrap.
     """
     terms = [_terms(name, gold, decisions(name, scores), positive) for scores in several]
-    return resampled(terms, METRICS[name].final, n_resamples, seed)
+    return resampled(terms, METRICS[name].final, seed)
 
 
-def bootstrap_interval(metric: str, gold: ArrayLike, scores: ArrayLike, n_resamples: int = RESAMPLES,
-                       seed: int = 0, positive: int | None = None) -> tuple[float, float]:
+def bootstrap_interval(metric: str, gold: ArrayLike, scores: ArrayLike,
+                       positive: int | None = None) -> tuple[float, float]:
     """(low, high): the 95% bootstrap interval of a metric. gold, scores, positive: as in `compute`.
 
     Resamples in which the metric is undefined are left out; nan if it always is.
     """
-    return interval(draws(metric, gold, [scores], n_resamples, seed, positive)[0])
+    return interval(draws(metric, gold, [scores], positive=positive)[0])
 
 
-def paired_bootstrap(metric: str, gold: ArrayLike, scores_a: ArrayLike, scores_b: ArrayLike,
-                     n_resamples: int = RESAMPLES, seed: int = 0) -> tuple[float, float, float]:
+def paired_bootstrap(metric: str, gold: ArrayLike, scores_a: ArrayLike,
+                     scores_b: ArrayLike) -> tuple[float, float, float]:
     """(difference, low, high) of metric(a) - metric(b): a resample draws the same items for both."""
-    a, b = draws(metric, gold, [scores_a, scores_b], n_resamples, seed)
+    a, b = draws(metric, gold, [scores_a, scores_b])
     difference = compute([metric], gold, scores_a)[metric] - compute([metric], gold, scores_b)[metric]
     return (difference, *interval(a - b))
 
@@ -184,6 +182,16 @@ def _standardized(values):
     return centred / size
 
 
+def perplexity(loss: float) -> float:
+    """e^loss, of a language model's mean loss in nats per token or word; finite for any loss."""
+    return math.exp(min(loss, 700))
+
+
+def bits_per_byte(loss: float, bytes_per_token: float) -> float:
+    """Of a language model's mean loss in nats per token."""
+    return loss / math.log(2) / bytes_per_token
+
+
 def read_predictions(path: storage.Path) -> tuple[list[str], list[int] | list[float], np.ndarray]:
     """(ids, gold, scores float[n, labels]) of predictions.jsonl, without rows that have no gold.
 
@@ -191,17 +199,11 @@ def read_predictions(path: storage.Path) -> tuple[list[str], list[int] | list[fl
     fewer choices are padded with ABSENT. gold has ints, or floats if any line has one.
     UserError naming file, line and cause.
     """
-    try:
-        text = storage.read(path).decode('utf-8')
-    except UnicodeDecodeError as error:
-        raise UserError(f'{path}: not UTF-8 at byte {error.start}') from None
-    if not text:
-        raise UserError(f'{path}: empty')
     rows = []
-    lines = text.removesuffix('\n').split('\n')  # not splitlines: an id may contain other line separators
+    lines = storage.read(path).removesuffix(b'\n').split(b'\n')
     for number, line in enumerate(lines, 1):
         try:
-            row = json.loads(line)
+            row = json.loads(line.decode())
         except ValueError as error:
             raise UserError(f'{path}: line {number}: not JSON ({error})') from None
         cause = wrong_with(row)
@@ -219,23 +221,21 @@ def read_predictions(path: storage.Path) -> tuple[list[str], list[int] | list[fl
     return [row['id'] for row in rows], gold, np.array(scores, np.float64)
 
 
+FIELDS = {'id': (lambda x: isinstance(x, (str, int)), 'a text or a whole number'),
+          'gold': rules.optional(rules.number()),
+          'scores': (lambda x: x and rules.several(rules.number())[0](x), 'a list of finite numbers')}
+
+
 def wrong_with(row: Any) -> str | None:
     """Why a JSON value is not a line of predictions.jsonl; None if it is."""
-    def is_number(value):
-        return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-
     if not isinstance(row, dict):
         return f'{type(row).__name__}, expected an object'
-    for name in ('id', 'gold', 'scores'):
+    for name, rule in FIELDS.items():
         if name not in row:
             return f'no field {name!r}'
+        for line in rules.problem(name, row[name], rule):
+            return line
     scores, gold = row['scores'], row['gold']
-    if not isinstance(row['id'], (str, int)):
-        return f'id {shown(row["id"])} is neither text nor a whole number'
-    if not isinstance(scores, list) or not scores or not all(map(is_number, scores)):
-        return 'scores is not a list of finite numbers'
-    if gold is not None and not is_number(gold):
-        return f'gold {shown(gold)} is neither a number nor null'
     if isinstance(gold, int) and len(scores) > 1 and not 0 <= gold < len(scores):
         return f'gold {gold} is out of range 0..{len(scores) - 1}'
     return None

@@ -16,15 +16,14 @@ Final = Callable[[np.ndarray], np.ndarray]  # sums float[..., k] -> metric float
 
 
 class Estimate(NamedTuple):
-    """A metric over n items as a fraction, and its value in each resample, float[resamples]."""
+    """A metric over n items as a fraction, and its value in each resample, float[RESAMPLES]."""
     value: float
     draws: np.ndarray
     n: int
 
 
-def resampled(terms: Sequence[np.ndarray], final: Final, n_resamples: int, seed: int,
-              grouped: bool = False) -> list[np.ndarray]:
-    """The metric of every resample, float[n_resamples], for each of several term arrays float[n, k].
+def resampled(terms: Sequence[np.ndarray], final: Final, seed: int, grouped: bool = False) -> list[np.ndarray]:
+    """The metric of every resample, float[RESAMPLES], for each of several term arrays float[n, k].
 
     All arrays describe the same items and share the draws, so metrics can be compared resample by resample; so do
     separate calls with equal n and seed, unless `grouped`: items with equal terms are drawn together, which is faster.
@@ -32,7 +31,7 @@ def resampled(terms: Sequence[np.ndarray], final: Final, n_resamples: int, seed:
     """
     n = len(terms[0])
     if n == 0:
-        return [np.full(n_resamples, math.nan) for _ in terms]
+        return [np.full(RESAMPLES, math.nan) for _ in terms]
     rng = np.random.default_rng(seed)
     items = np.concatenate(terms, -1)
     if grouped:
@@ -45,7 +44,7 @@ def resampled(terms: Sequence[np.ndarray], final: Final, n_resamples: int, seed:
         drawn = rng.integers(n, size=(rows, n)) + n * np.arange(rows)[:, None]  # numbered apart in each resample
         return np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n)
     size = max(1, DRAWS // len(items))
-    sums = np.concatenate([times(min(size, n_resamples - start)) @ items for start in range(0, n_resamples, size)])
+    sums = np.concatenate([times(min(size, RESAMPLES - start)) @ items for start in range(0, RESAMPLES, size)])
     return [final(part) for part in np.split(sums, len(terms), axis=-1)]
 
 

@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import pytest
 
+import plain_scores
 import reference
-import reference_lstm
 from backbones import weights
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import decoding
@@ -39,13 +39,6 @@ def generate(n, prompts=PROMPTS, how=Sampling(), kind='gpt', mesh=MESH, streams=
     return np.array(list(itertools.islice(source, n))).T
 
 
-def logits_after(ids, kind):
-    """float64[V], by a plain numpy model that reads all of the ids and knows no cache."""
-    states = reference.gpt(params(kind), np.array([ids]))[0] if kind == 'gpt' else (
-        reference_lstm.lstm(params(kind), np.array([ids])))
-    return params(kind)['embed']['tokens'] @ states[0, -1]
-
-
 @pytest.mark.parametrize('how', [Sampling(temperature=0), Sampling(temperature=1.5, top_k=30)], ids=['greedy', 'drawn'])
 @pytest.mark.parametrize('kind', MODELS)
 def test_logits_are_those_of_reading_everything_again_token_by_token(monkeypatch, kind, how):
@@ -57,7 +50,7 @@ def test_logits_are_those_of_reading_everything_again_token_by_token(monkeypatch
         for place in range(40):
             if kind == 'gpt' and len(window) > 24:
                 window = window[-12:]  # what the full context is rebuilt from
-            expected = logits_after(window, kind)
+            expected = plain_scores.logits(params(kind), window)[-1]
             np.testing.assert_allclose(seen[place][row], expected, atol=1e-4 * expected.std(), rtol=0)
             window = [*window, int(found[row, place])]
     assert seen[0].shape == (3, 40)

@@ -1,33 +1,58 @@
 """lm-evaluation-harness: its requests against plain forwards, tasks of local files against our own zero-shot scorer."""
 import json
 import pathlib
+import random
 import socket
+import types
+import zlib
 
 import jax
 import numpy as np
 import pytest
 
-import harness_model
+import plain_scores
 from gpt1_jax.data import bpe_training
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load, log_probs, text_generation, zero_shot_heuristics
 from gpt1_jax.evaluation.decoding import Sampling
+from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import workdir
-from gpt1_jax.weights import import_run
-from harness_model import BATCH, LONG, MESH, N_CTX, TEXTS, TOKENIZER, greedy, requests
+from gpt1_jax.weights import import_run, names
 from official import PASSAGES, SCHEMAS
-from tiny import command
+from tiny import command, sentence
 
 pytest.importorskip('lm_eval')
 from gpt1_jax.evaluation import lm_harness  # noqa: E402  (it needs the extra)
 
 pytestmark = pytest.mark.full
+N_CTX = 48
+MESH = sharding.make_mesh()
+BATCH = 2
+TEXTS = [sentence(random.Random(i)) for i in range(60)]
+LONG = '\n'.join(TEXTS[:12])
+TOKENIZER = bpe_training.train(TEXTS + [PASSAGES['middle'][0]['article']] * 9, merges=150)
+
+
+def requests(*arguments):
+    return [types.SimpleNamespace(args=one) for one in arguments]
+
+
+def greedy(lm, context, tokens):
+    return lm.generate_until(requests((context, {'until': [], 'max_gen_toks': tokens})))[0]
 
 
 @pytest.fixture(scope='module')
 def pretrained(tmp_path_factory):
-    return harness_model.write(tmp_path_factory.mktemp('harness') / 'run')
+    """Weights large enough for a model that is sure of itself."""
+    fields = import_run.fields({'n_layer': 1, 'n_embd': 16, 'n_head': 2, 'n_inner': 32, 'n_ctx': N_CTX,
+                                'vocab_size': TOKENIZER.vocab_size})
+
+    def weights(name):
+        drawn = np.random.default_rng(zlib.crc32(name.encode())).normal(0, 0.5, names.shapes(fields)[name])
+        return drawn.astype(np.float32) + ('ln_' in name and name.endswith('weight'))
+    return import_run.save(tmp_path_factory.mktemp('harness') / 'run', 'a test', {'kind': 'pretrain', 'model': fields},
+                           lambda: names.to_tree(fields, weights), TOKENIZER, {}).path
 
 
 @pytest.fixture(scope='module')
@@ -41,25 +66,13 @@ def lm(model):
 
 
 @pytest.fixture(scope='module')
-def logits(model):
-    """ids -> float64[n, V] of what follows each: one row, as the model gives them."""
-    module, params = model
-
-    @jax.jit
-    def logits_of(row):
-        hidden, table = module.apply({'params': params}, row[None])
-        return hidden[0] @ table.tokens.T
-    return lambda ids: np.asarray(logits_of(np.resize([*ids, *[0] * N_CTX], N_CTX)), np.float64)[:len(ids)]
+def params(model):
+    return jax.device_get(model[1])
 
 
-@pytest.fixture(scope='module')
-def judge(logits):
-    """(ids, n) -> (log P of the last n, whether each is the most probable)."""
-    def judge(ids, n):
-        found, wanted = logits(ids[:-1])[-n:], ids[-n:]
-        logs = found[np.arange(n), wanted] - np.log(np.exp(found).sum(-1))
-        return logs.sum(), bool((found.argmax(-1) == wanted).all())
-    return judge
+def nats(params, ids, n):
+    """log P of the last n ids."""
+    return plain_scores.last(params, ids, n)[0].sum()
 
 
 def notices(capfd):
@@ -67,40 +80,40 @@ def notices(capfd):
     return [line for line in capfd.readouterr().err.splitlines() if line.startswith('notice: ')]
 
 
-def test_a_continuation_has_the_probability_and_the_flag_of_a_plain_forward(lm, logits, judge):
+def test_a_continuation_has_the_probability_and_the_flag_of_a_plain_forward(lm, params):
     asked = [(TEXTS[i], f' {TEXTS[i + 20]}') for i in range(8)] + [('', TEXTS[5]), ('The', ' cat')]
     for text in TEXTS:  # with the most probable word after it, where that is a token by itself
-        token = int(logits(TOKENIZER.encode(text))[-1].argmax())
+        token = int(plain_scores.logits(params, TOKENIZER.encode(text))[-1].argmax())
         if TOKENIZER.encode(TOKENIZER.piece(token)) == [token]:
             asked += [(text, f' {TOKENIZER.piece(token)}'), (text, f' {TOKENIZER.piece(token)} the')]
     found = lm.loglikelihood(requests(*asked))
     for (context, continuation), (nats, best) in zip(asked, found, strict=True):
         before = TOKENIZER.encode(context) or [TOKENIZER.newline_id]
         after = TOKENIZER.encode(continuation)
-        expected, is_best = judge(before + after, len(after))
-        assert nats == pytest.approx(expected, abs=1e-4) and best is is_best
+        logs, is_best = plain_scores.last(params, before + after, len(after))
+        assert nats == pytest.approx(logs.sum(), abs=1e-4) and best is is_best
     assert 1 <= sum(best for _, best in found) <= len(asked) - 11
 
 
-def test_a_rolling_text_is_every_token_once_in_the_harness_windows(lm, judge):
+def test_a_rolling_text_is_every_token_once_in_the_harness_windows(lm, params):
     ids = [TOKENIZER.newline_id, *TOKENIZER.encode(LONG)]
     n = len(ids) - 1
     assert n > 2 * N_CTX and n % N_CTX  # several windows, the last one not full by itself
     full = n // N_CTX
-    expected = [judge(ids[k * N_CTX:(k + 1) * N_CTX + 1], N_CTX)[0] for k in range(full)]
-    expected.append(judge(ids[-N_CTX - 1:], n - full * N_CTX)[0])
+    expected = [nats(params, ids[k * N_CTX:(k + 1) * N_CTX + 1], N_CTX) for k in range(full)]
+    expected.append(nats(params, ids[-N_CTX - 1:], n - full * N_CTX))
     found = lm.loglikelihood_rolling(requests((LONG,), (TEXTS[0],), (' \n',)))
-    short = TOKENIZER.encode(TEXTS[0])
-    assert found == pytest.approx([sum(expected), judge([TOKENIZER.newline_id, *short], len(short))[0], 0], abs=1e-3)
+    short = [TOKENIZER.newline_id, *TOKENIZER.encode(TEXTS[0])]
+    assert found == pytest.approx([sum(expected), nats(params, short, len(short) - 1), 0], abs=1e-3)
 
 
-def test_a_context_that_is_too_long_loses_its_beginning_with_one_notice(lm, judge, capfd):
+def test_a_context_that_is_too_long_loses_its_beginning_with_one_notice(lm, params, capfd):
     ids, after = TOKENIZER.encode(LONG), TOKENIZER.encode(TEXTS[20])
     found = lm.loglikelihood(requests((LONG, f'\n{TEXTS[20]}'), ('The', ' cat'), (LONG, ' the'), ('a', f' {LONG}')))
-    expected, _ = judge([*ids, TOKENIZER.newline_id, *after][-N_CTX - 1:], len(after) + 1)
+    expected = nats(params, [*ids, TOKENIZER.newline_id, *after][-N_CTX - 1:], len(after) + 1)
     assert found[0][0] == pytest.approx(expected, abs=1e-4)
     whole = lm.loglikelihood_rolling(requests((LONG,)))[0]  # a continuation of several windows
-    first = [judge([before, *ids[:N_CTX]], N_CTX)[0] for before in (*TOKENIZER.encode('a'), TOKENIZER.newline_id)]
+    first = [nats(params, [before, *ids[:N_CTX]], N_CTX) for before in (*TOKENIZER.encode('a'), TOKENIZER.newline_id)]
     assert found[3][0] == pytest.approx(whole + first[0] - first[1], abs=1e-3)
     (told,) = notices(capfd)
     assert told.startswith(f'notice: 3 of 4 requests exceed the context of {N_CTX} tokens') and 'from the left' in told
@@ -120,13 +133,13 @@ def test_a_pair_is_split_where_its_context_ends(context, continuation, before, a
 def test_texts_are_those_of_generate_up_to_the_stop_string(lm, model):
     arguments = {'until': [], 'max_gen_toks': 12, 'do_sample': True, 'temperature': 0.7, 'top_k': 9}
     found = lm.generate_until(requests((TEXTS[1], arguments), ('', arguments), (TEXTS[1], arguments)))
-    first, second = text_generation.generate(*model, MESH, TOKENIZER, [TEXTS[1]], 12, Sampling(0.7, 9), samples=2)[0]
+    first, second = text_generation.generate(*model, MESH, TOKENIZER, [TEXTS[1]] * 2, 12, Sampling(0.7, 9))
     assert (found[0], found[2]) == (first.text, second.text) and first.text != second.text
-    (only,), = text_generation.generate(*model, MESH, TOKENIZER, [[TOKENIZER.newline_id]], 12, Sampling(0.7, 9))
+    only, = text_generation.generate(*model, MESH, TOKENIZER, [[TOKENIZER.newline_id]], 12, Sampling(0.7, 9))
     assert found[1] == only.text
     whole = greedy(lm, TEXTS[1], 12)
     assert len(TOKENIZER.encode(whole)) >= 6 and whole == text_generation.generate(
-        *model, MESH, TOKENIZER, [TEXTS[1]], 12, Sampling(0))[0][0].text
+        *model, MESH, TOKENIZER, [TEXTS[1]], 12, Sampling(0))[0].text
     stop = whole.split()[-1]
     cut, = lm.generate_until(requests((TEXTS[1], {'until': stop.upper(), 'max_new_tokens': 12})))
     assert cut == whole[:whole.find(stop)].strip()
@@ -135,9 +148,9 @@ def test_texts_are_those_of_generate_up_to_the_stop_string(lm, model):
 def test_a_prompt_leaves_room_for_what_is_generated(lm, monkeypatch, capfd):
     ids, read = TOKENIZER.encode(LONG), []
 
-    def generate(model, params, mesh, tokenizer, prompts, tokens, how, samples, stop):
+    def generate(model, params, mesh, tokenizer, prompts, tokens, how, stop):
         read.extend((prompt, tokens) for prompt in prompts)
-        return [[text_generation.Continuation([], 'text', 'length')] * samples] * len(prompts)
+        return [text_generation.Continuation([], 'text', 'length')] * len(prompts)
     monkeypatch.setattr(text_generation, 'generate', generate)
     asked = [(LONG, {'max_gen_toks': tokens}) for tokens in (4, 30, 300)]
     asked += [(LONG, {}), (TEXTS[0], {'max_gen_toks': 9})]
@@ -175,12 +188,6 @@ def write_task(directory, name, rows, **config):
     (directory / f'{name}.yaml').write_text(json.dumps(config))  # JSON is YAML
 
 
-def write_generated(directory, name, texts, **settings):
-    rows = [{'text': text, 'answer': 'no such answer'} for text in texts]
-    write_task(directory, name, rows, output_type='generate_until', doc_to_text='{{text}}', doc_to_target='{{answer}}',
-               generation_kwargs={'until': ['.'], **settings}, metric_list=[{'metric': 'exact_match'}])
-
-
 @pytest.fixture(scope='module')
 def tasks(tmp_path_factory):
     directory = tmp_path_factory.mktemp('tasks')
@@ -190,7 +197,13 @@ def tasks(tmp_path_factory):
     rows = [{'text': '\n'.join(TEXTS[i:i + 5 * i])} for i in range(1, 5)]
     write_task(directory, 'rolling', rows, output_type='loglikelihood_rolling', doc_to_text='',
                doc_to_target='{{text}}', metric_list=[{'metric': 'word_perplexity'}, {'metric': 'bits_per_byte'}])
-    write_generated(directory, 'written', TEXTS[:3], max_gen_toks=8)
+    for name, settings in (('written', {'max_gen_toks': 8}), ('beams', {'num_beams': 4})):
+        rows = [{'text': text, 'answer': 'no such answer'} for text in TEXTS[:3]]
+        write_task(directory, name, rows, output_type='generate_until', doc_to_text='{{text}}',
+                   doc_to_target='{{answer}}', generation_kwargs={'until': ['.'], **settings},
+                   metric_list=[{'metric': 'exact_match'}])
+    write_task(directory, 'missing', [], doc_to_text='{{text}}', doc_to_target='label', doc_to_choice=['a', 'b'],
+               dataset_kwargs={'data_files': {'test': str(directory / 'no such file.jsonl')}})
     return directory
 
 
@@ -223,8 +236,8 @@ def test_our_zero_shot_scorer_and_the_harness_agree_item_by_item(evaluated, mode
     assert sum(right) != 1.0 * len(right)
 
 
-def test_rolling_and_written_answers_reach_the_harness_metrics(evaluated, lm):
-    found, samples, _ = evaluated
+def test_results_have_the_harness_metrics_and_what_was_evaluated_and_nothing_was_fetched(evaluated, pretrained, lm):
+    found, samples, asked = evaluated
     texts = [sample['doc']['text'] for sample in samples['rolling']]
     nats = -sum(lm.loglikelihood_rolling(requests(*((text,) for text in texts))))
     metrics = found['results']['rolling']
@@ -232,34 +245,23 @@ def test_rolling_and_written_answers_reach_the_harness_metrics(evaluated, lm):
     assert metrics['word_perplexity,none'] == pytest.approx(np.exp(nats / sum(len(text.split()) for text in texts)))
     answers = [sample['resps'][0][0] for sample in samples['written']]
     assert answers == [greedy(lm, text, 8).partition('.')[0].strip() for text in TEXTS[:3]] and all(answers)
-    assert found['results']['written']['exact_match,none'] == 0
-
-
-def test_results_say_what_was_evaluated_and_nothing_was_fetched(evaluated, pretrained):
-    found, _, asked = evaluated
-    assert not asked
+    assert found['results']['written']['exact_match,none'] == 0 and not asked
     assert found['run'] == str(pretrained) and found['step'] == import_run.STEP and len(found['digest']) >= 16
     assert found['provenance']['versions'].keys() >= {'lm_eval', 'jax'}
     assert 'word_perplexity' in lm_harness.table(found) and json.dumps(found)
-
-
-@pytest.fixture
-def local(monkeypatch):
-    """Without the harness's own tasks, which take it half a minute to list."""
-    manager = lm_harness.TaskManager
-    monkeypatch.setattr(lm_harness, 'TaskManager', lambda **given: manager(**given | {'include_defaults': False}))
 
 
 @pytest.mark.parametrize('given, message', [
     ({'tasks': ['sst2', 'nothing', 'none']}, "unknown task 'nothing', 'none': "),
     ({'tasks': []}, r'unknown task \(none given\): '),
     ({'tasks': ['missing']}, r'missing: cannot be loaded \(FileNotFoundError: .*'),
+    ({'tasks': ['beams']}, 'generation_kwargs .*num_beams.*supported are until'),
     ({'include_path': pathlib.Path('nowhere')}, 'nowhere: not a directory of tasks'),
     ({'limit': 0.0}, 'limit is 0.0, must be above 0')])
-def test_a_mistake_is_named(local, pretrained, tasks, given, message):
-    if not (tasks / 'missing.yaml').exists():
-        write_task(tasks, 'missing', [], doc_to_text='{{text}}', doc_to_target='label', doc_to_choice=['a', 'b'],
-                   dataset_kwargs={'data_files': {'test': str(tasks / 'no such file.jsonl')}})
+def test_a_mistake_is_named_before_any_task_is_scored(pretrained, tasks, monkeypatch, given, message):
+    manager = lm_harness.TaskManager  # without the harness's own tasks, which take it half a minute to list
+    monkeypatch.setattr(lm_harness, 'TaskManager', lambda **given: manager(**given | {'include_defaults': False}))
+    monkeypatch.setattr(lm_harness.evaluator, 'evaluate', None)
     with pytest.raises(UserError, match=f'^{message}'):
         lm_harness.evaluate(pretrained, **{'tasks': ['sst2'], 'include_path': tasks} | given)
 
@@ -278,10 +280,3 @@ def test_the_command_writes_results_and_samples(pretrained, tasks, tmp_path):
     done = command('lm_eval', *given, '--tasks=race,nothing', check=1)
     *_, last = done.stderr.splitlines()  # before it the harness says that it has a race of its own
     assert last.startswith("error: unknown task 'nothing': ") and 'Traceback' not in done.stderr
-
-
-def test_generation_kwargs_are_refused_before_any_task_is_scored(pretrained, tasks, tmp_path, monkeypatch):
-    write_generated(tmp_path, 'beams', TEXTS[:1], num_beams=4)
-    monkeypatch.setattr(lm_harness.evaluator, 'evaluate', None)
-    with pytest.raises(UserError, match='num_beams.*supported are until'):
-        lm_harness.evaluate(pretrained, ['beams'], tmp_path, batch_size=BATCH)

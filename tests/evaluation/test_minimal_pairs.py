@@ -5,6 +5,7 @@ import pytest
 from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import minimal_pairs
+from gpt1_jax.evaluation.zero_shot_heuristics import Row
 
 BLIMP = tasks.get('blimp')
 # Two sets of one phenomenon and one of another: won, tied, lost.
@@ -20,7 +21,8 @@ def nothing(sequences):
 
 def measured(scores, ids=IDS, sequences=SEQUENCES, score=nothing, chosen=()):
     """{(group, metric): row}, and the line about ties."""
-    rows, (line,) = minimal_pairs.report(BLIMP, 'test', ids, sequences, np.asarray(scores), score, chosen)
+    pairs = [Row(name, 0, pair) for name, pair in zip(ids, sequences, strict=True)]
+    rows, (line,) = minimal_pairs.report(BLIMP, 'test', pairs, np.asarray(scores), score, chosen)
     return {(row['group'], row['metric']): row for row in rows}, line
 
 

@@ -17,13 +17,8 @@ PIECES = ['the ', 'ca', 't ', '<b> ', '\n']
 @pytest.fixture
 def drawn(monkeypatch, tmp_path):
     """A function: the arguments of pictures.attention but the path -> its figure, once it is written."""
-    figures = []
-
-    def keep(self, path):
-        figures.append(self)
-        save(self, path)
-    save = Figure.savefig
-    monkeypatch.setattr(Figure, 'savefig', keep)
+    figures, save = [], Figure.savefig
+    monkeypatch.setattr(Figure, 'savefig', lambda self, path: figures.append(self) or save(self, path))
 
     def draw(*arguments):
         pictures.attention(tmp_path / 'maps.png', *arguments)

@@ -104,10 +104,9 @@ def test_scoring_has_the_precision_of_the_model(kind, precision, expected):
     model = backbone(config_of(model__kind=kind, model__precision=precision).model.to_dict() | {'vocab_size': V})
     ids, known, several, first = (
         jax.ShapeDtypeStruct(shape, jnp.int32) for shape in ((2, 16), (2,), (2, 2, 8), (2, 2)))
-    for function, arguments in ((log_probs.of_all, (ids, ids)),
-                                (log_probs.of_groups, (ids, known, several, first, several))):
-        text = function(model, ONE_DEVICE).trace(shapes(model), *arguments).lower().as_text()
-        assert precisions(text) == {expected}
+    scoring = log_probs.of_groups(model, ONE_DEVICE)
+    text = scoring.trace(shapes(model), ids, known, several, first, several).lower().as_text()
+    assert precisions(text) == {expected}
 
 
 # The loss

@@ -1,0 +1,74 @@
+"""What a model computes of given sequences: hidden states (Section 3.2) and attention probabilities (Section 3.1)."""
+import collections
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from gpt1_jax.errors import UserError
+from gpt1_jax.evaluation import padding
+from gpt1_jax.models import precision
+from gpt1_jax.models.ops import causal_probabilities
+from gpt1_jax.parallel import sharding
+from gpt1_jax.training import loop
+
+TOKENS = 4096  # in a batch
+
+
+def last_states(model: Any, params: Any, mesh: Mesh, sequences: Sequence[Sequence[int]]) -> np.ndarray:
+    """float32[n, D]: the last block's hidden state at the last token, h_l^m, of n lists of ids, none empty or longer
+    than the context. It is what fine-tuning's linear layer reads, where that token is the extract token.
+
+    model, params: a backbone.
+    """
+    by_length = collections.defaultdict(list)
+    for i, ids in enumerate(sequences):
+        by_length[padding.padded(len(ids), model.config.n_ctx)].append(i)
+    found = np.zeros((len(sequences), model.config.n_embd), np.float32)
+    for length, chosen in by_length.items():
+        rounded_up = 1 << (len(chosen) - 1).bit_length()  # to a power of two, so that few programs are compiled
+        size = padding.batch_size(min(TOKENS, length * rounded_up), length, mesh)
+        tokens = np.array([[*sequences[i], *[0] * (length - len(sequences[i]))] for i in chosen], np.int32)
+        last = np.array([len(sequences[i]) - 1 for i in chosen], np.int32)
+        found[chosen] = padding.in_batches(functools.partial(_last_states(model, mesh), params), size, tokens, last)
+    return found
+
+
+@functools.lru_cache
+def _last_states(model, mesh):
+    """(params, tokens int[B, L], last int[B]) -> float32[B, D], the hidden state at each `last`."""
+    rows = sharding.batch_sharding(mesh)
+
+    @functools.partial(jax.jit, in_shardings=(None, rows, rows), out_shardings=sharding.replicated(mesh))
+    def last_states(params, tokens, last):
+        hidden, _ = model.apply({'params': params}, tokens)
+        return jnp.take_along_axis(hidden, last[:, None, None], axis=1)[:, 0].astype(jnp.float32)
+    return loop.on_mesh(last_states, mesh, precision.of(model.config))
+
+
+def attention_maps(model: Any, params: Any, tokens: Any) -> jax.Array:
+    """float32[N, B, H, L, L]: how much position i attends to position j, as transformers' `output_attentions`.
+
+    Rows sum to 1; j > i is 0. No dropout. model, params: a GPT, of a fine-tuned run its backbone. tokens: int[B, L].
+    UserError for an LSTM, and for more tokens than the context holds.
+    """
+    if not hasattr(model.config, 'n_head'):
+        raise UserError("an LSTM has no attention: model.kind is 'lstm'")
+    with precision.within(precision.of(model.config)):
+        return _maps(model)(params, jnp.asarray(tokens))
+
+
+@functools.lru_cache
+def _maps(model):
+    @jax.jit
+    def maps(params, tokens):
+        # Queries and keys are captured, as the model's fused attention may never hold the probabilities.
+        _, found = model.apply({'params': params}, tokens, mutable=['intermediates'],
+                               capture_intermediates=lambda module, _: module.name == 'qkv')
+        (qkv,) = found['intermediates']['blocks']['attn']['qkv']['__call__']  # [N, B, L, 3, H, E]
+        return jax.vmap(causal_probabilities)(qkv[:, :, :, 0], qkv[:, :, :, 1])
+    return maps

@@ -1,0 +1,18 @@
+"""Log-probabilities by the numpy models, which read a text as a whole: no cache, no batch, no padding."""
+import numpy as np
+
+import reference
+import reference_lstm
+
+
+def logits(params, ids):
+    """float64[n, V]: of what follows each of the ids."""
+    ids = np.array([ids])
+    states = reference.gpt(params, ids)[0] if 'attn' in params['blocks'] else reference_lstm.lstm(params, ids)
+    return states[0] @ np.asarray(params['embed']['tokens'], np.float64).T
+
+
+def last(params, ids, n):
+    """(float64[n], the log P of each of the last n ids given those before it; whether each is the most probable)."""
+    found, wanted = logits(params, ids[:-1])[-n:], np.array(ids[-n:])
+    return -reference.cross_entropy(found, wanted), bool((found.argmax(-1) == wanted).all())
