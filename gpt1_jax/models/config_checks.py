@@ -11,12 +11,6 @@ from gpt1_jax.models.fast import table
 CHOICES = {'dtype': ('float32', 'bfloat16'), 'precision': precision.CHOICES, 'kernels': table.CHOICES}
 
 
-def check_length(config: Any, L: int) -> None:
-    """UserError for a sequence of L tokens that is longer than the context."""
-    if config.n_ctx < L:
-        raise UserError(f'a sequence of {L} tokens is longer than the context, {config.n_ctx}')
-
-
 def check(config: Any) -> None:
     """UserError that lists every invalid field of a GPTConfig or LSTMConfig."""
     problems = []

@@ -15,6 +15,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from gpt1_jax.errors import UserError
 from gpt1_jax.models import config_checks, dropout, kv_cache, layers, ops
 from gpt1_jax.models.dropout import Dropout
 from gpt1_jax.models.fast import table
@@ -69,7 +70,8 @@ class Embedding(nn.Module):
                  positions: jax.Array | None = None) -> tuple[jax.Array, Embeddings]:
         """tokens: int[B, L] -> (h_0 [B, L, D], Embeddings). positions: int[B, L], by default 0 to L - 1 in each row."""
         c = self.config
-        config_checks.check_length(c, tokens.shape[1])
+        if tokens.shape[1] > c.n_ctx:
+            raise UserError(f'a sequence of {tokens.shape[1]} tokens is longer than the context, {c.n_ctx}')
         # Dropout acts on one matrix of three parts: the mask of a part begins where the last one's ended.
         drop = Dropout(key).at(dropout.EMBEDDING, c.embd_dropout)
         parts, first_row = [], 0  # parts in float32

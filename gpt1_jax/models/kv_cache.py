@@ -42,12 +42,12 @@ def attention(module: nn.Module, qkv: jax.Array, layer: jax.Array | int, positio
     q, k, v = jnp.moveaxis(qkv, 2, 0)
     keys: nn.Variable = module.variable('cache', 'keys')  # of all layers: [N, B, H, C, E]
     values: nn.Variable = module.variable('cache', 'values')
-    at = layer, jnp.arange(len(qkv))[:, None], slice(None), positions
+    rows = jnp.arange(len(qkv))[:, None]
+    at = layer, rows, slice(None), positions
     keys.value, values.value = keys.value.at[at].set(k), values.value.at[at].set(v)
     k, v = keys.value[layer], values.value[layer]
     code = dict(module.config.ops).get('attention')
     if code is not None:
-        rows = jnp.arange(len(qkv))[:, None]
         k, v = (jnp.swapaxes(x, 1, 2) for x in (k, v))  # [B, C, H, E]
         everywhere = jnp.stack([jnp.zeros_like(k).at[rows, positions].set(q), k, v], axis=2)
         return table.replacement('attention', code)(everywhere, dropout.NONE)[rows, positions]

@@ -26,7 +26,6 @@ from gpt1_jax.models.gpt import WEIGHTS, Embedding, Embeddings
 from gpt1_jax.parallel.sharding import constrain
 
 SCALE = 50  # 1 / 0.02, the initial standard deviation of the embedding: see above
-OUTPUT = dropout.MLP_OUT  # the dropout site of the layer's output
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +75,7 @@ class Layer(nn.Module):
         else:
             steps = projected, recurrent, c.unroll or 1
             h = _forward(*steps)[0] if c.kernels == 'plain' else recurrence(*steps)
-        return dropout.Dropout(key).at(OUTPUT, c.resid_dropout)(jnp.moveaxis(h, 0, 1))
+        return dropout.Dropout(key).at(dropout.MLP_OUT, c.resid_dropout)(jnp.moveaxis(h, 0, 1))
 
 
 def _initial_bias(key, shape):

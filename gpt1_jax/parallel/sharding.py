@@ -4,9 +4,8 @@ Not in the paper, which trained on one machine. The same program runs on one CPU
 effect.
 """
 import math
-import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -14,12 +13,15 @@ from jax.experimental import mesh_utils
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from gpt1_jax.errors import UserError, one_line
+from gpt1_jax.errors import UserError
 
-BATCH = P(('data', 'fsdp'))
+AXES = ('data', 'fsdp', 'tensor')
+ROWS = ('data', 'fsdp')  # the axes that divide the rows of a batch
+BATCH = P(ROWS)
 
-# The first pattern that matches a leaf's path gives its partition. The table serves parameters, Adam's moments (their
-# paths end in the parameter's) and activations, by name. The layer axis of stacked parameters is never sharded.
+# The first pattern that matches a leaf's path gives its partition; a leaf that none matches is whole on every device.
+# The table serves parameters, Adam's moments (their paths end in the parameter's) and activations, by name. The layer
+# axis of stacked parameters is never sharded.
 PARTITIONS = (
     (r'embed/(tokens|specials|positions)$', P(None, 'fsdp')),       # [rows, D]: 40,478 rows divide by nothing
     (r'attn/qkv/kernel$', P(None, 'fsdp', None, 'tensor', None)),   # [N, D, 3, H, E]
@@ -28,14 +30,10 @@ PARTITIONS = (
     (r'mlp/fc/kernel$', P(None, 'fsdp', 'tensor')),                 # [N, D, F]
     (r'mlp/fc/bias$', P(None, 'tensor')),                           # [N, F]
     (r'mlp/proj/kernel$', P(None, 'tensor', 'fsdp')),               # [N, F, D]
-    (r'(attn/out|mlp/proj)/bias$', P()),
-    (r'(^|/)ln_\w+/(scale|bias)$', P()),
     (r'blocks/(input|recurrent)_kernel$', P(None, 'fsdp', None, 'tensor')),  # [N, D, 4, U]
     (r'blocks/bias$', P(None, None, 'tensor')),                     # [N, 4, U]
-    (r'classifier/(kernel|bias)$', P()),
-    (r'(^|/)(count|step|skipped|halted)$', P()),
-    (r'^windows$', P(('data', 'fsdp'), None)),                      # [B, L + 1]
-    (r'^activations$', P(('data', 'fsdp'), None, None)),            # [B, L, D]
+    (r'^windows$', P(ROWS, None)),                                 # [B, L + 1]
+    (r'^activations$', P(ROWS, None, None)),                       # [B, L, D]
     (r'^embeddings$', P()),                       # [rows, D], gathered once a step, in the compute dtype
     (r'^recurrent$', P(None, None, 'tensor')),    # [U, 4, U], gathered before the scan, not at each of its steps
 )
@@ -45,13 +43,18 @@ def make_mesh(data: int = -1, fsdp: int = 1, tensor: int = 1, devices: list[jax.
     """A Mesh with axes (data, fsdp, tensor); one of them may be -1, for as many devices as remain.
 
     devices: by default all. Over several TPU slices (multislice), the data axis spans the slices, whose links are slow,
-    and the other axes stay within a slice. UserError if the sizes do not multiply to the number of devices, and if
-    JAX_PLATFORMS names a platform without devices.
+    and the other axes stay within a slice. UserError if the sizes do not multiply to the number of devices.
     """
     if devices is None:
-        devices = all_devices()
-    sizes = _sizes({'data': data, 'fsdp': fsdp, 'tensor': tensor}, len(devices))
-    shown = _shown(sizes)
+        devices = jax.devices()
+    sizes = {'data': data, 'fsdp': fsdp, 'tensor': tensor}
+    shown = ', '.join(f'{name}={size}' for name, size in sizes.items())
+    fixed = [size for size in sizes.values() if size != -1]
+    if len(fixed) < 2 or min(fixed) < 1:
+        raise UserError(f'mesh ({shown}): sizes must be at least 1; one of them may be -1')
+    sizes = {name: len(devices) // math.prod(fixed) if size == -1 else size for name, size in sizes.items()}
+    if math.prod(sizes.values()) != len(devices):
+        raise UserError(f'mesh ({shown}) does not fit {len(devices)} device(s)')
     # Auto: the compiler propagates shardings through Flax's layers, which have no argument for them.
     auto = (AxisType.Auto,) * 3
     slices = len({getattr(device, 'slice_index', 0) for device in devices})
@@ -68,46 +71,17 @@ def make_mesh(data: int = -1, fsdp: int = 1, tensor: int = 1, devices: list[jax.
     return Mesh(hybrid, tuple(sizes), axis_types=auto)
 
 
-def all_devices() -> list[jax.Device]:
-    """jax.devices(). UserError in place of jax's traceback if the platform of JAX_PLATFORMS is missing."""
-    try:
-        return jax.devices()
-    except RuntimeError as error:
-        cause = ' '.join(str(error).split())
-        raise UserError(f'JAX_PLATFORMS={os.environ.get("JAX_PLATFORMS", "")}: no devices ({one_line(cause, 300)})'
-                        ) from None
-
-
-def spans(axis: str) -> bool:
-    """Whether the current mesh has several devices along an axis."""
-    mesh = jax.sharding.get_abstract_mesh()
-    return not mesh.empty and mesh.shape.get(axis, 1) > 1
-
-
-def _sizes(sizes, n_devices):
-    """The sizes with -1 replaced. UserError if they do not fit the number of devices."""
-    shown = _shown(sizes)
-    free = [name for name, size in sizes.items() if size == -1]
-    fixed = [size for size in sizes.values() if size != -1]
-    if len(free) > 1 or any(size < 1 for size in fixed):
-        raise UserError(f'mesh ({shown}): sizes must be at least 1; one of them may be -1')
-    if free:
-        sizes = sizes | {free[0]: n_devices // math.prod(fixed)}
-    if math.prod(sizes.values()) != n_devices:
-        raise UserError(f'mesh ({shown}) does not fit {n_devices} device(s)')
-    return sizes
-
-
-def _shown(sizes):
-    return ', '.join(f'{name}={size}' for name, size in sizes.items())
+def extent(axes: str | Sequence[str] | None, mesh: Mesh | None = None) -> int:
+    """The number of devices along an axis of a mesh, or several axes; 1 for None. mesh: by default that of
+    `jax.set_mesh`; 1 without one."""
+    shape = (jax.sharding.get_abstract_mesh() if mesh is None else mesh).shape
+    names = (axes,) if isinstance(axes, str) else axes or ()
+    return math.prod(shape.get(name, 1) for name in names)
 
 
 def spec(name: str) -> P:
-    """The PartitionSpec of a leaf by its path. KeyError for a leaf that PARTITIONS lacks."""
-    for pattern, partition in PARTITIONS:
-        if re.search(pattern, name):
-            return partition
-    raise KeyError(f'no partition for {name!r}: add one to PARTITIONS')
+    """The PartitionSpec of a leaf by its path."""
+    return next((partition for pattern, partition in PARTITIONS if re.search(pattern, name)), P())
 
 
 def leaf_name(path: Any) -> str:
@@ -124,29 +98,16 @@ def shardings(tree: Any, mesh: Mesh) -> Any:
     """NamedShardings of a tree of arrays or shapes, by PARTITIONS. UserError for a dimension that cannot be divided."""
     def sharding(path, leaf):
         name = leaf_name(path)
-        partition = _spec_of_state(name, leaf)
+        partition = spec(name)
+        if len(partition) > leaf.ndim:  # of a user's optimizer or backbone, which only has such a name
+            partition = P()
         for dimension, axes in enumerate(partition):
-            n = _parts(axes, mesh)
+            n = extent(axes, mesh)
             if leaf.shape[dimension] % n:
                 raise UserError(f'{name}: dimension {dimension} of size {leaf.shape[dimension]} is not divisible by '
                                 f'mesh axis {axes} of size {n}')
         return NamedSharding(mesh, partition)
     return jax.tree_util.tree_map_with_path(sharding, tree)
-
-
-def _spec_of_state(name, leaf):
-    """`spec`, or replicated for what a backbone or an optimizer of the user's adds."""
-    try:
-        partition = spec(name)
-    except KeyError:
-        return P()
-    return partition if len(partition) <= leaf.ndim else P()
-
-
-def _parts(axes, mesh):
-    """Into how many parts an entry of a PartitionSpec (None, an axis, or several) divides a dimension."""
-    axes = (axes,) if isinstance(axes, str) else axes or ()
-    return math.prod(mesh.shape[axis] for axis in axes)
 
 
 def abstract(shapes: Any, mesh: Mesh) -> Any:
@@ -177,9 +138,6 @@ def place(read: Callable[[slice], Any], size: int, mesh: Mesh) -> Any:
     high = max(stop for _, stop in own)
 
     def global_array(x):
-        if sharding.is_fully_addressable:
-            return jax.device_put(x, sharding)
-
         def part(index):
             start, stop, _ = index[0].indices(size)
             return x[start - low:stop - low]
@@ -191,7 +149,7 @@ def check_batch(size: int, microbatches: int, mesh: Mesh) -> None:
     """UserError unless every device gets the same number of rows of every microbatch."""
     if microbatches < 1 or size % microbatches:
         raise UserError(f'batch.size = {size} is not divisible by batch.microbatches = {microbatches}')
-    n = mesh.shape['data'] * mesh.shape['fsdp']
+    n = extent(ROWS, mesh)
     if (size // microbatches) % n:
         raise UserError(f'batch.size = {size} in {microbatches} microbatch(es) is not divisible by {n} devices '
                         f"(mesh data={mesh.shape['data']} x fsdp={mesh.shape['fsdp']})")
@@ -199,7 +157,7 @@ def check_batch(size: int, microbatches: int, mesh: Mesh) -> None:
 
 def constrain(x: jax.Array, name: str) -> jax.Array:
     """x with the sharding of `name`, inside a jitted function under `jax.set_mesh`; x itself without a mesh."""
-    if not _within_mesh():
+    if extent(AXES) == 1:
         return x
     return jax.lax.with_sharding_constraint(x, spec(name))
 
@@ -209,7 +167,7 @@ def gathered(x: jax.Array, name: str) -> jax.Array:
 
     Its gradient is sharded as `name` again, so that devices reduce-scatter it instead of all-reducing it.
     """
-    if not _within_mesh():
+    if extent(AXES) == 1:
         return x
 
     @jax.custom_vjp
@@ -218,8 +176,3 @@ def gathered(x: jax.Array, name: str) -> jax.Array:
         return constrain(constrain(x, name), 'embeddings')
     gather.defvjp(lambda x: (gather(x), None), lambda _, gradient: (constrain(gradient, name),))
     return gather(x)
-
-
-def _within_mesh():
-    mesh = jax.sharding.get_abstract_mesh()
-    return not mesh.empty and mesh.size > 1

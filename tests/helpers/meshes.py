@@ -1,8 +1,11 @@
 """A tiny GPT, meshes of some of the devices, and training programs on them."""
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gpt1_jax.models import heads
 from gpt1_jax.models.gpt import GPTConfig
 from gpt1_jax.parallel import sharding
 from gpt1_jax.training import loop, losses, optimizer
@@ -14,13 +17,11 @@ def mesh_of(sizes):
     return sharding.make_mesh(*sizes, devices=jax.devices()[:int(np.prod(sizes))])
 
 
-def init(model, K):
+def init(model, K=None):
     """seed -> parameters, of a backbone (K None) or of a model of K sequences."""
-    def parameters(seed):
-        if K is None:
-            return model.init(jax.random.key(seed), jnp.zeros((1, 1), jnp.int32))['params']
-        return model.init(jax.random.key(seed), jnp.zeros((1, K, 1), jnp.int32), jnp.zeros((1, K), jnp.int32))['params']
-    return parameters
+    if K is not None:
+        return functools.partial(heads.init_params, model, K)
+    return lambda seed: model.init(jax.random.key(seed), jnp.zeros((1, 1), jnp.int32))['params']
 
 
 def shapes(model, K=None):
@@ -33,7 +34,7 @@ def pretraining(model, sizes=(1, 1, 1), microbatches=1, metrics=lambda table: {}
     def loss(params, batch, key, hyper):
         hidden, table = model.apply({'params': params}, batch['tokens'][:, :-1], key)
         return jnp.mean(losses.pretraining_loss(hidden, table, batch['tokens'][:, 1:])), metrics(table)
-    return loop.make_program(init(model, None), loss, optimizer.adam(), optimizer.warmup_cosine, mesh_of(sizes),
+    return loop.make_program(init(model), loss, optimizer.adam(), optimizer.warmup_cosine, mesh_of(sizes),
                              microbatches)
 
 

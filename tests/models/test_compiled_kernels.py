@@ -37,7 +37,7 @@ def arrays(name, B, L, H, E):
     return [whole, whole, gain, gain, whole]
 
 
-def compiled(name, function, mesh, sizes=(B, L, H, E), platform='cuda', wrapped=True, **options):
+def compiled(name, function, mesh, sizes=(B, L, H, E), platform='cuda', **options):
     """The HLO text of an operation's result and gradients."""
     *arguments, result = (jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, place))
                           for shape, dtype, place in arrays(name, *sizes))
@@ -47,9 +47,7 @@ def compiled(name, function, mesh, sizes=(B, L, H, E), platform='cuda', wrapped=
         y, gradient = jax.vjp(lambda *values: function(*values, drop), *values)
         return y, gradient(dy)
     step = jax.ShapeDtypeStruct((), jnp.uint32, sharding=NamedSharding(mesh, P()))
-    # Without a mesh in context the kernel is called as it is; an empty one tells jax 0.12 the device all the same.
-    none = jax.sharding.AbstractMesh((), (), abstract_device=mesh.abstract_mesh.abstract_device)
-    with jax.set_mesh(mesh) if wrapped else jax.sharding.use_abstract_mesh(none):
+    with jax.set_mesh(mesh):
         lowered = jax.jit(both).trace(step, result, *arguments).lower(lowering_platforms=(platform,))
     return lowered.compile(compiler_options=options).as_text()
 
@@ -75,15 +73,6 @@ def test_for_four_h200s_no_activation_is_exchanged_around_a_kernel(name, sizes):
     exchanged = hlo.collectives(text, 4)
     assert all(one.kind == 'all-reduce' and one.bytes <= 2 * 4 * D for one in exchanged)  # the gains' gradients
     assert name == 'norm' or exchanged == []
-
-
-@for_h200s
-@pytest.mark.parametrize('name, elements', [('attention', B * L * (3 + 1) * H * E), ('norm', B * L * D)])
-def test_without_the_mesh_each_h200_would_gather_the_batch(name, elements):
-    """What a mesh is wrapped around the kernels for."""
-    mesh = sharding.make_mesh(1, 4, 1, devices=chips.devices('h200:4'))
-    text = compiled(name, KERNELS[name], mesh, wrapped=False)
-    assert max(one.bytes for one in hlo.collectives(text, 4) if one.kind == 'all-gather') >= elements * 2
 
 
 @for_h200s

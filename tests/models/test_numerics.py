@@ -126,18 +126,12 @@ def test_float32_logits_of_bfloat16_states_give_the_scorers_log_probabilities():
 
 # Memory
 
-def temporaries(mesh, vocab_size=V, **fields):
-    config = config_of(model__n_layer=6, model__n_head=4, **fields)
-    return check.compile_step(config, check.backbone_of(config, vocab_size), mesh).memory['temporaries']
-
-
-def test_on_a_cpu_rematerialised_blocks_take_a_fraction_of_the_memory_though_layers_stand_in_a_row():
-    sizes = dict(model__n_embd=64, model__n_inner=256, model__n_ctx=64, model__unroll=6, batch__size=32)
-    assert temporaries(ONE_DEVICE, model__remat=True, **sizes) * 2.5 < temporaries(ONE_DEVICE, **sizes)
-
-
-@for_h200
-def test_for_an_h200_rematerialised_blocks_take_a_fraction_of_the_memory():
-    sizes = dict(model__n_embd=256, model__n_inner=1024, model__n_ctx=256, batch__size=32, model__dtype='bfloat16')
-    mesh = sharding.make_mesh(devices=chips.devices('h200:1'))
-    assert temporaries(mesh, model__remat=True, **sizes) * 2.5 < temporaries(mesh, **sizes)
+@pytest.mark.parametrize('devices', [lambda: jax.devices()[:1], pytest.param(
+    lambda: chips.devices('h200:1'), marks=for_h200)], ids=['CPU', 'H200'])
+def test_rematerialised_blocks_take_a_fraction_of_the_memory_though_layers_stand_in_a_row(devices):
+    def temporaries(remat):
+        config = config_of(model__n_layer=6, model__n_embd=256, model__n_inner=1024, model__n_ctx=256, model__unroll=6,
+                           model__dtype='bfloat16', model__remat=remat, batch__size=32)
+        mesh = sharding.make_mesh(devices=devices())
+        return check.compile_step(config, check.backbone_of(config, V), mesh).memory['temporaries']
+    assert temporaries(True) * 2.5 < temporaries(False)

@@ -1,4 +1,5 @@
 """Each operation by each of its implementations, with its gradients, against the formula in numpy float64."""
+import functools
 
 import flax.linen as nn
 import jax
@@ -15,11 +16,6 @@ from gpt1_jax.parallel import sharding
 
 SEED, STEP, LAYER, ROW = 7, 1234567, 3, 5
 KEY = dropout.Key(jnp.uint32(SEED), jnp.uint32(STEP), jnp.uint32(ROW))
-
-
-def drop(site, rate):
-    """rate None: evaluation."""
-    return dropout.Dropout(None if rate is None else KEY, jnp.uint32(LAYER)).at(site, rate or 0)
 
 
 def scaled_mask(site, shape, rate):
@@ -78,35 +74,14 @@ def cross_entropy(hidden, rows, targets, dy, rate):
     return reference.cross_entropy(logits, targets), by_logit @ rows, by_logit.T @ hidden
 
 
-# The implementations, as functions of the inputs and the rate
-
-def of_kernel(operation, name):
-    function = table.implementation(operation, name, interpret=True)
-    site = dropout.ATTENTION if operation == 'attention' else dropout.MLP_OUT
-    return lambda *values, rate: function(*values, drop(site, rate))
-
-
-def without_rate(function, *more):
-    """more: the arguments after the inputs; 'dtype' stands for that of the first input."""
-    return lambda *values, rate: function(*values, *(values[0].dtype if each == 'dtype' else each for each in more))
-
-
-def looking_up(function):
-    return lambda table, ids, rate: function(table.astype(jnp.float32), ids, table)
-
-
-PLAIN = {'look_up': looking_up(ops.look_up), 'dense': without_rate(ops.dense), 'gelu': without_rate(ops.gelu),
-         'attention': lambda qkv, rate: ops.attention(qkv, drop(dropout.ATTENTION, rate)),
-         'add_and_norm': lambda *values, rate: ops.add_and_norm(*values, drop(dropout.MLP_OUT, rate)),
-         'cross_entropy': without_rate(ops.cross_entropy, 'dtype')}
-FAST = {'look_up': {'xla': looking_up(xla.look_up)},
-        'dense': {'xla': without_rate(xla.dense), 'cpu': without_rate(cpu.dense)},
-        'gelu': {'xla': without_rate(xla.gelu), 'cpu': without_rate(cpu.gelu)},
-        'attention': {name: of_kernel('attention', name) for name in ('recomputed', 'blocked', 'flash', 'mosaic')},
-        'add_and_norm': {name: of_kernel('add_and_norm', name) for name in ('xla', 'fused')},
-        'cross_entropy': {'xla': without_rate(xla.cross_entropy, 'dtype'),
-                          'one pass': without_rate(xla.cross_entropy, 'dtype', xla.PRODUCTS, True),
-                          'cpu': without_rate(cpu.cross_entropy, 'dtype')}}
+FAST = {'look_up': {'xla': xla.look_up}, 'dense': {'xla': xla.dense, 'cpu': cpu.dense},
+        'gelu': {'xla': xla.gelu, 'cpu': cpu.gelu},
+        'attention': {name: table.implementation(name, interpret=True)
+                      for name in ('recomputed', 'blocked', 'flash', 'mosaic')},
+        'add_and_norm': {name: table.implementation(name, interpret=True) for name in ('xla', 'fused')},
+        'cross_entropy': {'xla': xla.cross_entropy, 'cpu': cpu.cross_entropy,
+                          'one pass': functools.partial(xla.cross_entropy, in_one_pass=True)}}
+SITES = {'attention': dropout.ATTENTION, 'add_and_norm': dropout.MLP_OUT}
 FORMULAS = {f.__name__: f for f in (look_up, dense, gelu, attention, add_and_norm, cross_entropy)}
 
 
@@ -142,7 +117,20 @@ def inputs(operation, sizes, dtype):
     return values, jnp.asarray(dy, 'float32' if operation == 'cross_entropy' else dtype)
 
 
-def run(function, values, dy, rate):
+def call(operation, function, values, rate):
+    """The function in the place of an operation, with dropout at its site; rate None: evaluation."""
+    if operation == 'look_up':
+        rows, chosen = values
+        return function(rows.astype(jnp.float32), chosen, rows)
+    if operation == 'cross_entropy':
+        return function(*values, values[0].dtype)
+    if operation not in SITES:
+        return function(*values)
+    drop = dropout.Dropout(None if rate is None else KEY, jnp.uint32(LAYER)).at(SITES[operation], rate or 0)
+    return function(*values, drop)
+
+
+def run(operation, function, values, dy, rate):
     """(result, gradients of the inputs that are no integers), jitted, as float64."""
     floats = [n for n, x in enumerate(values) if x.dtype.kind != 'i']
 
@@ -150,7 +138,7 @@ def run(function, values, dy, rate):
     def both(values, dy):
         def f(*chosen):
             given = dict(zip(floats, chosen))
-            return function(*(given.get(n, x) for n, x in enumerate(values)), rate=rate)
+            return call(operation, function, [given.get(n, x) for n, x in enumerate(values)], rate)
         y, gradient = jax.vjp(f, *(values[n] for n in floats))
         assert y.dtype == dy.dtype
         return y, *gradient(dy)
@@ -179,22 +167,27 @@ ATTENTION = {
                ((1, 512, 2, 64), 0.1), ((1, 512, 1, 128), 0.1)]}
 
 
+def marks(name):
+    """Of tests of an implementation: kernels are interpreted, which takes seconds."""
+    return KERNEL if name in ('flash', 'mosaic', 'fused') else ()
+
+
 def cases():
     for operation, others in FAST.items():
-        for name, function in {'plain': PLAIN[operation], **others}.items():
+        for name, function in {'plain': getattr(ops, operation), **others}.items():
             chosen = ATTENTION[name] if operation == 'attention' else [
                 (sizes, rate) for sizes in SIZES[operation]
                 for rate in ((0.1, None) if operation == 'add_and_norm' else (None,))]
-            marks = KERNEL if name in ('flash', 'mosaic', 'fused') else ()
             for sizes, rate in chosen:
-                name_of_case = f'{operation} {name} {sizes} {rate}'
-                yield pytest.param(operation, function, sizes, rate, marks=marks, id=name_of_case)
+                yield pytest.param(operation, function, sizes, rate, marks=marks(name),
+                                   id=f'{operation} {name} {sizes} {rate}')
 
 
 @pytest.mark.parametrize('operation, function, sizes, rate', list(cases()))
 def test_values_and_gradients_are_the_formulas(operation, function, sizes, rate):
     values, dy = inputs(operation, sizes, 'float32')
-    for found, expected in zip(run(function, values, dy, rate), formula(operation, values, dy, rate), strict=True):
+    results = run(operation, function, values, dy, rate)
+    for found, expected in zip(results, formula(operation, values, dy, rate), strict=True):
         np.testing.assert_allclose(found, expected, atol=3e-6 * max(np.abs(expected).max(), 1e-2))
 
 
@@ -203,13 +196,13 @@ HALF = {'look_up': None, 'gelu': None, 'dense': ((4, 16, 8), (8, 3, 2, 4), 1), '
 
 
 @pytest.mark.parametrize('operation, name', [
-    pytest.param(operation, name, marks=KERNEL if name in ('flash', 'mosaic', 'fused') else ())
-    for operation, others in FAST.items() for name in others])
+    pytest.param(operation, name, marks=marks(name)) for operation, others in FAST.items() for name in others])
 def test_in_bfloat16_it_is_as_close_to_the_formula_as_the_definition_is(operation, name):
     values, dy = inputs(operation, HALF[operation], 'bfloat16')
-    rate = 0.1 if operation in ('attention', 'add_and_norm') else None
+    rate = 0.1 if operation in SITES else None
     expected = formula(operation, values, dy, rate)
-    ours, plain = (run(function, values, dy, rate) for function in (FAST[operation][name], PLAIN[operation]))
+    ours, plain = (run(operation, function, values, dy, rate)
+                   for function in (FAST[operation][name], getattr(ops, operation)))
     for found, rounded, wanted in zip(ours, plain, expected):
         error, allowed = (np.linalg.norm(x - wanted) / np.linalg.norm(wanted) for x in (found, rounded))
         assert error <= max(1.5 * allowed, 0.005)  # bfloat16 rounds a number by up to 2^-9 of itself
@@ -278,14 +271,14 @@ def test_the_gains_gradients_of_the_residual_kernel_add_up_over_several_programs
     test_values_and_gradients_are_the_formulas('add_and_norm', FAST['add_and_norm']['fused'], (2, 16, 16), 0.1)
 
 
-@pytest.mark.parametrize('name, E', [('blocked', 64), pytest.param('flash', 64, marks=KERNEL),
-                                     pytest.param('mosaic', 128, marks=KERNEL)])
+@pytest.mark.parametrize('name, E', [
+    pytest.param(name, E, marks=marks(name)) for name, E in (('blocked', 64), ('flash', 64), ('mosaic', 128))])
 def test_the_dropout_mask_of_attention_is_the_definitions_to_the_bit(name, E):
     """Where the values are the unit matrix, outputs are the dropped probabilities, zero only where dropped; where the
     gradient of the output is, so are the gradients of the values."""
     qkv = jnp.asarray(normal(3, E, 3, 2, E), jnp.float32)
     unit = jnp.broadcast_to(jnp.eye(E)[None, :, None], (3, E, 2, E))
-    out, gradient = run(FAST['attention'][name], [qkv.at[:, :, 2].set(unit)], unit, 0.3)
+    out, gradient = run('attention', FAST['attention'][name], [qkv.at[:, :, 2].set(unit)], unit, 0.3)
     mask = (scaled_mask(dropout.ATTENTION, (3, 2, E, E), 0.3) > 0) & np.tri(E, dtype=bool)
     np.testing.assert_array_equal(out.transpose(0, 2, 1, 3) != 0, mask)
     np.testing.assert_array_equal(gradient[:, :, 2].transpose(0, 2, 3, 1) != 0, mask)
@@ -301,8 +294,8 @@ def test_the_dropout_mask_of_attention_is_the_definitions_to_the_bit(name, E):
 def test_any_mesh_gives_what_one_device_gives(operation, name, mesh, sizes):
     """Rows or heads that the devices do not divide, as in initialisation, are computed by each of them."""
     values, dy = inputs(operation, sizes, 'float32')
-    expected = run(FAST[operation][name], values, dy, 0.1)
+    expected = run(operation, FAST[operation][name], values, dy, 0.1)
     with jax.set_mesh(sharding.make_mesh(*mesh)):
-        found = run(FAST[operation][name], values, dy, 0.1)
+        found = run(operation, FAST[operation][name], values, dy, 0.1)
     for one, several in zip(expected, found):  # a mask of another row would change a tenth of them
         np.testing.assert_allclose(several, one, atol=1e-6 * np.abs(one).max())

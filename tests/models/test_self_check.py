@@ -59,8 +59,7 @@ def gpu(monkeypatch):
     device = types.SimpleNamespace(platform='gpu', device_kind='NVIDIA X', compute_capability='9.0',
                                    client=types.SimpleNamespace(platform_version='cuda 13'))
     monkeypatch.setattr(jax, 'local_devices', lambda: [device])
-    monkeypatch.setattr(table, '_passed', {})
-    monkeypatch.setattr(self_check, '_reasons', {})
+    monkeypatch.setattr(table, 'verdicts', {})
     return device
 
 

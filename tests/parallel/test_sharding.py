@@ -1,6 +1,4 @@
 """The mesh, the table of rules that places parameters on it, and constraints within a step."""
-from unittest import mock
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -53,55 +51,43 @@ def test_the_data_axis_spans_slices_and_the_others_stay_within_one(sizes, monkey
 
 # The table of rules
 
-@pytest.mark.parametrize('head', [None, 'classify', 'similarity', 'choice'])
+@pytest.mark.parametrize('head', [None, 'classify'])
 def test_every_leaf_of_the_training_state_has_the_place_that_the_design_gives_it(head):
     """At the paper's size, on a mesh that uses all three axes: parameters, Adam's moments, counters."""
-    backbone = GPT(GPTConfig(n_special=0 if head is None else 3))
-    model, K = (backbone, None) if head is None else (TaskModel(backbone, head, 3), 1 if head == 'classify' else 2)
-    mesh = mesh_of((2, 2, 2))
-    p = loop.make_program(init(model, K), None, optimizer.adam(), optimizer.warmup_cosine, mesh)
-    found = {name: leaf.sharding.spec for name, leaf in names(p.state).items()}
-    parameters = {name: place for name, place in PLACES.items() if head is not None or name != 'embed/specials'}
+    model, parameters = GPT(GPTConfig(n_special=3)), PLACES
     if head is not None:
-        parameters = {f'backbone/{name}': place for name, place in parameters.items()} | {
+        model = TaskModel(model, head, 3)
+        parameters = {f'backbone/{name}': place for name, place in PLACES.items()} | {
             'classifier/kernel': P(), 'classifier/bias': P()}
+    mesh = mesh_of((2, 2, 2))
+    start = init(model, None if head is None else 1)
+    p = loop.make_program(start, None, optimizer.adam(), optimizer.warmup_cosine, mesh)
     expected = {f'{tree}/{name}': place for tree in ('params', 'opt_state/1/mu', 'opt_state/1/nu')
                 for name, place in parameters.items()}
+    found = {name: leaf.sharding.spec for name, leaf in names(p.state).items()}
     assert found == expected | {'step': P(), 'skipped': P(), 'halted': P(), 'opt_state/1/count': P()}
     assert {leaf.sharding.mesh for leaf in names(p.state).values()} == {mesh}
 
 
 # The mesh
 
-def leaf(name, *shape):
-    """A tree with one leaf of this name and shape."""
-    tree = jax.ShapeDtypeStruct(shape, jnp.float32)
-    for key in reversed(name.split('/')):
-        tree = {key: tree}
-    return tree
+TOKENS = {'embed': {'tokens': jax.ShapeDtypeStruct((8, 12), jnp.float32)}}
 
 
-def no_platform():
-    with mock.patch.object(jax, 'devices', side_effect=RuntimeError("Unable to initialize backend 'tpu':\n  UNAVAIL")):
-        sharding.make_mesh()
-
-
-@pytest.mark.parametrize('call, error, message', [
-    *((lambda sizes=sizes: sharding.make_mesh(*sizes), UserError,
+@pytest.mark.parametrize('call, message', [
+    *((lambda sizes=sizes: sharding.make_mesh(*sizes),
        rf'data={sizes[0]}, fsdp={sizes[1]}, .* does not fit 8 device') for sizes in ((3, 1, 1), (-1, 3, 1), (4, 4, 1))),
-    *((lambda sizes=sizes: sharding.make_mesh(*sizes), UserError, 'sizes must be at least 1; one of them may be -1')
+    *((lambda sizes=sizes: sharding.make_mesh(*sizes), 'sizes must be at least 1; one of them may be -1')
       for sizes in ((0, 1, 8), (-1, -1, 1))),
-    (lambda: sharding.make_mesh(1, 16, 1, devices=[Chip(i) for i in range(16)]), UserError,
+    (lambda: sharding.make_mesh(1, 16, 1, devices=[Chip(i) for i in range(16)]),
      'data=1 must be a multiple of the 2 slices'),
-    (no_platform, UserError, r"^JAX_PLATFORMS=.*: no devices \(Unable to initialize backend 'tpu': UNAVAIL\)$"),
-    (lambda: sharding.spec('blocks/conv/kernel'), KeyError, "no partition for 'blocks/conv/kernel'"),
-    (lambda: sharding.shardings(leaf('embed/tokens', 8, 12), mesh_of((1, 8, 1))), UserError,
+    (lambda: sharding.shardings(TOKENS, mesh_of((1, 8, 1))),
      '^embed/tokens: dimension 1 of size 12 is not divisible by mesh axis fsdp of size 8'),
-    (lambda: loop.make_program(init(GPT(TINY), None), None, optimizer.adam(), optimizer.warmup_cosine,
-                               mesh_of((1, 1, 8))), UserError,
+    (lambda: loop.make_program(init(GPT(TINY)), None, optimizer.adam(), optimizer.warmup_cosine,
+                               mesh_of((1, 1, 8))),
      '^params/blocks/attn/.* dimension . of size 4 is not divisible by mesh axis tensor of size 8')])
-def test_sizes_and_leaves_that_do_not_fit_are_refused_by_name(call, error, message):
-    with pytest.raises(error, match=message):
+def test_sizes_and_leaves_that_do_not_fit_are_refused_by_name(call, message):
+    with pytest.raises(UserError, match=message):
         call()
 
 

@@ -36,9 +36,6 @@ CAPABILITY = 8.0  # CUDA's compute capability of the first GPUs with bfloat16 pr
 
 FLAGS = ('XLA_FLAGS', 'LIBTPU_INIT_ARGS')  # of the compilers: a verdict depends on them
 
-# What this process has checked: (name, device kind, size, length) -> what is wrong, or None.
-_reasons: dict[tuple[str, str, int, int], str | None] = {}
-
 
 def check(config: Any) -> None:
     """Checks the kernels that a model may use, for table.choose.
@@ -56,10 +53,12 @@ def check(config: Any) -> None:
         if choice not in kernel.choices or kernel.platform != device.platform:
             continue
         key = kernel.name, device.device_kind, size, length
-        first = key not in _reasons
+        first = key not in table.verdicts
         if first:
-            _reasons[key] = _verdict(kernel, size, length, device)
-        reason = _reasons[key]
+            reason = failure(kernel, size, length, device)
+            passed = processes.everywhere(reason is None)  # all run one program
+            table.verdicts[key] = None if passed else reason or 'it failed in another process'
+        reason = table.verdicts[key]
         if reason and choice != 'auto':
             raise UserError(f'model.kernels = {choice!r}: {kernel.name} fails on {device.device_kind}: {reason}')
         if reason and first:
@@ -80,15 +79,6 @@ def _kernels(config):
     sizes = {'add_and_norm': config.n_embd, 'attention': config.n_embd // config.n_head}
     return [(kernel, sizes[kernel.operation], min(config.n_ctx, kernel.longest)) for kernel in table.KERNELS
             if kernel.takes(sizes[kernel.operation])]
-
-
-def _verdict(kernel, size, length, device):
-    """What is wrong, or None: one verdict for all processes, as all run one program; a pass is recorded."""
-    reason = failure(kernel, size, length, device)
-    if processes.everywhere(reason is None):
-        table.record(kernel.name, device.device_kind, size, length)
-        return None
-    return reason or 'it failed in another process'
 
 
 def failure(kernel: table.Kernel, size: int, length: int, device: jax.Device, interpret: bool = False) -> str | None:
@@ -126,7 +116,7 @@ def _unfit(device):
 
 def _wrong(kernel, size, length, device, interpret):
     """Which result of a kernel is further from the definition's in float32 than it may be, or None."""
-    ours, plain = table.implementation(kernel.operation, kernel.name, interpret), getattr(ops, kernel.operation)
+    ours, plain = table.implementation(kernel.name, interpret), getattr(ops, kernel.operation)
     for training in kernel.training:
         key = dropout.Key(*map(jnp.uint32, (SEED, STEP, FIRST_ROW))) if training else None
         drop = dropout.Dropout(key, LAYER).at(dropout.MLP_OUT, RATE)

@@ -61,15 +61,13 @@ def _result(operation, function):
 def _of_device(choice):
     platform, device_kind = device()
 
-    def attention(qkv, drop):
-        name = choose('attention', choice, platform, device_kind, qkv.dtype, qkv.shape[-1], drop.key is not None,
-                      qkv.shape[1])
-        return implementation('attention', name, platform == 'cpu')(qkv, drop)
-
-    def add_and_norm(x, a, scale, bias, drop):
-        name = choose('add_and_norm', choice, platform, device_kind, x.dtype, x.shape[-1], drop.key is not None,
-                      x.shape[1])
-        return implementation('add_and_norm', name, platform == 'cpu')(x, a, scale, bias, drop)
+    def chosen(operation):
+        def function(x, *others):
+            name = choose(operation, choice, platform, device_kind, x.dtype, x.shape[-1], others[-1].key is not None,
+                          x.shape[1])
+            return implementation(name, platform == 'cpu')(x, *others)
+        return function
+    attention, add_and_norm = chosen('attention'), chosen('add_and_norm')
     if platform == 'cpu':
         return plain.Ops(xla.look_up, cpu.dense, cpu.gelu, attention, add_and_norm, cpu.cross_entropy)
     cross_entropy = functools.partial(xla.cross_entropy, in_one_pass=platform == 'gpu')
@@ -136,19 +134,17 @@ KERNELS = (  # of those for an operation, the first that applies is chosen
            lambda D: residual_block(D) >= 16 and D // residual_block(D) <= 16,
            'width (n_embd) of 1 to 16 times a power of two from 16 to 1,024', 'gpu'),
 )
-# On a CPU kernels are interpreted, which is for tests.
-PLATFORMS = {'triton': ('gpu', 'cpu'), 'mosaic': ('tpu', 'cpu')}
-OTHERS: dict[tuple[str, str], Callable] = {
-    ('attention', 'plain'): plain.attention, ('attention', 'blocked'): cpu.attention,
-    ('attention', 'recomputed'): xla.recomputed_attention, ('add_and_norm', 'xla'): xla.add_and_norm}
+OTHERS: dict[str, Callable] = {'plain': plain.attention, 'blocked': cpu.attention,
+                               'recomputed': xla.recomputed_attention, 'xla': xla.add_and_norm}
+# What self_check.py found wrong with kernels, or None: (name, device kind, size, length of the longest sequence).
+verdicts: dict[tuple[str, str, int, int], str | None] = {}
 
 
-def implementation(operation: str, name: str, interpret: bool = False) -> Callable:
+def implementation(name: str, interpret: bool = False) -> Callable:
     """The function of a name that `choose` returned. interpret: interpret our kernels, on any device."""
-    if (operation, name) in OTHERS:
-        return OTHERS[operation, name]
-    kernel = next(kernel for kernel in KERNELS if kernel.name == name)
-    module, function = kernel.function.split('.')
+    if name in OTHERS:
+        return OTHERS[name]
+    module, function = next(kernel.function for kernel in KERNELS if kernel.name == name).split('.')
     found = getattr(importlib.import_module(f'gpt1_jax.models.fast.{module}'), function)
     return functools.partial(found, interpret=interpret) if name != 'cudnn' else found
 
@@ -165,26 +161,28 @@ def choose(operation: str, choice: str, platform: str, device_kind: str, dtype: 
     """
     if operation == 'add_and_norm':
         otherwise = 'xla'
-    elif (choice, platform) == ('auto', 'cpu'):
-        return 'blocked'
+    elif platform == 'cpu' and choice == 'auto':
+        otherwise = 'blocked'
     else:
         otherwise = 'recomputed' if platform == 'tpu' and training else 'plain'
-    candidates = [k for k in KERNELS if k.operation == operation and choice in k.choices and training in k.training]
-    if choice == 'auto':
-        candidates = [k for k in candidates if k.platform == platform and _auto_applies(k, device_kind, dtype, size,
-                                                                                        length)]
-    elif candidates and platform not in PLATFORMS[choice]:
-        raise UserError(f"model.kernels = {choice!r} is for {PLATFORMS[choice][0].upper()}s, not for "
-                        f"{shown(platform)}: use 'xla'")
-    for kernel in candidates:
-        if kernel.takes(size) and length <= kernel.longest:
+    for kernel in KERNELS:
+        if kernel.operation != operation or choice not in kernel.choices or training not in kernel.training:
+            continue
+        if choice == 'auto':
+            if (kernel.platform == platform and kernel.takes(size) and length <= kernel.longest
+                    and _auto_applies(kernel, device_kind, dtype, size, length)):
+                return kernel.name
+            continue
+        if platform not in (kernel.platform, 'cpu'):  # on a CPU kernels are interpreted, which is for tests
+            why = f'is for {kernel.platform.upper()}s, not for {shown(platform)}'
+        elif not kernel.takes(size):
+            why = f'needs a {kernel.sizes}, not {size}'
+        elif length > kernel.longest:
+            why = f'takes sequences of at most {kernel.longest:,} tokens, not {length:,}'
+        else:
             return kernel.name
-    if choice == 'auto' or not candidates:
-        return otherwise
-    if candidates[0].takes(size):
-        raise UserError(f"model.kernels = {choice!r} takes sequences of at most {candidates[0].longest:,} tokens, not "
-                        f"{length:,}: use 'xla'")
-    raise UserError(f"model.kernels = {choice!r} needs a {candidates[0].sizes}, not {size}: use 'xla'")
+        raise UserError(f"model.kernels = {choice!r} {why}: use 'xla'")
+    return otherwise
 
 
 def _auto_applies(kernel, device_kind, dtype, size, length):
@@ -194,15 +192,5 @@ def _auto_applies(kernel, device_kind, dtype, size, length):
         return False
     if all(device_kind != local.device_kind for local in jax.local_devices()):
         return True
-    return length <= _passed.get((kernel.name, device_kind, size), 0)
-
-
-# (name, device kind, size): the longest sequence with which a kernel passed self_check.py, in all processes.
-_passed: dict[tuple[str, str, int], int] = {}
-
-
-def record(name: str, device_kind: str, size: int, length: int) -> None:
-    """From now on 'auto' uses the kernel of this name, on such devices, for this size and sequences up to this length:
-    it has passed self_check.py in all processes."""
-    known = _passed.get((name, device_kind, size), 0)
-    _passed[name, device_kind, size] = max(known, length)
+    return any(reason is None and checked[:3] == (kernel.name, device_kind, size) and length <= checked[3]
+               for checked, reason in verdicts.items())

@@ -15,7 +15,7 @@ from jax import lax
 from gpt1_jax.models import ops
 from gpt1_jax.models.dropout import Dropout
 from gpt1_jax.models.fast import per_device
-from gpt1_jax.parallel.sharding import constrain, spans
+from gpt1_jax.parallel.sharding import constrain, extent
 
 # Embedding
 
@@ -58,7 +58,7 @@ PRODUCTS = Products(matmul, outer)
 def dense(x: jax.Array, kernel: jax.Array, bias: jax.Array, products: Products = PRODUCTS) -> jax.Array:
     """As a product of matrices, [..., D] by [D, 3 * H * E], unless the mesh divides heads over devices: with more
     dimensions, a TPU pads the last one (64) to 128 in memory, and copies."""
-    if spans('tensor'):
+    if extent('tensor') > 1:
         return ops.dense(x, kernel, bias)
     leading = x.shape[:x.ndim - kernel.ndim + bias.ndim]
     x = x.reshape(*leading, -1)
