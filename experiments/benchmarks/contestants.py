@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from gpt1_jax.errors import UserError
 from gpt1_jax.models.gpt import GPTConfig
 
 
@@ -70,8 +71,8 @@ class Model(nn.Module):
 class HuggingFace(nn.Module):
     def __init__(self, c, vocab_size) -> None:
         super().__init__()
-        from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel
-        self.model = OpenAIGPTLMHeadModel(OpenAIGPTConfig(**_sizes(c, vocab_size)))
+        from transformers import OpenAIGPTLMHeadModel
+        self.model = OpenAIGPTLMHeadModel(_config(c, vocab_size))
 
     def forward(self, tokens):
         logits = self.model(tokens[:, :-1]).logits
@@ -83,22 +84,21 @@ class Classifier(nn.Module):
 
     def __init__(self, c, vocab_size, n_labels) -> None:
         super().__init__()
-        from transformers import OpenAIGPTConfig, OpenAIGPTForSequenceClassification
-        self.model = OpenAIGPTForSequenceClassification(OpenAIGPTConfig(
-            **_sizes(c, vocab_size), num_labels=n_labels, pad_token_id=0))
+        from transformers import OpenAIGPTForSequenceClassification
+        self.model = OpenAIGPTForSequenceClassification(_config(c, vocab_size, num_labels=n_labels, pad_token_id=0))
 
     def forward(self, batch):
         tokens, mask, labels = batch
         return self.model(tokens, attention_mask=mask, labels=labels).loss
 
 
-def _sizes(c, vocab_size):
-    """The fields of transformers' OpenAIGPTConfig."""
+def _config(c, vocab_size, **fields):
+    from transformers import OpenAIGPTConfig
     if c.n_inner != 4 * c.n_embd:
-        raise ValueError("transformers' OpenAIGPT has a feed-forward network four times as wide as its states")
-    return {'vocab_size': vocab_size, 'n_positions': c.n_ctx, 'n_embd': c.n_embd, 'n_layer': c.n_layer,
-            'n_head': c.n_head, 'embd_pdrop': c.embd_dropout, 'attn_pdrop': c.attn_dropout,
-            'resid_pdrop': c.resid_dropout}
+        raise UserError("transformers' OpenAIGPT has a feed-forward network four times as wide as its states")
+    return OpenAIGPTConfig(vocab_size=vocab_size, n_positions=c.n_ctx, n_embd=c.n_embd, n_layer=c.n_layer,
+                           n_head=c.n_head, embd_pdrop=c.embd_dropout, attn_pdrop=c.attn_dropout,
+                           resid_pdrop=c.resid_dropout, **fields)
 
 
 def prepare(name: str, c: GPTConfig, vocab_size: int, tokens: np.ndarray, peak_rate: float,

@@ -19,9 +19,7 @@ the smallest of six lengths that fits. 'sorted': config.batch.sort_window = 50, 
 padded as before. 'batch': a plain shuffle, padded to the longest row of each batch, which compiles a program for every
 length. 'context': padded to the whole context, as the released code does (there to the longest row of the set).
 """
-import functools
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from unittest import mock
 
@@ -32,7 +30,7 @@ from absl import flags
 from gpt1_jax.configs import pretrain as pretraining
 from ml_collections import ConfigDict, config_flags
 
-from experiments.benchmarks import record
+from experiments.benchmarks import record, timing
 from experiments.lib.markdown import table
 from gpt1_jax import cli, finetune, pretrain
 from gpt1_jax.data import batches, splits, tasks
@@ -44,11 +42,8 @@ from gpt1_jax.parallel import sharding
 
 # Speed
 
-def ways(config: ConfigDict, n: int, windows: int) -> dict[str, tuple[list[Callable[[], float]], int]]:
-    """{way: (n functions that each make an update and return its loss, real tokens of all)}.
-
-    windows: of a step of pretraining. UserError for a mistake in the config.
-    """
+def ways(config: ConfigDict, n: int, windows: int) -> dict[str, tuple[Callable[[], None], int]]:
+    """{way: (a function that makes n updates, their real tokens)}. windows: of a step of pretraining."""
     one_length = config.copy_and_resolve_references()
     one_length.batch.lengths = 1
     setting = finetune.resolve(config)
@@ -66,7 +61,7 @@ def ways(config: ConfigDict, n: int, windows: int) -> dict[str, tuple[list[Calla
 
 def _fine_tuning(job, n):
     read = [job.batches.read(step, slice(None)) for step in range(n)]
-    return _updates(job.program, [_reader(batch) for batch in read], job.batches.size, job.hyper), _real(read)
+    return _updates(job.program, read, job.batches.size, job.hyper), _real(read)
 
 
 def _without_auxiliary_loss(setting, n):
@@ -74,13 +69,13 @@ def _without_auxiliary_loss(setting, n):
     def zeros(hidden, *_):
         return jnp.zeros(len(hidden))
 
-    def patched(update):
+    def patched():
         with mock.patch.object(finetune.losses, 'auxiliary_lm_loss', zeros):  # while a length is traced
-            return update()
+            updates()
     finetune._program.cache_clear()
     updates, real = _fine_tuning(finetune.build(setting), n)
     finetune._program.cache_clear()
-    return [functools.partial(patched, update) for update in updates], real
+    return patched, real
 
 
 def _pretraining(sizes, n, rows):
@@ -88,22 +83,21 @@ def _pretraining(sizes, n, rows):
     config.model.update({name: value for name, value in sizes.items() if name in config.model})
     program = pretrain.make_program(config, backbone(sizes), sharding.make_mesh())
     ids = np.random.default_rng(0).integers(0, sizes['vocab_size'], (n, rows, sizes['n_ctx'] + 1), np.int32)
-    return _updates(program, [_reader({'tokens': each}) for each in ids], rows,
+    return _updates(program, [{'tokens': each} for each in ids], rows,
                     pretrain.hyperparameters(config, 1000)), n * rows * sizes['n_ctx']
 
 
-def _updates(program, readers, size, hyper):
+def _updates(program, read, size, hyper):
     state = program.init(np.uint32(0))
+    placed = [program.place(lambda rows, batch=batch: {name: array[rows] for name, array in batch.items()}, size)
+              for batch in read]
 
-    def update(batch):
+    def updates():
         nonlocal state
-        state, metrics = program.step(state, batch, hyper)
-        return float(metrics['loss'])
-    return [lambda batch=program.place(read, size): update(batch) for read in readers]
-
-
-def _reader(batch):
-    return lambda rows: {name: array[rows] for name, array in batch.items()}
+        for batch in placed:
+            state, metrics = program.step(state, batch, hyper)
+            float(metrics['loss'])  # waits for the device
+    return updates
 
 
 def _real(read):
@@ -121,30 +115,17 @@ def _transformers(setting, job, n):
     step, device = contestants.trained(contestants.Classifier(c, c.vocab_size + 3, len(setting.task.labels)), c.dtype,
                                        setting.config.optimizer.peak_rate)
 
-    def update(tokens, mask, target):
-        return float(step((torch.as_tensor(tokens[:, 0]).long().to(device), torch.as_tensor(mask[:, 0]).to(device),
-                           torch.as_tensor(target.argmax(1)).to(device))).detach())
-    return [lambda b=batch: update(b['tokens'], b['mask'], b['target']) for batch in read], _real(read)
+    def updates():
+        for batch in read:
+            arrays = batch['tokens'][:, 0].astype(np.int64), batch['mask'][:, 0], batch['target'].argmax(1)
+            float(step([torch.as_tensor(array).to(device) for array in arrays]).detach())
+    return updates, _real(read)
 
 
-def measure(found: dict[str, tuple[list[Callable[[], float]], int]], turns: int) -> dict[str, dict]:
-    """{way: {'real': tokens, 'first_seconds': of the updates that compile, 'seconds' and 'processor_seconds': of all
-    updates, each turn}}."""
-    rows = {}
-    for way, (updates, real) in found.items():
-        began = time.perf_counter()
-        for update in updates:
-            update()
-        rows[way] = {'real': real, 'first_seconds': time.perf_counter() - began, 'seconds': [],
-                     'processor_seconds': []}
-    for _ in range(turns):
-        for way, (updates, _) in found.items():
-            began, busy = time.perf_counter(), time.process_time()
-            for update in updates:
-                update()
-            rows[way]['seconds'].append(time.perf_counter() - began)
-            rows[way]['processor_seconds'].append(time.process_time() - busy)
-    return rows
+def measure(found: dict[str, tuple[Callable[[], None], int]], turns: int) -> dict[str, dict]:
+    """{way: {'real': tokens, **its times of timing.in_turns}} of `ways`."""
+    times, _ = timing.in_turns({way: updates for way, (updates, _) in found.items()}, turns)
+    return {way: {'real': real, **times[way]} for way, (_, real) in found.items()}
 
 
 def speed_lines(rows: dict[str, dict], clock: str) -> list[str]:

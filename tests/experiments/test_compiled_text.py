@@ -2,7 +2,7 @@
 kernel runs beside."""
 import pytest
 
-from experiments.compile import exposure, hlo, hlo_text
+from experiments.compile import hlo, hlo_text
 from hlo_module import with_parameters
 
 pytestmark = pytest.mark.full
@@ -146,7 +146,7 @@ ENTRY %main (a: f32[8]{0}) -> f32[8] {
 def test_what_is_exposed_of_a_transfer_is_what_no_kernel_runs_beside():
     seconds = {'work': 150.0, 'async-collective-start': 150.0, 'between': 60.0, 'async-collective-done': 40.0,
                'async-collective-done.1': 200.0}
-    found = exposure.exposed(POD, 4, seconds, lambda sent: sent)
+    found = hlo.exposed(POD, 4, seconds, lambda sent: sent)
     # 200 at once; 100 and 200 beside 150: 150 left; a gather of 400, of which 300 are sent, beside 250; the same of the
     # next layer, with the same channel, beside 200.
     assert found == {'transfers': 200 + 300 + 2 * 300, 'exposed': 200 + 150 + 50 + 100,

@@ -4,7 +4,7 @@ import importlib.util
 import pytest
 
 from experiments.benchmarks import roofline
-from experiments.compile import chips, gpus, hlo_text, kernels, tpu_schedule
+from experiments.compile import chips, hlo_text, kernels, tpu_schedule
 from gpt1_jax.errors import UserError
 from hlo_module import with_parameters
 from tiny import load_config
@@ -245,11 +245,11 @@ def test_flags_for_the_compiler_are_read_and_others_are_one_line():
         roofline.options_of('xla_a')
 
 
-def test_every_gpu_has_a_description_for_the_compiler_and_the_makers_figures():
-    assert [name for name, chip in chips.CHIPS.items() if chip.gpu] == list(gpus.GPUS)
-    for name, gpu in gpus.GPUS.items():
-        assert gpu.memory >= chips.CHIPS[name].memory and gpu.bandwidth == chips.CHIPS[name].bandwidth
-        assert f'major: {gpu.capability[0]} minor: {gpu.capability[1]}' in gpus.description(gpu)
+def test_every_gpu_has_a_description_for_the_compiler():
+    for chip in (chip for chip in chips.CHIPS.values() if chip.gpu):
+        assert chip.gpu.memory >= chip.memory
+        text = chips.description(chip)
+        assert f'major: {chip.gpu.capability[0]} minor: {chip.gpu.capability[1]}' in text and chip.kind in text
 
 
 # The real step
