@@ -28,14 +28,23 @@ import sys
 import tempfile
 import time
 
+import jax
+import numpy as np
 from absl import flags
 from gpt1_jax.configs import pretrain as defaults
 from ml_collections import ConfigDict
 
-from experiments.benchmarks import record
+from experiments.benchmarks import compare, record, train_step
 from experiments.lib.markdown import table
-from gpt1_jax import cli, storage
+from gpt1_jax import cli, pretrain, storage
+from gpt1_jax.data.tokenizer import Tokenizer
+from gpt1_jax.data.tokens import TokenStream
 from gpt1_jax.errors import UserError
+from gpt1_jax.models.build import backbone, own_fields
+from gpt1_jax.models.fast import self_check
+from gpt1_jax.parallel import processes, sharding
+from gpt1_jax.runs import results
+from gpt1_jax.training import device_data
 
 CPU_LOSSES = pathlib.Path(__file__).parent / 'results' / 'losses_cpu.json'
 # The largest difference from the CPU's float32 losses, in nats. Of the small model on CPUs, another order of summation
@@ -59,14 +68,10 @@ def config_of(small: bool, dtype: str, batch: int, **model) -> ConfigDict:
     return config
 
 
-# The parts, in a process each; they return plain values. jax is imported once XLA's flags are set.
+# The parts, in a process each; they return plain values
 
 def check(small: bool) -> dict:
     """{kernel: 'passed' or what is wrong}; on a CPU of interpreted kernels."""
-    import jax
-
-    from gpt1_jax.models.build import backbone
-    from gpt1_jax.models.fast import self_check
     model = backbone(dict(config_of(small, 'bfloat16', 1).model) | {'vocab_size': VOCABULARY[small]})
     found = self_check.verdicts(model.config, interpret=jax.default_backend() == 'cpu')
     return {name: reason or 'passed' for name, reason in found.items()}
@@ -74,16 +79,12 @@ def check(small: bool) -> dict:
 
 def step(small: bool, dtype: str, kernels: str, batch: int) -> dict:
     """train_step.measure on all devices, `batch` rows each."""
-    import jax
-
-    from experiments.benchmarks import train_step
     config = config_of(small, dtype, batch * jax.device_count(), kernels=kernels)
     return train_step.measure(config, VOCABULARY[small], *LENGTH[small])
 
 
 def rival(small: bool, name: str, batch: int) -> dict:
     """What compare.py measures of a contestant in bfloat16, on one device."""
-    from experiments.benchmarks import compare
     config = config_of(small, 'bfloat16', batch)
     row = compare.contestant(name, config, VOCABULARY[small], *LENGTH[small])
     return row | {'tokens_per_s': batch * config.model.n_ctx / statistics.median(row['step_seconds'])}
@@ -94,16 +95,6 @@ def train(config: ConfigDict, vocab_size: int, directory: str, kill: bool = Fals
 
     kill: this process kills itself after KILLED_AFTER updates, once they are saved.
     """
-    import jax
-    import numpy as np
-
-    from gpt1_jax import pretrain
-    from gpt1_jax.data.tokenizer import Tokenizer
-    from gpt1_jax.data.tokens import TokenStream
-    from gpt1_jax.models.build import backbone, own_fields
-    from gpt1_jax.parallel import sharding
-    from gpt1_jax.runs import results
-    from gpt1_jax.training import device_data
     path = pathlib.Path(directory)
     mesh = sharding.make_mesh(devices=jax.devices()[:1])
     config.eval.windows = config.eval.batch_size = 1
@@ -138,9 +129,6 @@ def _killing(read, checkpoints, step, rows):
 
 def part(f) -> dict:
     """The part that the flags name."""
-    import jax
-
-    from gpt1_jax.parallel import processes
     name, *others = f.part.split(' ')
     if 'cublas' in others:
         others.remove('cublas')
