@@ -101,15 +101,12 @@ def _fine_tune(config, tasks_to_make, dry_run):
 
 def lines(name: str, ids: Sequence[str], scores: np.ndarray, labels: Sequence[str]) -> str:
     """The text of one member. scores: float[n, labels], or float[n, 1] of STS-B; labels: the names in score order."""
+    wanted = len(labels) if MEMBERS[name].labels else 1
+    if scores.shape[1] != wanted:
+        raise UserError(f'{name}: {scores.shape[1]} scores a row, must be {wanted}')
     if MEMBERS[name].labels:
-        if scores.shape[1] != len(labels) or set(labels) != set(MEMBERS[name].labels):
-            raise UserError(f'{name}: {scores.shape[1]} scores a row for the labels {", ".join(labels)}, must be one '
-                            f'for each of {", ".join(MEMBERS[name].labels)}')
         predictions = [labels[i] for i in scores.argmax(-1)]
-    else:
-        if scores.shape[1] != 1:
-            raise UserError(f'{name}: {scores.shape[1]} scores a row, must be one, the value itself')
-        # The leaderboard's range, which a squared loss may leave.
+    else:  # in the leaderboard's range, which a squared loss may leave
         predictions = [f'{value:.3f}' for value in np.clip(scores[:, 0], 0, 5)]
     return ''.join([f'{glue_validator.HEADER}\n', *(f'{a}\t{b}\n' for a, b in zip(ids, predictions, strict=True))])
 

@@ -15,7 +15,6 @@ A part that fails is one line of the report. The file is written after each part
 early, it has what was measured until then. On a CPU, or with --small, all is of a small model, and kernels are
 interpreted. --write_losses makes the CPU's file.
 """
-import functools
 import importlib.util
 import json
 import os
@@ -104,27 +103,24 @@ def train(config: ConfigDict, vocab_size: int, directory: str, kill: bool = Fals
     ids = np.random.default_rng(0).integers(0, vocab_size // 2, STEPS * config.batch.size * config.model.n_ctx + 1)
     stream = TokenStream((ids.astype(np.uint16),), 'random tokens', '')
     batches = device_data.batches(stream, config.model.n_ctx, config.batch.size, config.seed, mesh, 'auto')
-    if kill:
-        batches = batches._replace(read=functools.partial(_killing, batches.read, path / 'checkpoints'))
+
+    def read(step, rows):  # by a thread, a step ahead of the training
+        while kill and step > KILLED_AFTER:
+            if (path / 'checkpoints' / str(KILLED_AFTER)).exists():
+                os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(0.01)
+        return batches.read(step, rows)
     effective = config.to_dict() | {'kind': 'pretrain', 'model': fields, 'fingerprint': {}}
     schedule = pretrain.loop.Schedule(STEPS, 1, STEPS, KILLED_AFTER)
     job = pretrain.Job(effective, model, pretrain.make_program(config, model, mesh), Tokenizer(b'', 0, 0), stream,
-                       {'bytes': 1, 'tokens': 1}, batches, pretrain.hyperparameters(config, STEPS), schedule, 0.)
+                       {'bytes': 1, 'tokens': 1}, batches._replace(read=read),
+                       pretrain.hyperparameters(config, STEPS), schedule, 0.)
     setting = pretrain.Setting(config, path, {}, mesh, path, None, None, None)
     pretrain.train(setting, job, lambda: None, allow_change=False, fallback=False)
     arrays = storage.read_json(path / 'checkpoints' / str(STEPS) / 'meta' / 'data.json')['arrays']
     return {'losses': [row['loss'] for row in results.read(path / 'metrics.jsonl') if 'loss' in row],
             'arrays': {f'{item}/{name}': array['digest'] for item, leaves in arrays.items()
                        for name, array in leaves.items()}}
-
-
-def _killing(read, checkpoints, step, rows):
-    """`read`, but of the second step after KILLED_AFTER is killed. A thread reads a step ahead of the training."""
-    while step > KILLED_AFTER:
-        if (checkpoints / str(KILLED_AFTER)).exists():
-            os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(0.01)
-    return read(step, rows)
 
 
 def part(f) -> dict:
@@ -275,7 +271,7 @@ def _short(result):
 def write_losses() -> None:
     """The CPU's file: both sizes, float32."""
     found = {}
-    for small, name in ((True, 'small'), (False, 'paper')):
+    for name, small in (('small', True), ('paper', False)):
         with tempfile.TemporaryDirectory() as directory:
             found[name] = train(config_of(small, 'float32', 1, **TWO), VOCABULARY[small], directory)['losses']
     record.write(str(CPU_LOSSES), found)

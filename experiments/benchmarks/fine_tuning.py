@@ -140,13 +140,15 @@ def speed_lines(rows: dict[str, dict], clock: str) -> list[str]:
 
 # Batches
 
-def count(encoded: Sequence[Encoded], n_ctx: int, size: int, n_lengths: int, seed: int = 0) -> dict:
+WINDOWS = {'ours': None, 'sorted': 50, 'batch': 1}  # config.batch.sort_window of each way
+
+
+def count(encoded: Sequence[Encoded], n_ctx: int, size: int, n_lengths: int) -> dict:
     """{'rows', 'lengths', 'real', 'ours', 'sorted', 'batch', 'context': tokens of one epoch} of a training set."""
     sizes, steps = batches.sizes_of(encoded, n_ctx, n_lengths), len(encoded) // size
     if not steps:
         raise UserError(f'{len(encoded)} rows are less than a batch of {size}')
-    orders = {way: batches.epoch_order(encoded, seed, size, sizes, window)
-              for way, window in (('ours', None), ('sorted', 50), ('batch', 1))}
+    orders = {way: batches.epoch_order(encoded, 0, size, sizes, window) for way, window in WINDOWS.items()}
     longest = np.array([max(map(len, row.sequences)) for row in encoded])
     needed = {way: longest[order(0)].max(axis=1) for way, order in orders.items()}  # of each batch
     for way in ('ours', 'sorted'):  # padded to one of a few lengths, ascending
@@ -157,8 +159,7 @@ def count(encoded: Sequence[Encoded], n_ctx: int, size: int, n_lengths: int, see
             'context': steps * size * sizes.sequences * n_ctx}
 
 
-def randomness(encoded: Sequence[Encoded], n_ctx: int, size: int, n_lengths: int, epochs: int = 10,
-               seed: int = 0) -> dict:
+def randomness(encoded: Sequence[Encoded], n_ctx: int, size: int, n_lengths: int, epochs: int = 10) -> dict:
     """{'label_variance', 'met_again': {'ours', 'sorted', 'batch'}} of a training set's batches, over some epochs.
 
     label_variance: of the mean label of a batch, as a multiple of the plain shuffle's. met_again: of the pairs of rows
@@ -167,8 +168,8 @@ def randomness(encoded: Sequence[Encoded], n_ctx: int, size: int, n_lengths: int
     sizes = batches.sizes_of(encoded, n_ctx, n_lengths)
     labels = np.array([row.label for row in encoded], float)
     variance, again = {}, {}
-    for way, window in (('batch', 1), ('ours', None), ('sorted', 50)):
-        order = batches.epoch_order(encoded, seed, size, sizes, window)
+    for way, window in WINDOWS.items():
+        order = batches.epoch_order(encoded, 0, size, sizes, window)
         found = [order(epoch) for epoch in range(epochs)]
         variance[way] = float(np.mean([np.square(labels[one].mean(axis=1) - labels.mean()) for one in found]))
         again[way] = float(np.mean([met_again(*pair) for pair in zip(found, found[1:])]))

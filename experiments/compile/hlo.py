@@ -20,15 +20,13 @@ class Collective:
     """One instruction that moves data between devices.
 
     kind: one of KINDS. arrays: ((dtype, dims), ...) in full size: the result of a gather, the operand of a reduction.
-    devices: how many take part in a group. times: executions in a step, with the loops around it. known: False where a
-    loop around it does not tell how often it runs; it is counted once then. name: op_name, the path in the Python code.
+    devices: how many take part in a group. times, known: as of hlo_text.Kernel.
     """
     kind: str
     arrays: tuple[tuple[str, tuple[int, ...]], ...]
     devices: int
     times: int = 1
     known: bool = True
-    name: str = ''
 
     @property
     def bytes(self) -> int:
@@ -48,10 +46,8 @@ def collectives(text: str, devices: int) -> list[Collective]:
     module = hlo_text.Module(text)
     found, under_way = [], set()
     for kernel in module.kernels():
-        name, moved = kernel.instruction.name, of_kernel(module, kernel, devices)
-        for channel, one in moved.items():
-            if channel not in under_way or name.startswith(FIRST):
-                found.append(dataclasses.replace(one, times=kernel.times, known=kernel.known))
+        name, moved = kernel.instruction.name, _of_kernel(module, kernel, devices)
+        found += [one for channel, one in moved.items() if channel not in under_way or name.startswith(FIRST)]
         if kernel.instruction.opcode == 'fusion':
             under_way |= moved.keys()
         if name.startswith(LAST):
@@ -59,13 +55,13 @@ def collectives(text: str, devices: int) -> list[Collective]:
     return found
 
 
-def of_kernel(module: hlo_text.Module, kernel: hlo_text.Kernel, devices: int) -> dict[str, Collective]:
-    """{channel, or name without one: Collective, executed once} that a kernel is or has fused in."""
+def _of_kernel(module, kernel, devices):
+    """{channel, or name without one: Collective} that a kernel is or has fused in."""
     found = {}
-    for where, one in ((kernel.computation, kernel.instruction), *module.inside(kernel.instruction)):
-        moved = _collective(one, where, devices)
-        if moved:
-            found.setdefault(one.attribute(r'channel_id=(\d+)') or one.name, moved)
+    for one in module.parts(kernel.instruction):
+        if one.opcode.removesuffix('-start') in KINDS:  # a -done is none
+            channel = one.attribute(r'channel_id=(\d+)') or one.name
+            found.setdefault(channel, Collective(*_moved(one, devices), kernel.times, kernel.known))
     return found
 
 
@@ -122,7 +118,7 @@ def exposed(text: str, devices: int, seconds: Mapping[str, float], transfer: Cal
         if one.opcode.endswith('-done'):
             total['exposed'] += times * under_way.pop(one.reads[0], 0.0)
             continue
-        moved = of_kernel(module, kernel, devices)
+        moved = _of_kernel(module, kernel, devices)
         by_name = one.opcode.endswith('-start')
         begins = by_name or one.name.startswith(FIRST)
         for channel, collective in moved.items():
@@ -145,11 +141,9 @@ def exposed(text: str, devices: int, seconds: Mapping[str, float], transfer: Cal
     return total
 
 
-def _collective(one, computation, devices):
-    """The Collective that an instruction of `computation` is, or None. A -done is none."""
+def _moved(one, devices):
+    """(kind, arrays, devices) of a Collective."""
     kind = one.opcode.removesuffix('-start')
-    if kind not in KINDS:
-        return None
     parts = tuple((array.dtype, array.dims) for array in hlo_text.arrays(one.shape))
     if one.opcode.endswith('-start') and kind != 'all-reduce':  # (operands, results, ...)
         parts = parts[len(one.reads):2 * len(one.reads)]
@@ -157,9 +151,9 @@ def _collective(one, computation, devices):
     if kind == 'reduce-scatter':  # its result is each device's part
         parts = tuple((dtype, (size, *dims)) for dtype, dims in parts)
     # TPU: a fusion of an all-reduce with the slices of its result, of which each device keeps one.
-    if kind == 'all-reduce' and computation.startswith('all-reduce-scatter'):
+    if kind == 'all-reduce' and one.computation.startswith('all-reduce-scatter'):
         kind = 'reduce-scatter'
-    return Collective(kind, parts, size, name=one.label)
+    return kind, parts, size
 
 
 def _group_size(attributes, devices):

@@ -74,7 +74,6 @@ def test_collectives_are_read_with_their_arrays_devices_and_number_and_added_up(
         # a loop within a loop multiplies, one of unknown length counts once and says so
         'collective-permute': [((('bf16', (8, 24)),), 2, 84, True), ((('bf16', (8, 24)),), 2, 1, False)],
         'all-to-all': [((('s32', (1, 7)), ('s32', (1, 7))), 2, 1, True)]}
-    assert found[0].name == 'jit(step)/embed/gather'
     # By hand, in bytes: gathers 101 x 32 x 2 and 12 times 32 x 24 x 2, of which three quarters are sent.
     table, layers = 6464, 12 * 1536
     assert hlo.summary(found) == {

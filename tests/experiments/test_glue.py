@@ -197,11 +197,11 @@ def test_all_that_is_missing_is_named_at_once(submitted, indices, tmp_path):
 
 
 @pytest.mark.quick
-def test_scores_out_of_range_are_clipped_and_labels_must_be_the_leaderboards():
+def test_scores_out_of_range_are_clipped_and_there_is_one_for_each_label():
     text = glue_submission.lines('STS-B.tsv', ['7', '3', '9'], np.array([[-0.4], [5.2], [2.0004]]), ['0', '1'])
     assert text == 'index\tprediction\n7\t0.000\n3\t5.000\n9\t2.000\n'
-    with pytest.raises(UserError, match='RTE.tsv: 2 scores a row for the labels yes, no'):
-        glue_submission.lines('RTE.tsv', ['0'], np.array([[0.0, 1.0]]), ['yes', 'no'])
+    with pytest.raises(UserError, match='RTE.tsv: 3 scores a row, must be 2'):
+        glue_submission.lines('RTE.tsv', ['0'], np.array([[0.0, 1.0, 2.0]]), ['entailment', 'not_entailment'])
 
 
 def test_a_faulty_zip_never_gets_its_name(tmp_path, good, indices):
