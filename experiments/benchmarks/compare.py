@@ -36,8 +36,8 @@ def contestant(name: str, config: ConfigDict, vocab_size: int, warmup: int, wind
     from experiments.compile import check
     model = check.backbone_of(config, vocab_size).config
     tokens = np.random.default_rng(0).integers(0, vocab_size, (config.batch.size, model.n_ctx + 1), np.int32)
-    run, device = contestants.prepare(name.removesuffix('-compiled'), model, vocab_size, tokens,
-                                      config.optimizer.peak_rate, name.endswith('-compiled'))
+    run, device = contestants.prepare(name.removesuffix('-compiled'), model, tokens, config.optimizer.peak_rate,
+                                      name.endswith('-compiled'))
     return {'device': device, **timing.measure(run, warmup, windows, steps)}
 
 

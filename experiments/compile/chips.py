@@ -77,12 +77,10 @@ CHIPS = {chip.name: chip for chip in (
     Chip('rtx5090', 'NVIDIA GeForce RTX 5090', 32e9, 1.792e12, 0, 1, 64e9, 8,
          gpu=Gpu((12, 0), 170, 128, 1536, 101376, 96 * 2**20, 34 * 10**9, 2.41)),
 )}
-# Usual slices by their number of chips. The names v4-16 and v5p-1024 count TensorCores, of which a chip has two.
-_FLAT = {1: '1x1', 4: '2x2', 8: '2x4', 16: '4x4', 32: '4x8', 64: '8x8', 128: '8x16', 256: '16x16'}
-_CUBES = {4: '2x2x1', 8: '2x2x2', 16: '2x2x4', 32: '2x4x4', 64: '4x4x4', 128: '4x4x8', 256: '4x8x8', 512: '8x8x8',
-          1024: '8x8x16', 2048: '8x16x16', 4096: '16x16x16'}
-_SLICES = {'v4': _CUBES, 'v5e': _FLAT, 'v5p': _CUBES, 'v6e': _FLAT}
-_CORES = {'v4': 2, 'v5p': 2}
+# {axes: the usual slices, as they are named}: v5e-16 has 16 chips; v4-16 has 16 TensorCores, two a chip.
+_SLICES = {2: {1: '1x1', 4: '2x2', 8: '2x4', 16: '4x4', 32: '4x8', 64: '8x8', 128: '8x16', 256: '16x16'},
+           3: {8: '2x2x1', 16: '2x2x2', 32: '2x2x4', 64: '2x4x4', 128: '4x4x4', 256: '4x4x8', 512: '4x8x8',
+               1024: '8x8x8', 2048: '8x8x16', 4096: '8x16x16', 8192: '16x16x16'}}
 
 
 def parse(name: str) -> tuple[Chip, tuple[int, ...]]:
@@ -96,9 +94,8 @@ def parse(name: str) -> tuple[Chip, tuple[int, ...]]:
         raise UserError(f'topology {name!r}: written like v5e:16x16, v5e-256 or h200:8, with one of '
                         f'{", ".join(CHIPS)}')
     size = written[3]
-    if written[2] == '-' and chip.name in _SLICES:
-        cores = _CORES.get(chip.name, 1)
-        known = {cores * chips: shape for chips, shape in _SLICES[chip.name].items()}
+    if written[2] == '-' and not chip.gpu:
+        known = _SLICES[chip.axes]
         if not size.isdigit() or int(size) not in known:
             raise UserError(f'topology {name!r}: {chip.name} slices are {chip.name}-'
                             + f', {chip.name}-'.join(map(str, known)) + f', or a shape, {chip.name}:{known[8]}')

@@ -105,7 +105,7 @@ def test_the_post_ln_contestant_computes_what_our_model_does():
     config = GPTConfig(vocab_size=50, n_ctx=16, n_embd=16, n_layer=2, n_head=2, n_inner=32, embd_dropout=0.2,
                        attn_dropout=0.3, resid_dropout=0.4)
     tokens = np.random.default_rng(0).integers(0, 50, (3, 17))
-    theirs = contestants.Model(config, 50, post=True).eval()
+    theirs = contestants.Model(config, post=True).eval()
     assert (theirs.drop.p, theirs.blocks[0].attn_dropout, theirs.blocks[0].drop.p) == (0.2, 0.3, 0.4)
     with torch.no_grad():
         for parameter in theirs.parameters():

@@ -2,7 +2,7 @@
 kernel runs beside."""
 import pytest
 
-from experiments.compile import hlo, hlo_text
+from experiments.compile import hlo
 from hlo_module import with_parameters
 
 pytestmark = pytest.mark.full
@@ -92,11 +92,6 @@ def test_the_size_of_a_group_is_read_in_every_form(groups, size):
     text = with_parameters('ENTRY %e (p: f32[8]{0}) -> f32[8] {\n'
                            f'  ROOT %a = f32[8]{{0}} all-reduce(%p), channel_id=1, replica_groups={groups}\n}}\n')
     assert hlo.collectives(text, 8)[0].devices == size
-
-
-def test_bytes_of_an_array_by_its_type():
-    sizes = {'f32': 48, 'bf16': 24, 'pred': 12, 's8': 12, 'f8e4m3fn': 12, 'u64': 96, 's4': 6}
-    assert {dtype: hlo_text.nbytes(dtype, (3, 4)) for dtype in sizes} == sizes
 
 
 def gather(*dims, kind='all-gather', dtype='bf16', times=1):

@@ -49,6 +49,7 @@ X, H = 16 * 512 * 768 * 2, 16 * 512 * 3072 * 2  # bytes of the activations
     ('f32[768,100]{1,0:T(8,128)}', 768 * 128 * 4),             # the last dimension is padded to 128
     ('f32[100,768]{0,1:T(8,128)}', 768 * 128 * 4),             # which is the first that is written in the layout
     ('bf16[3,5]{1,0:T(8,128)(2,1)}', 8 * 128 * 2), ('bf16[3,5]{1,0}', 30), ('f32[]{:T(128)}', 4), ('pred[7]', 7),
+    ('f8e4m3fn[7]', 7), ('s4[6]', 3), ('u64[2]', 16),
     ('f32[8,128]{1,0:T(8,128)S(1)}', 0), ('(f32[8]{0}, (s32[2]{0:S(1)}, u16[3]{0}), token[])', 38)])
 def test_bytes_in_main_memory_are_of_whole_tiles_and_not_of_what_lies_on_the_chip(shape, size):
     assert hlo_text.hbm_bytes(shape) == size
