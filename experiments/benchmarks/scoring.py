@@ -40,12 +40,12 @@ def padded_passes(model: Any, params: Any, sequences: Sequence[tuple[list[int], 
     for L, chosen in sorted(by_length.items()):
         size = max(1, tokens_per_batch // L)
         for first in range(0, len(chosen), size):
-            inputs, targets = np.zeros((2, size, L), np.int32)
-            for r, i in enumerate(chosen[first:first + size]):
-                ids = sequences[i][0]
-                inputs[r, :len(ids) - 1], targets[r, :len(ids) - 1] = ids[:-1], ids[1:]
-            logs = np.asarray(_forward(model)(params, inputs, targets), np.float64)
-            for r, i in enumerate(chosen[first:first + size]):
+            rows, tokens = chosen[first:first + size], np.zeros((size, L + 1), np.int32)
+            for r, i in enumerate(rows):
+                ids, _ = sequences[i]
+                tokens[r, :len(ids)] = ids
+            logs = np.asarray(_forward(model)(params, tokens), np.float64)
+            for r, i in enumerate(rows):
                 ids, n = sequences[i]
                 sums[i] = logs[r, len(ids) - 1 - n:len(ids) - 1].sum()
             total += size * L
@@ -55,10 +55,10 @@ def padded_passes(model: Any, params: Any, sequences: Sequence[tuple[list[int], 
 @functools.lru_cache
 def _forward(model):
     @jax.jit
-    def forward(params, inputs, targets):
-        hidden, table = model.apply({'params': params}, inputs)
+    def forward(params, tokens):
+        hidden, table = model.apply({'params': params}, tokens[:, :-1])
         logs = jax.nn.log_softmax(jnp.einsum('bld,vd->blv', hidden, table.tokens, preferred_element_type=jnp.float32))
-        return jnp.take_along_axis(logs, targets[..., None], axis=-1)[..., 0]
+        return jnp.take_along_axis(logs, tokens[:, 1:, None], axis=-1)[..., 0]
     return forward
 
 

@@ -84,14 +84,11 @@ def nbytes(dtype: str, dims: Sequence[int]) -> int:
 
 
 def _padded(sizes, order, place):
-    """The sizes, slowest dimension first, with the last ones rounded up to whole tiles."""
-    physical = [sizes[i] for i in reversed(order)] if order else list(sizes)
+    """The sizes, fastest dimension first, with the first ones rounded up to whole tiles."""
+    physical = [sizes[i] for i in order] or sizes[::-1]
     tile = re.search(r'T\(([\d,]+)\)', place)
-    tile = _numbers(tile[1]) if tile else ()
-    first = len(physical) - len(tile)
-    if first < 0:
-        return physical
-    return [*physical[:first], *(-(-size // part) * part for size, part in zip(physical[first:], tile))]
+    parts = [*(_numbers(tile[1])[::-1] if tile else ()), *[1] * len(sizes)]
+    return [-(-size // part) * part for size, part in zip(physical, parts)]
 
 
 def _numbers(text):
@@ -113,23 +110,12 @@ def parse(text: str) -> tuple[dict[str, list[Instruction]], str]:
 
 
 def _instruction(computation, line):
-    name, rest = line.split(' = ', 1)
-    end = _closing(rest, 0) + 1 if rest.startswith('(') else rest.index(' ')
-    shape, rest = rest[:end], rest[end:].lstrip()
-    opening = rest.index('(')
-    closing = _closing(rest, opening)
-    return Instruction(computation, name.strip().removeprefix('ROOT ').lstrip('%'), shape, rest[:opening],
-                       rest[opening + 1:closing], rest[closing + 1:])
-
-
-def _closing(text, opening):
-    """The place of the parenthesis that closes the one at `opening`."""
-    depth = 0
-    for place in range(opening, len(text)):
-        depth += {'(': 1, ')': -1}.get(text[place], 0)
-        if depth == 0:
-            return place
-    raise ValueError(f'unbalanced parentheses in the HLO text: {text[:80]!r}')
+    head = re.match(r'\s*(?:ROOT )?%?([\w.\-]+) = (.+?) ([a-z][\w\-]*)\(', line)  # a shape has no word before a (
+    place, depth = head.end(), 1
+    while depth:  # until the operands' parenthesis is closed
+        depth += {'(': 1, ')': -1}.get(line[place], 0)
+        place += 1
+    return Instruction(computation, *head.groups(), line[head.end():place - 1], line[place:])
 
 
 class Kernel(NamedTuple):

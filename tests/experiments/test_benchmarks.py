@@ -1,6 +1,7 @@
 """The benchmarks: what they count and divide, on numbers by hand; the timed steps themselves at a tiny size."""
 import json
 import math
+import os
 import platform
 
 import jax
@@ -44,6 +45,10 @@ def test_windows_are_timed_after_the_first_step_and_the_warm_up(monkeypatch):
                                             'step_seconds': [0.5, 0.5]}
     assert done == [1, 3, 4, 4]
     assert timing.throughput([0.5, 0.25, 1.0], 100) == (200, 100, 400)
+
+
+def test_a_function_runs_in_a_process_of_its_own():
+    assert timing.alone(os.getpid) != os.getpid()
 
 
 def test_ratios_are_of_medians_over_the_windows_of_all_turns():
