@@ -20,7 +20,7 @@ class Collective:
     """One instruction that moves data between devices.
 
     kind: one of KINDS. arrays: ((dtype, dims), ...) in full size: the result of a gather, the operand of a reduction.
-    devices: how many take part in a group. times, known: as of hlo_text.Kernel.
+    devices: how many take part in a group. times, known: those of its hlo_text.Kernel.
     """
     kind: str
     arrays: tuple[tuple[str, tuple[int, ...]], ...]
