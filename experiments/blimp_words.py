@@ -14,6 +14,7 @@ import numpy as np
 from absl import flags
 
 from experiments.lib.markdown import table
+from experiments.lib.scores import percent, signed
 from gpt1_jax import cli, metrics
 from gpt1_jax.data import corpus, encode
 from gpt1_jax.data import text as text_lib
@@ -82,12 +83,10 @@ def lines(ids: Sequence[str], right: np.ndarray, pairs: Sequence[Collection[str]
         found = compare(ids, right, selected)
         cells = ['n/a'] * 4
         if found:
-            low, high = bootstrap.interval(found.difference.draws)
-            cells = [str(found.sets), f'{100 * found.selected.value:.1f}', f'{100 * found.others.value:.1f}',
-                     f'{100 * found.difference.value:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})']
-        body.append([name, f'{100 * selected.mean():.1f}', *cells])
+            cells = [found.sets, percent(found.selected.value), percent(found.others.value), signed(found.difference)]
+        body.append([name, percent(selected.mean()), *cells])
     overall = bootstrap.mean(minimal_pairs.set_means(ids, right).values())
-    return [f'{len(ids):,} pairs, mean of the sets {100 * overall.value:.1f}; in percent, with 95% intervals.', '',
+    return [f'{len(ids):,} pairs, mean of the sets {percent(overall.value)}; in percent, with 95% intervals.', '',
             *table(['pairs with', 'of all', 'sets', 'accuracy', 'the others', 'difference'], body)]
 
 

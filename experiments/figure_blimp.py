@@ -69,9 +69,7 @@ def curves(found: Mapping[str, Rows], tokens: Mapping[str, int | None]) -> list[
     found: {condition: rows}. tokens: {condition: tokens an update}."""
     drawn = []
     for condition, steps in found.items():
-        scale = 1
-        if steps and tokens[condition] and tokens['full']:
-            scale = tokens[condition] / tokens['full']
+        scale = tokens[condition] / tokens['full'] if tokens[condition] and tokens['full'] else 1
         for group in (None, *PHENOMENA):
             there = [{'step': step * scale} | {name: 100 * rows[group, 'accuracy'][name] for name in figures.VALUES}
                      for step, rows in steps.items() if (group, 'accuracy') in rows]

@@ -11,7 +11,7 @@ from experiments.lib import blimp_published
 from gpt1_jax import cli
 
 POINTS = pathlib.Path(__file__).parent / 'results' / 'overnight_cpu' / 'blimp_over_tokens.json'
-STYLES = {'Transformer': ('#0072b2', 'o', '-'), 'LSTM': ('#d55e00', 's', '--')}
+STYLES = {'Transformer': ('#0072b2', 'o', '-', 6.9), 'LSTM': ('#d55e00', 's', '--', 6.8)}
 
 
 def draw(points: dict, out: str) -> None:
@@ -20,33 +20,30 @@ def draw(points: dict, out: str) -> None:
     from matplotlib.figure import Figure
     figure = Figure(figsize=(10, 3.6), layout='constrained')
     axes = figure.subplots()
-    for name, (color, marker, line) in STYLES.items():
+    for name, (color, marker, line, parameters) in STYLES.items():
         tokens, value, low, high = zip(*points[name])
         axes.fill_between(tokens, low, high, color=color, alpha=0.15, linewidth=0)
         axes.plot(tokens, value, line, color=color, marker=marker, linewidth=2, markersize=6,
-                  label=f'{name}, 6.9M parameters' if name == 'Transformer' else f'{name}, 6.8M parameters')
+                  label=f'{name}, {parameters}M parameters')
     (tokens, value, *_), = points['package']
     axes.plot(tokens, value, '*', color=STYLES['Transformer'][0], markersize=14, zorder=3,
               label='Transformer of the package, 7.5 epochs')
     tokens, value = zip(*blimp_published.DECODER_POINTS[:3])
     axes.plot(tokens, value, ':', color='#555555', marker='^', label='published decoder, 21M parameters')
     left = 1.6e5
-    for each in blimp_published.PAPER:
-        if each.sets > 75:
-            continue
+    for each in (each for each in blimp_published.PAPER if each.sets <= 75):
         axes.axhline(each.sets, color='#999999', linewidth=1, linestyle=(0, (4, 3)))
         above = each.name != 'Transformer-XL'
         axes.text(left, each.sets, f' {each.name}, {each.text}', va='bottom' if above else 'top', fontsize=10,
                   color='#555555')
     axes.axhline(50, color='#999999', linewidth=1)
     axes.text(left, 50, ' chance', va='top', fontsize=10, color='#555555')
-    axes.set(xscale='log', xlim=(left, 7.5e8), ylim=(48, 73), xlabel='tokens read (log scale)',
-             ylabel='BLiMP, zero-shot (%)')
+    axes.set(xscale='log', xlim=(left, 7.5e8), ylim=(48, 73))
+    axes.set_xlabel('tokens read (log scale)', size=12)
+    axes.set_ylabel('BLiMP, zero-shot (%)', size=12)
     axes.legend(loc='lower right', bbox_to_anchor=(1, 0.05), frameon=False, fontsize=11)
     axes.spines[['top', 'right']].set_visible(False)
     axes.tick_params(labelsize=11)
-    for label in (axes.xaxis.label, axes.yaxis.label):
-        label.set_size(12)
     figure.savefig(out, dpi=160)
 
 

@@ -123,6 +123,12 @@ def indices_of(root: str | pathlib.Path) -> dict[str, list[str]]:
             str(pathlib.Path(root) / directories[member.task]), member.split)] for name, member in MEMBERS.items()}
 
 
+def other_sizes(indices: Mapping[str, Sequence[str]]) -> list[str]:
+    """['CoLA.tsv: 5 rows, 1,063 in the published test set']: members of another size."""
+    return [f'{name}: {len(ids):,} rows, {MEMBERS[name].rows:,} in the published test set'
+            for name, ids in indices.items() if len(ids) != MEMBERS[name].rows]
+
+
 def main(arguments: Sequence[str]) -> int:
     """Print the faults, or that there are none; the exit status."""
     parser = argparse.ArgumentParser(prog='python -m experiments.glue_validator', description=__doc__,
@@ -135,16 +141,13 @@ def main(arguments: Sequence[str]) -> int:
         found = faults(chosen.zip, indices)
     except UserError as error:
         found = [str(error)]
-    for fault in found:
-        print(fault)
     if found:
+        print(*found, sep='\n')
         print(f'error: {chosen.zip} is not a GLUE submission', file=sys.stderr)
         return 1
-    other = [f'{name} {len(values):,} for {MEMBERS[name].rows:,}' for name, values in indices.items()
-             if len(values) != MEMBERS[name].rows]
     print(f'{chosen.zip}: a good submission' + (f' for the files in {chosen.data}' if chosen.data else ''))
-    if other:
-        print(f'but the leaderboard would refuse it: rows here and in the published test sets are {", ".join(other)}')
+    for other in other_sizes(indices):
+        print(f'but the leaderboard would refuse {other}')
     return 0
 
 

@@ -15,26 +15,35 @@ A part that fails is one line of the report. The file is written after each part
 early, it has what was measured until then. On a CPU, or with --small, all is of a small model, and kernels are
 interpreted. --write_losses makes the CPU's file.
 """
-import functools
 import importlib.util
 import json
 import os
 import pathlib
 import re
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
+import jax
+import numpy as np
 from absl import flags
 from gpt1_jax.configs import pretrain as defaults
 from ml_collections import ConfigDict
 
-from experiments.benchmarks import record
+from experiments.benchmarks import compare, record, train_step
 from experiments.lib.markdown import table
-from gpt1_jax import cli, storage
+from gpt1_jax import cli, pretrain, storage
+from gpt1_jax.data.tokenizer import Tokenizer
+from gpt1_jax.data.tokens import TokenStream
 from gpt1_jax.errors import UserError
+from gpt1_jax.models.build import backbone, own_fields
+from gpt1_jax.models.fast import self_check
+from gpt1_jax.parallel import processes, sharding
+from gpt1_jax.runs import results
+from gpt1_jax.training import device_data
 
 CPU_LOSSES = pathlib.Path(__file__).parent / 'results' / 'losses_cpu.json'
 # The largest difference from the CPU's float32 losses, in nats. Of the small model on CPUs, another order of summation
@@ -45,6 +54,7 @@ TWO = {'n_layer': 2}  # of the paper's layers: 20 updates of a window take a CPU
 VOCABULARY = {False: 40478, True: 512}  # of the paper, and small
 # Of XLA: no products by Triton, and so biases added inside products, which those chosen on an H200 were not.
 CUBLAS = '--xla_gpu_enable_triton_gemm=false'
+LENGTH = {False: (10, 3, 20), True: (2, 3, 3)}  # steps of warm-up, windows, steps of a window
 STEPS, KILLED_AFTER = 20, 10
 LONGEST = 0.4  # of the time, for one part
 
@@ -59,17 +69,8 @@ def config_of(small: bool, dtype: str, batch: int, **model) -> ConfigDict:
 
 # The parts, in a process each; they return plain values
 
-def device() -> dict:
-    import jax
-    return {'name': jax.devices()[0].device_kind, 'count': jax.device_count(), 'platform': jax.default_backend()}
-
-
 def check(small: bool) -> dict:
     """{kernel: 'passed' or what is wrong}; on a CPU of interpreted kernels."""
-    import jax
-
-    from gpt1_jax.models.build import backbone
-    from gpt1_jax.models.fast import self_check
     model = backbone(dict(config_of(small, 'bfloat16', 1).model) | {'vocab_size': VOCABULARY[small]})
     found = self_check.verdicts(model.config, interpret=jax.default_backend() == 'cpu')
     return {name: reason or 'passed' for name, reason in found.items()}
@@ -77,25 +78,15 @@ def check(small: bool) -> dict:
 
 def step(small: bool, dtype: str, kernels: str, batch: int) -> dict:
     """train_step.measure on all devices, `batch` rows each."""
-    import jax
-
-    from experiments.benchmarks import train_step
     config = config_of(small, dtype, batch * jax.device_count(), kernels=kernels)
-    return train_step.measure(config, VOCABULARY[small], *_length(small))
+    return train_step.measure(config, VOCABULARY[small], *LENGTH[small])
 
 
 def rival(small: bool, name: str, batch: int) -> dict:
     """What compare.py measures of a contestant in bfloat16, on one device."""
-    from experiments.benchmarks import compare
     config = config_of(small, 'bfloat16', batch)
-    row = compare.contestant(name, config, VOCABULARY[small], *_length(small))
-    seconds = sorted(row['step_seconds'])[len(row['step_seconds']) // 2]
-    return row | {'tokens_per_s': batch * config.model.n_ctx / seconds}
-
-
-def _length(small):
-    """Steps of warm-up, windows, steps of a window."""
-    return (2, 3, 3) if small else (10, 3, 20)
+    row = compare.contestant(name, config, VOCABULARY[small], *LENGTH[small])
+    return row | {'tokens_per_s': batch * config.model.n_ctx / statistics.median(row['step_seconds'])}
 
 
 def train(config: ConfigDict, vocab_size: int, directory: str, kill: bool = False) -> dict:
@@ -103,16 +94,6 @@ def train(config: ConfigDict, vocab_size: int, directory: str, kill: bool = Fals
 
     kill: this process kills itself after KILLED_AFTER updates, once they are saved.
     """
-    import jax
-    import numpy as np
-
-    from gpt1_jax import pretrain
-    from gpt1_jax.data.tokenizer import Tokenizer
-    from gpt1_jax.data.tokens import TokenStream
-    from gpt1_jax.models.build import backbone, own_fields
-    from gpt1_jax.parallel import sharding
-    from gpt1_jax.runs import results
-    from gpt1_jax.training import device_data
     path = pathlib.Path(directory)
     mesh = sharding.make_mesh(devices=jax.devices()[:1])
     config.eval.windows = config.eval.batch_size = 1
@@ -122,12 +103,18 @@ def train(config: ConfigDict, vocab_size: int, directory: str, kill: bool = Fals
     ids = np.random.default_rng(0).integers(0, vocab_size // 2, STEPS * config.batch.size * config.model.n_ctx + 1)
     stream = TokenStream((ids.astype(np.uint16),), 'random tokens', '')
     batches = device_data.batches(stream, config.model.n_ctx, config.batch.size, config.seed, mesh, 'auto')
-    if kill:
-        batches = batches._replace(read=functools.partial(_killing, batches.read, path / 'checkpoints'))
+
+    def read(step, rows):  # by a thread, a step ahead of the training
+        while kill and step > KILLED_AFTER:
+            if (path / 'checkpoints' / str(KILLED_AFTER)).exists():
+                os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(0.01)
+        return batches.read(step, rows)
     effective = config.to_dict() | {'kind': 'pretrain', 'model': fields, 'fingerprint': {}}
     schedule = pretrain.loop.Schedule(STEPS, 1, STEPS, KILLED_AFTER)
     job = pretrain.Job(effective, model, pretrain.make_program(config, model, mesh), Tokenizer(b'', 0, 0), stream,
-                       {'bytes': 1, 'tokens': 1}, batches, pretrain.hyperparameters(config, STEPS), schedule, 0.)
+                       {'bytes': 1, 'tokens': 1}, batches._replace(read=read),
+                       pretrain.hyperparameters(config, STEPS), schedule, 0.)
     setting = pretrain.Setting(config, path, {}, mesh, path, None, None, None)
     pretrain.train(setting, job, lambda: None, allow_change=False, fallback=False)
     arrays = storage.read_json(path / 'checkpoints' / str(STEPS) / 'meta' / 'data.json')['arrays']
@@ -136,25 +123,15 @@ def train(config: ConfigDict, vocab_size: int, directory: str, kill: bool = Fals
                        for name, array in leaves.items()}}
 
 
-def _killing(read, checkpoints, step, rows):
-    """`read`, but of the second step after KILLED_AFTER is killed. A thread reads a step ahead of the training."""
-    while step > KILLED_AFTER:
-        if (checkpoints / str(KILLED_AFTER)).exists():
-            os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(0.01)
-    return read(step, rows)
-
-
 def part(f) -> dict:
     """The part that the flags name."""
-    from gpt1_jax.parallel import processes
     name, *others = f.part.split(' ')
     if 'cublas' in others:
         others.remove('cublas')
         os.environ['XLA_FLAGS'] = f"{os.environ.get('XLA_FLAGS', '')} {CUBLAS}"
     processes.start(deterministic=f.part == 'resume')
     if name == 'device':
-        return device()
+        return {'name': jax.devices()[0].device_kind, 'count': jax.device_count(), 'platform': jax.default_backend()}
     if name == 'check':
         return check(f.small)
     if name == 'step':
@@ -171,10 +148,9 @@ def part(f) -> dict:
 class Clock:
     """Runs parts as processes until the time is up. arguments: given to each."""
 
-    def __init__(self, minutes: float) -> None:
-        self.seconds = 60 * minutes
+    def __init__(self, minutes: float, *arguments: str) -> None:
+        self.seconds, self.arguments = 60 * minutes, arguments
         self.end = time.monotonic() + self.seconds
-        self.arguments: tuple[str, ...] = ()
 
     def run(self, name: str, *arguments: str) -> dict:
         """What a part returns, or {'error': in one line}."""
@@ -193,44 +169,40 @@ class Clock:
                 os.killpg(child.pid, signal.SIGKILL)
                 child.communicate()
                 return {'error': f'stopped after {left:.0f} s'}
-            return json.loads(out.read_text()) if out.exists() else {'error': _reason(stderr, child.returncode)}
-
-
-def _reason(stderr, status):
-    """The line of a failed process that says why."""
-    named = re.findall(r'^(?:error|[\w.]*(?:Error|Exception)): .*', stderr, re.MULTILINE)
-    return (named or stderr.strip().splitlines() or [f'exit status {status}'])[-1][:300]
+            if out.exists():
+                return json.loads(out.read_text())
+            named = re.findall(r'^(?:error|[\w.]*(?:Error|Exception)): .*', stderr, re.MULTILINE)
+            return {'error': (named or stderr.strip().splitlines() or [f'exit status {child.returncode}'])[-1][:300]}
 
 
 def measure(f, report) -> dict:
     """Every part's result; `report` is called with the results so far and a line for each part."""
-    clock = Clock(f.minutes)
-    found = {'device': clock.run('device')}
-    if 'error' in found['device']:
-        raise UserError(f"no device: {found['device']['error']}")
-    if f.small is None:
-        f.small = found['device']['platform'] == 'cpu'
-    f.batch = f.batch or (8 if f.small else 64)
-    clock.arguments = f'--batch={f.batch}', f'--small={f.small}'
+    clock, found = Clock(f.minutes), {}
 
     def add(name, result):
         found[name] = result
         report(found, f'{name}: {_short(result)}')
-    add('device', found['device'])
-    add('check', clock.run('check'))
-    for kernels in ('auto', 'xla', *['auto cublas'] * (found['device']['platform'] == 'gpu')):
-        add(f'step bfloat16 {kernels}', clock.run(f'step bfloat16 {kernels}'))
+    device = clock.run('device')
+    if 'error' in device:
+        raise UserError(f"no device: {device['error']}")
+    small = device['platform'] == 'cpu' if f.small is None else f.small
+    clock.arguments = f'--batch={f.batch or (8 if small else 64)}', f'--small={small}'
+    add('device', device)
+    for name in ('check', 'step bfloat16 auto', 'step bfloat16 xla',
+                 *['step bfloat16 auto cublas'] * (device['platform'] == 'gpu')):
+        add(name, clock.run(name))
     with tempfile.TemporaryDirectory() as directory:
         for dtype in TOLERANCE:
             ours = clock.run(f'losses {dtype}', f'--dir={directory}/{dtype}')
-            add(f'losses {dtype}', beside_the_cpu(ours, dtype, f.small))
-        whole, killed = (f'--dir={directory}/{name}' for name in ('whole', 'killed'))
-        runs = clock.run('resume', whole), clock.run('resume', killed, '--kill'), clock.run('resume', killed)
-        add('resume', compared(runs[0], runs[2]))
-    for name in ('bfloat16 plain', 'float32 auto'):
-        add(f'step {name}', clock.run(f'step {name}'))
-    for name in ('post-ln', 'hugging-face') if f.small else ('nanogpt-compiled', 'hugging-face-compiled',
-                                                             'hugging-face', 'post-ln-compiled'):
+            add(f'losses {dtype}', beside_the_cpu(ours, dtype, small))
+        whole = clock.run('resume', f'--dir={directory}/whole')
+        for last in ('--kill', '--nokill'):
+            resumed = clock.run('resume', f'--dir={directory}/killed', last)
+        add('resume', compared(whole, resumed))
+    for name in ('step bfloat16 plain', 'step float32 auto'):
+        add(name, clock.run(name))
+    for name in ('post-ln', 'hugging-face') if small else ('nanogpt-compiled', 'hugging-face-compiled',
+                                                           'hugging-face', 'post-ln-compiled'):
         library = 'transformers' if name.startswith('hugging-face') else 'torch'
         installed = importlib.util.find_spec('torch') and importlib.util.find_spec(library)
         add(name, clock.run(name) if installed else {'error': f'{library} is not installed'})
@@ -251,42 +223,40 @@ def compared(whole: dict, resumed: dict) -> dict:
     for result in (whole, resumed):
         if 'error' in result:
             return result
-    differ = [name for name, digest in whole['arrays'].items() if resumed['arrays'][name] != digest]
-    return {'equal': not differ and whole['losses'] == resumed['losses'], 'arrays_that_differ': len(differ),
+    differ = sum(resumed['arrays'][name] != digest for name, digest in whole['arrays'].items())
+    return {'equal': not differ and whole['losses'] == resumed['losses'], 'arrays_that_differ': differ,
             'arrays': len(whole['arrays'])}
 
 
 def row(found: dict) -> list[str]:
     """The lines of a Markdown table of one row: what was measured of this device."""
     def step_of(name):
-        result = found.get(f'step {name}', {})
+        result = found.get(name, {})
         if 'tokens_per_s' not in result:
             return 'failed'
         mfu = '' if result['mfu'] is None else f" ({result['mfu']:.1%})"
         return f"{result['tokens_per_s']:,.0f}{mfu}"
 
-    def ratio(names):
-        theirs = max((found[name].get('tokens_per_s', 0) for name in names if name in found), default=0)
-        ours = found.get('step bfloat16 auto', {}).get('tokens_per_s')
-        return f"{ours / found['device']['count'] / theirs:.2f}" if ours and theirs else 'n/a'
+    def ratio(*prefixes):
+        theirs = max([0, *(one.get('tokens_per_s', 0) for name, one in found.items() if name.startswith(prefixes))])
+        ours = auto.get('tokens_per_s')
+        return f"{ours / device['count'] / theirs:.2f}" if ours and theirs else 'n/a'
 
     def yes(name, fact):
         return {True: 'yes', False: 'NO', None: 'failed'}[found.get(name, {}).get(fact)]
-    def kernels():
-        verdicts = found.get('check', {'error': ''})
-        return 'failed' if 'error' in verdicts else f"{list(verdicts.values()).count('passed')} of {len(verdicts)}"
-    auto = found.get('step bfloat16 auto', {})
-    cells = {'device': f"{found['device']['count']} x {found['device']['name']}",
-             'kernels that passed': kernels(),
-             'tokens/s (MFU), bfloat16': step_of('bfloat16 auto'), 'without kernels': step_of('bfloat16 xla'),
-             'products by cuBLASLt': step_of('bfloat16 auto cublas') if found['device']['platform'] == 'gpu' else 'n/a',
-             'plain': step_of('bfloat16 plain'), 'float32': step_of('float32 auto'),
+    device, auto, verdicts = found['device'], found.get('step bfloat16 auto', {}), found.get('check', {'error': ''})
+    cells = {'device': f"{device['count']} x {device['name']}",
+             'kernels that passed': (
+                 'failed' if 'error' in verdicts else f"{[*verdicts.values()].count('passed')} of {len(verdicts)}"),
+             'tokens/s (MFU), bfloat16': step_of('step bfloat16 auto'),
+             'without kernels': step_of('step bfloat16 xla'),
+             'products by cuBLASLt': step_of('step bfloat16 auto cublas') if device['platform'] == 'gpu' else 'n/a',
+             'plain': step_of('step bfloat16 plain'), 'float32': step_of('step float32 auto'),
              'GiB': f"{auto['bytes'] / 2**30:.1f}" if auto.get('bytes') else 'n/a',
              'first step, s': f"{auto['first_seconds']:.0f}" if auto.get('first_seconds') else 'n/a',
              "the CPU's losses, float32": yes('losses float32', 'within_tolerance'),
              'bfloat16': yes('losses bfloat16', 'within_tolerance'), 'resumed to the bit': yes('resume', 'equal'),
-             'times PyTorch': ratio([name for name in found if name.startswith(('nanogpt', 'post-ln'))]),
-             'times transformers': ratio([name for name in found if name.startswith('hugging-face')])}
+             'times PyTorch': ratio('nanogpt', 'post-ln'), 'times transformers': ratio('hugging-face')}
     return table(tuple(cells), [tuple(cells.values())])
 
 
@@ -301,7 +271,7 @@ def _short(result):
 def write_losses() -> None:
     """The CPU's file: both sizes, float32."""
     found = {}
-    for small, name in ((True, 'small'), (False, 'paper')):
+    for name, small in (('small', True), ('paper', False)):
         with tempfile.TemporaryDirectory() as directory:
             found[name] = train(config_of(small, 'float32', 1, **TWO), VOCABULARY[small], directory)['losses']
     record.write(str(CPU_LOSSES), found)

@@ -10,11 +10,7 @@ Needs PyTorch and transformers (the extra parity). The same random tokens, batch
 update for all, see contestants.py; each turn runs every contestant in a process of its own, so that what else the
 machine does meets all alike. A ratio is ours to the other, by medians over all turns' windows.
 """
-import json
 import statistics
-import subprocess
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -40,21 +36,9 @@ def contestant(name: str, config: ConfigDict, vocab_size: int, warmup: int, wind
     from experiments.compile import check
     model = check.backbone_of(config, vocab_size).config
     tokens = np.random.default_rng(0).integers(0, vocab_size, (config.batch.size, model.n_ctx + 1), np.int32)
-    run, device = contestants.prepare(name.removesuffix('-compiled'), model, vocab_size, tokens,
-                                      config.optimizer.peak_rate, name.endswith('-compiled'))
+    run, device = contestants.prepare(name.removesuffix('-compiled'), model, tokens, config.optimizer.peak_rate,
+                                      name.endswith('-compiled'))
     return {'device': device, **timing.measure(run, warmup, windows, steps)}
-
-
-def turn(name: str) -> dict:
-    """The row of one contestant, measured by this very command in another process. UserError where it fails."""
-    with tempfile.NamedTemporaryFile(suffix='.json') as out:
-        command = [sys.executable, '-m', 'experiments.benchmarks.compare', *sys.argv[1:], f'--only={name}',
-                   f'--row={out.name}']
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            lines = done.stderr.strip().splitlines() or ['failed silently']
-            raise UserError(f'{name}: {lines[-1]}')
-        return json.loads(out.read())
 
 
 def summary(rows: Mapping[str, Sequence[dict]], tokens: int) -> list[tuple]:
@@ -70,24 +54,17 @@ def _define_flags():
     train_step.define_size_flags()
     flags.DEFINE_list('contestants', list(CONTESTANTS), 'Who takes part.')
     flags.DEFINE_integer('turns', 3, 'How often each of them runs.', lower_bound=1)
-    flags.DEFINE_string('only', None, 'One contestant, in this process: what each turn runs.')
-    flags.DEFINE_string('row', None, 'Where --only writes its row.')
 
 
 def main() -> None:
     f = flags.FLAGS
-    unknown = sorted({*f.contestants, f.only or 'ours'} - set(CONTESTANTS))
+    unknown = sorted({*f.contestants} - {*CONTESTANTS})
     if unknown:
         raise UserError(f"--contestants: no {', '.join(unknown)}; there are {', '.join(CONTESTANTS)}")
-    if f.only:
-        row = contestant(f.only, f.config, f.vocab_size, f.warmup, f.windows, f.steps)
-        with open(f.row, 'w') as out:
-            json.dump(row, out)
-        return
     rows = {name: [] for name in f.contestants}
     for number in range(f.turns):
         for name in f.contestants:
-            rows[name].append(turn(name))
+            rows[name].append(timing.alone(contestant, name, f.config, f.vocab_size, f.warmup, f.windows, f.steps))
             print(f'turn {number + 1} of {f.turns}: {name}, '
                   f"{1e3 * statistics.median(rows[name][-1]['step_seconds']):,.1f} ms a step", flush=True)
     tokens = f.config.batch.size * f.config.model.n_ctx

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from gpt1_jax.errors import UserError
 from gpt1_jax.models.gpt import GPTConfig
 
 
@@ -46,9 +47,9 @@ class Block(nn.Module):
 class Model(nn.Module):
     """tokens: int[B, L + 1] -> the mean loss of the L tokens that follow another."""
 
-    def __init__(self, c, vocab_size, post) -> None:
+    def __init__(self, c, post) -> None:
         super().__init__()
-        self.tokens, self.positions = nn.Embedding(vocab_size, c.n_embd), nn.Embedding(c.n_ctx, c.n_embd)
+        self.tokens, self.positions = nn.Embedding(c.vocab_size, c.n_embd), nn.Embedding(c.n_ctx, c.n_embd)
         self.blocks = nn.ModuleList(Block(c, post) for _ in range(c.n_layer))
         self.last = nn.Identity() if post else nn.LayerNorm(c.n_embd)
         self.drop = nn.Dropout(c.embd_dropout)
@@ -68,10 +69,10 @@ class Model(nn.Module):
 
 
 class HuggingFace(nn.Module):
-    def __init__(self, c, vocab_size) -> None:
+    def __init__(self, c) -> None:
         super().__init__()
-        from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel
-        self.model = OpenAIGPTLMHeadModel(OpenAIGPTConfig(**_sizes(c, vocab_size)))
+        from transformers import OpenAIGPTLMHeadModel
+        self.model = OpenAIGPTLMHeadModel(_config(c))
 
     def forward(self, tokens):
         logits = self.model(tokens[:, :-1]).logits
@@ -81,34 +82,33 @@ class HuggingFace(nn.Module):
 class Classifier(nn.Module):
     """transformers' OpenAIGPTForSequenceClassification: the linear layer of the last token that is not padding, 0."""
 
-    def __init__(self, c, vocab_size, n_labels) -> None:
+    def __init__(self, c, n_labels) -> None:
         super().__init__()
-        from transformers import OpenAIGPTConfig, OpenAIGPTForSequenceClassification
-        self.model = OpenAIGPTForSequenceClassification(OpenAIGPTConfig(
-            **_sizes(c, vocab_size), num_labels=n_labels, pad_token_id=0))
+        from transformers import OpenAIGPTForSequenceClassification
+        self.model = OpenAIGPTForSequenceClassification(_config(c, num_labels=n_labels, pad_token_id=0))
 
     def forward(self, batch):
         tokens, mask, labels = batch
         return self.model(tokens, attention_mask=mask, labels=labels).loss
 
 
-def _sizes(c, vocab_size):
-    """The fields of transformers' OpenAIGPTConfig."""
+def _config(c, **fields):
+    from transformers import OpenAIGPTConfig
     if c.n_inner != 4 * c.n_embd:
-        raise ValueError("transformers' OpenAIGPT has a feed-forward network four times as wide as its states")
-    return {'vocab_size': vocab_size, 'n_positions': c.n_ctx, 'n_embd': c.n_embd, 'n_layer': c.n_layer,
-            'n_head': c.n_head, 'embd_pdrop': c.embd_dropout, 'attn_pdrop': c.attn_dropout,
-            'resid_pdrop': c.resid_dropout}
+        raise UserError("transformers' OpenAIGPT has a feed-forward network four times as wide as its states")
+    return OpenAIGPTConfig(vocab_size=c.vocab_size + c.n_special, n_positions=c.n_ctx, n_embd=c.n_embd,
+                           n_layer=c.n_layer, n_head=c.n_head, embd_pdrop=c.embd_dropout,
+                           attn_pdrop=c.attn_dropout, resid_pdrop=c.resid_dropout, **fields)
 
 
-def prepare(name: str, c: GPTConfig, vocab_size: int, tokens: np.ndarray, peak_rate: float,
+def prepare(name: str, c: GPTConfig, tokens: np.ndarray, peak_rate: float,
             compiled: bool) -> tuple[Callable[[int], float], str]:
     """(run, device): run is n -> the loss after n more steps, a float, which waits for the device.
 
     name: 'nanogpt', 'post-ln' or 'hugging-face'. tokens: int[B, n_ctx + 1]. compiled: by torch.compile.
     """
     torch.manual_seed(0)
-    model = HuggingFace(c, vocab_size) if name == 'hugging-face' else Model(c, vocab_size, post=name == 'post-ln')
+    model = HuggingFace(c) if name == 'hugging-face' else Model(c, post=name == 'post-ln')
     step, device = trained(model, c.dtype, peak_rate, compiled)
     batch = torch.as_tensor(tokens, dtype=torch.long, device=device)
 

@@ -19,9 +19,7 @@ the smallest of six lengths that fits. 'sorted': config.batch.sort_window = 50, 
 padded as before. 'batch': a plain shuffle, padded to the longest row of each batch, which compiles a program for every
 length. 'context': padded to the whole context, as the released code does (there to the longest row of the set).
 """
-import functools
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from unittest import mock
 
@@ -32,7 +30,7 @@ from absl import flags
 from gpt1_jax.configs import pretrain as pretraining
 from ml_collections import ConfigDict, config_flags
 
-from experiments.benchmarks import record
+from experiments.benchmarks import record, timing
 from experiments.lib.markdown import table
 from gpt1_jax import cli, finetune, pretrain
 from gpt1_jax.data import batches, splits, tasks
@@ -44,11 +42,8 @@ from gpt1_jax.parallel import sharding
 
 # Speed
 
-def ways(config: ConfigDict, n: int, windows: int) -> dict[str, tuple[list[Callable[[], float]], int]]:
-    """{way: (n functions that each make an update and return its loss, real tokens of all)}.
-
-    windows: of a step of pretraining. UserError for a mistake in the config.
-    """
+def ways(config: ConfigDict, n: int, windows: int) -> dict[str, tuple[Callable[[], None], int]]:
+    """{way: (a function that makes n updates, their real tokens)}. windows: of a step of pretraining."""
     one_length = config.copy_and_resolve_references()
     one_length.batch.lengths = 1
     setting = finetune.resolve(config)
@@ -66,7 +61,7 @@ def ways(config: ConfigDict, n: int, windows: int) -> dict[str, tuple[list[Calla
 
 def _fine_tuning(job, n):
     read = [job.batches.read(step, slice(None)) for step in range(n)]
-    return _updates(job.program, [_reader(batch) for batch in read], job.batches.size, job.hyper), _real(read)
+    return _updates(job.program, read, job.batches.size, job.hyper), _real(read)
 
 
 def _without_auxiliary_loss(setting, n):
@@ -74,13 +69,13 @@ def _without_auxiliary_loss(setting, n):
     def zeros(hidden, *_):
         return jnp.zeros(len(hidden))
 
-    def patched(update):
+    def patched():
         with mock.patch.object(finetune.losses, 'auxiliary_lm_loss', zeros):  # while a length is traced
-            return update()
+            updates()
     finetune._program.cache_clear()
     updates, real = _fine_tuning(finetune.build(setting), n)
     finetune._program.cache_clear()
-    return [functools.partial(patched, update) for update in updates], real
+    return patched, real
 
 
 def _pretraining(sizes, n, rows):
@@ -88,22 +83,21 @@ def _pretraining(sizes, n, rows):
     config.model.update({name: value for name, value in sizes.items() if name in config.model})
     program = pretrain.make_program(config, backbone(sizes), sharding.make_mesh())
     ids = np.random.default_rng(0).integers(0, sizes['vocab_size'], (n, rows, sizes['n_ctx'] + 1), np.int32)
-    return _updates(program, [_reader({'tokens': each}) for each in ids], rows,
+    return _updates(program, [{'tokens': each} for each in ids], rows,
                     pretrain.hyperparameters(config, 1000)), n * rows * sizes['n_ctx']
 
 
-def _updates(program, readers, size, hyper):
+def _updates(program, read, size, hyper):
     state = program.init(np.uint32(0))
+    placed = [program.place(lambda rows, batch=batch: {name: array[rows] for name, array in batch.items()}, size)
+              for batch in read]
 
-    def update(batch):
+    def updates():
         nonlocal state
-        state, metrics = program.step(state, batch, hyper)
-        return float(metrics['loss'])
-    return [lambda batch=program.place(read, size): update(batch) for read in readers]
-
-
-def _reader(batch):
-    return lambda rows: {name: array[rows] for name, array in batch.items()}
+        for batch in placed:
+            state, metrics = program.step(state, batch, hyper)
+            float(metrics['loss'])  # waits for the device
+    return updates
 
 
 def _real(read):
@@ -118,33 +112,20 @@ def _transformers(setting, job, n):
     read = [job.batches.read(step, slice(None)) for step in range(n)]
     if job.shapes.sequences > 1:
         raise UserError("transformers' classifier reads one sequence a row: choose a task such as sst2 or mnli")
-    step, device = contestants.trained(contestants.Classifier(c, c.vocab_size + 3, len(setting.task.labels)), c.dtype,
+    step, device = contestants.trained(contestants.Classifier(c, len(setting.task.labels)), c.dtype,
                                        setting.config.optimizer.peak_rate)
 
-    def update(tokens, mask, target):
-        return float(step((torch.as_tensor(tokens[:, 0]).long().to(device), torch.as_tensor(mask[:, 0]).to(device),
-                           torch.as_tensor(target.argmax(1)).to(device))).detach())
-    return [lambda b=batch: update(b['tokens'], b['mask'], b['target']) for batch in read], _real(read)
+    def updates():
+        for batch in read:
+            arrays = batch['tokens'][:, 0].astype(np.int64), batch['mask'][:, 0], batch['target'].argmax(1)
+            float(step([torch.as_tensor(array).to(device) for array in arrays]).detach())
+    return updates, _real(read)
 
 
-def measure(found: dict[str, tuple[list[Callable[[], float]], int]], turns: int) -> dict[str, dict]:
-    """{way: {'real': tokens, 'first_seconds': of the updates that compile, 'seconds' and 'processor_seconds': of all
-    updates, each turn}}."""
-    rows = {}
-    for way, (updates, real) in found.items():
-        began = time.perf_counter()
-        for update in updates:
-            update()
-        rows[way] = {'real': real, 'first_seconds': time.perf_counter() - began, 'seconds': [],
-                     'processor_seconds': []}
-    for _ in range(turns):
-        for way, (updates, _) in found.items():
-            began, busy = time.perf_counter(), time.process_time()
-            for update in updates:
-                update()
-            rows[way]['seconds'].append(time.perf_counter() - began)
-            rows[way]['processor_seconds'].append(time.process_time() - busy)
-    return rows
+def measure(found: dict[str, tuple[Callable[[], None], int]], turns: int) -> dict[str, dict]:
+    """{way: {'real': tokens, **its times of timing.in_turns}} of `ways`."""
+    times, _ = timing.in_turns({way: updates for way, (updates, _) in found.items()}, turns)
+    return {way: {'real': real, **times[way]} for way, (_, real) in found.items()}
 
 
 def speed_lines(rows: dict[str, dict], clock: str) -> list[str]:
@@ -159,13 +140,15 @@ def speed_lines(rows: dict[str, dict], clock: str) -> list[str]:
 
 # Batches
 
-def count(encoded: Sequence[Encoded], n_ctx: int, size: int, n_lengths: int, seed: int = 0) -> dict:
+WINDOWS = {'ours': None, 'sorted': 50, 'batch': 1}  # config.batch.sort_window of each way
+
+
+def count(encoded: Sequence[Encoded], n_ctx: int, size: int, n_lengths: int) -> dict:
     """{'rows', 'lengths', 'real', 'ours', 'sorted', 'batch', 'context': tokens of one epoch} of a training set."""
     sizes, steps = batches.sizes_of(encoded, n_ctx, n_lengths), len(encoded) // size
     if not steps:
         raise UserError(f'{len(encoded)} rows are less than a batch of {size}')
-    orders = {way: batches.epoch_order(encoded, seed, size, sizes, window)
-              for way, window in (('ours', None), ('sorted', 50), ('batch', 1))}
+    orders = {way: batches.epoch_order(encoded, 0, size, sizes, window) for way, window in WINDOWS.items()}
     longest = np.array([max(map(len, row.sequences)) for row in encoded])
     needed = {way: longest[order(0)].max(axis=1) for way, order in orders.items()}  # of each batch
     for way in ('ours', 'sorted'):  # padded to one of a few lengths, ascending
@@ -176,8 +159,7 @@ def count(encoded: Sequence[Encoded], n_ctx: int, size: int, n_lengths: int, see
             'context': steps * size * sizes.sequences * n_ctx}
 
 
-def randomness(encoded: Sequence[Encoded], n_ctx: int, size: int, n_lengths: int, epochs: int = 10,
-               seed: int = 0) -> dict:
+def randomness(encoded: Sequence[Encoded], n_ctx: int, size: int, n_lengths: int, epochs: int = 10) -> dict:
     """{'label_variance', 'met_again': {'ours', 'sorted', 'batch'}} of a training set's batches, over some epochs.
 
     label_variance: of the mean label of a batch, as a multiple of the plain shuffle's. met_again: of the pairs of rows
@@ -186,8 +168,8 @@ def randomness(encoded: Sequence[Encoded], n_ctx: int, size: int, n_lengths: int
     sizes = batches.sizes_of(encoded, n_ctx, n_lengths)
     labels = np.array([row.label for row in encoded], float)
     variance, again = {}, {}
-    for way, window in (('batch', 1), ('ours', None), ('sorted', 50)):
-        order = batches.epoch_order(encoded, seed, size, sizes, window)
+    for way, window in WINDOWS.items():
+        order = batches.epoch_order(encoded, 0, size, sizes, window)
         found = [order(epoch) for epoch in range(epochs)]
         variance[way] = float(np.mean([np.square(labels[one].mean(axis=1) - labels.mean()) for one in found]))
         again[way] = float(np.mean([met_again(*pair) for pair in zip(found, found[1:])]))

@@ -8,11 +8,8 @@ For each, a process of its own does what `gpt1 pretrain` does before its first s
 more: 'start' compares names and sizes of the text with the manifest, opens the shards and builds the model. Seconds are
 of the processor, so that what else the machine does matters less.
 """
-import json
 import pathlib
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 
@@ -20,7 +17,7 @@ from absl import flags
 from gpt1_jax.configs import pretrain as defaults
 from ml_collections import ConfigDict
 
-from experiments.benchmarks import record
+from experiments.benchmarks import record, timing
 from experiments.lib.markdown import table
 from gpt1_jax import cli, pretrain
 from gpt1_jax.data import bpe_training, encode, prepare, shards, tokens
@@ -91,17 +88,8 @@ def measure(sizes: list[str], batches: int) -> dict[str, dict]:
             raise UserError(f'--sizes: {each!r} is not FILES:GIGABYTES') from None
         with tempfile.TemporaryDirectory() as directory:
             config = make_corpus(pathlib.Path(directory), files, int(gigabytes * 1e9))
-            found[each] = {run: _process(config, epoch, batches) for run, epoch in EPOCHS.items()}
+            found[each] = {run: timing.alone(begin, config, epoch, batches) for run, epoch in EPOCHS.items()}
     return found
-
-
-def _process(config, epoch, batches):
-    code = ('import json, sys\nimport ml_collections\nfrom experiments.benchmarks import input_pipeline\n'
-            'config, *others = json.loads(sys.argv[1])\n'
-            "print('\\n' + json.dumps(input_pipeline.begin(ml_collections.ConfigDict(config), *others)))")
-    command = [sys.executable, '-c', code, json.dumps([config.to_dict(), epoch, batches])]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def _define_flags():

@@ -8,6 +8,7 @@ import re
 import sys
 
 from absl import flags
+from ml_collections import config_flags
 
 from gpt1_jax import storage
 from gpt1_jax.runs import provenance
@@ -21,13 +22,21 @@ def define_flag() -> None:
     flags.DEFINE_string('out', None, 'A JSON file for the result.')
 
 
+def define_step_flags() -> None:
+    """--out, and the flags for a pretraining step."""
+    define_flag()
+    config_flags.DEFINE_config_file('config', 'configs/pretrain.py',
+                                    'What to measure; --config.FIELD=VALUE overrides a field.')
+    flags.DEFINE_integer('vocab_size', 40478, "Ids of the tokenizer; the published one's by default.", lower_bound=1)
+
+
 def write(path: str | None, found: dict, device: str | None = None) -> None:
     """Write a result; nothing where --out was not given. found: plain values. device: what it was measured on, by
     default this machine's processor."""
     if path is None:
         return
-    about = {'date': datetime.date.today().isoformat(),
-             'command': ' '.join(['python', '-m', _module(), *sys.argv[1:]]),
+    module = getattr(sys.modules['__main__'].__spec__, 'name', sys.argv[0]).removesuffix('.__main__')
+    about = {'date': datetime.date.today().isoformat(), 'command': ' '.join(['python', '-m', module, *sys.argv[1:]]),
              'device': device or f'{os.cpu_count()} cores, {platform.machine()}', 'processor': processor(),
              **provenance.versions()}
     storage.write(path, (json.dumps(about | found, indent=1) + '\n').encode())
@@ -38,10 +47,3 @@ def processor(told: pathlib.Path = pathlib.Path('/proc/cpuinfo')) -> str:
     fields = dict(re.findall(r'^(model name|flags)\s*: (.*)$', told.read_text(), re.MULTILINE)) if told.exists() else {}
     has = fields.get('flags', '').split()
     return ' '.join([fields.get('model name') or platform.machine(), *(name for name in INSTRUCTIONS if name in has)])
-
-
-def _module():
-    """Of the running command: 'experiments.benchmarks.roofline'."""
-    parts = pathlib.Path(sys.argv[0]).with_suffix('').parts
-    first = max((place for place, part in enumerate(parts) if part == 'experiments'), default=0)
-    return '.'.join(parts[first:])

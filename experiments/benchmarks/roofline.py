@@ -19,10 +19,10 @@ from collections.abc import Mapping, Sequence
 
 import jax
 from absl import flags
-from ml_collections import ConfigDict, config_flags
+from ml_collections import ConfigDict
 
 from experiments.benchmarks import record
-from experiments.compile import check, chips, exposure, tpu_schedule
+from experiments.compile import check, chips, hlo, tpu_schedule
 from experiments.compile.kernels import Kernel, kernels
 from experiments.lib.markdown import table
 from gpt1_jax import cli, rules
@@ -48,10 +48,11 @@ def costs(found: Sequence[Kernel], chip: chips.Chip) -> list[dict]:
             estimated = max(roofline, tpu_schedule.cycles(one.instruction) / chip.clock)
         if one.kind == 'prefetch':  # runs beside other kernels, whose estimates have the wait
             estimated = 0.0
-        if one.kind == 'collective':  # waits for links, see experiments/compile/exposure.py
+        if one.kind == 'collective':  # waits for links, see hlo.exposed
             roofline = estimated = 0.0
         row = dataclasses.asdict(one) | {'part': part_of(one), 'roofline': roofline, 'compiler': estimated}
-        rows.append({name: value for name, value in row.items() if name != 'inside'})
+        del row['inside']
+        rows.append(row)
     return sorted(rows, key=lambda row: -row['times'] * max(row['roofline'], row['compiler']))
 
 
@@ -61,11 +62,12 @@ def measure(config: ConfigDict, topology: str, rows: int, vocab_size: int = 4047
 
     options: XLA's flags for this compilation. Returns {'topology', 'rows', 'seconds': {'ideal', 'roofline', 'compiler'
     or None}, 'mfu': {'roofline', 'compiler' or None}, 'bytes': {kind: of a step}, 'memory': bytes a chip holds,
-    'parts': {part: {'bytes', 'flops', 'roofline', 'compiler'}}, 'kernels': rows, most expensive first, 'exchange': as
-    in `exchange`, of several chips alone, ...}. UserError as in check.fitting_step.
+    'parts': {part: {'bytes', 'flops', 'roofline', 'compiler'}}, 'kernels': rows, most expensive first, 'exchange', of
+    several chips alone: {'least' and 'most': hlo.exposed with all of a chip's links in use at once, or those of one
+    axis}, ...}. UserError as in check.fitting_step.
     """
     config = config.copy_and_resolve_references()
-    chip, _ = chips.parse(topology)
+    chip, shape = chips.parse(topology)
     if not chip.gpu:
         tpu_schedule.folder()
     mesh = check.mesh_of(config, topology)
@@ -80,7 +82,10 @@ def measure(config: ConfigDict, topology: str, rows: int, vocab_size: int = 4047
              'options': dict(options or {}), 'compile_seconds': round(sum(step.seconds), 1), 'memory': step.bytes}
     found |= summary(step.text, chip, ideal)
     if mesh.size > 1:
-        found['exchange'] = exchange(step.text, mesh.size, topology, found['kernels'])
+        beside = {row['instruction']: row['compiler'] for row in found['kernels']}
+        found['exchange'] = {name: hlo.exposed(
+            step.text, mesh.size, beside, lambda sent, place=place: chips.link_seconds(chip, shape, sent)[place])
+            for place, name in enumerate(('least', 'most'))}
     return found
 
 
@@ -98,18 +103,6 @@ def summary(text: str, chip: chips.Chip, ideal: float) -> dict:
             'mfu': {'roofline': ideal / roofline, 'compiler': compiler and ideal / compiler},
             'bytes': dict(sorted(moved.items())), 'launches': sum(row['times'] for row in rows), 'parts': parts,
             'kernels': rows}
-
-
-def exchange(text: str, devices: int, topology: str, rows: Sequence[dict]) -> dict:
-    """{'least' and 'most': as in exposure.exposed}: all of a chip's links in use at once, or those of one axis.
-
-    rows: the kernels of `summary`, whose estimated times are what transfers hide behind.
-    """
-    chip, shape = chips.parse(topology)
-    seconds = {row['instruction']: row['compiler'] for row in rows}
-    return {name: exposure.exposed(text, devices, seconds,
-                                   lambda sent: chips.link_seconds(chip, shape, sent)[place])
-            for place, name in enumerate(('least', 'most'))}
 
 
 def part_of(kernel: Kernel) -> str:
@@ -170,14 +163,11 @@ def options_of(text: str) -> dict[str, bool | str]:
 
 
 def _define_flags():
-    config_flags.DEFINE_config_file('config', 'configs/pretrain.py',
-                                    'What to compile; --config.FIELD=VALUE overrides a field.')
+    record.define_step_flags()
     flags.DEFINE_string('topology', 'v5e:1x1', 'The slice: v5e:1x1, v5e:16x16, v5p:2x2x1, h200:1, ...')
     flags.DEFINE_integer('rows', 16, 'Windows of n_ctx tokens a chip and microbatch.', lower_bound=1)
     flags.DEFINE_string('options', '', "XLA's flags for the compilation: 'xla_gpu_enable_triton_gemm=false,...'.")
-    flags.DEFINE_integer('vocab_size', 40478, "Ids of the tokenizer; the published one's by default.", lower_bound=1)
     flags.DEFINE_integer('top', 10, 'Kernels to print, the most expensive first.', lower_bound=1)
-    record.define_flag()
 
 
 def main() -> None:

@@ -10,7 +10,6 @@ process, after a turn that compiles.
 import functools
 import os
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ import numpy as np
 from absl import flags
 from gpt1_jax.configs import zero_shot
 
-from experiments.benchmarks import record
+from experiments.benchmarks import record, timing
 from experiments.lib.markdown import table
 from gpt1_jax import cli
 from gpt1_jax.data import splits, tasks
@@ -41,12 +40,12 @@ def padded_passes(model: Any, params: Any, sequences: Sequence[tuple[list[int], 
     for L, chosen in sorted(by_length.items()):
         size = max(1, tokens_per_batch // L)
         for first in range(0, len(chosen), size):
-            inputs, targets = np.zeros((2, size, L), np.int32)
-            for r, i in enumerate(chosen[first:first + size]):
-                ids = sequences[i][0]
-                inputs[r, :len(ids) - 1], targets[r, :len(ids) - 1] = ids[:-1], ids[1:]
-            logs = np.asarray(_forward(model)(params, inputs, targets), np.float64)
-            for r, i in enumerate(chosen[first:first + size]):
+            rows, tokens = chosen[first:first + size], np.zeros((size, L + 1), np.int32)
+            for r, i in enumerate(rows):
+                ids, _ = sequences[i]
+                tokens[r, :len(ids)] = ids
+            logs = np.asarray(_forward(model)(params, tokens), np.float64)
+            for r, i in enumerate(rows):
                 ids, n = sequences[i]
                 sums[i] = logs[r, len(ids) - 1 - n:len(ids) - 1].sum()
             total += size * L
@@ -56,10 +55,10 @@ def padded_passes(model: Any, params: Any, sequences: Sequence[tuple[list[int], 
 @functools.lru_cache
 def _forward(model):
     @jax.jit
-    def forward(params, inputs, targets):
-        hidden, table = model.apply({'params': params}, inputs)
+    def forward(params, tokens):
+        hidden, table = model.apply({'params': params}, tokens[:, :-1])
         logs = jax.nn.log_softmax(jnp.einsum('bld,vd->blv', hidden, table.tokens, preferred_element_type=jnp.float32))
-        return jnp.take_along_axis(logs, targets[..., None], axis=-1)[..., 0]
+        return jnp.take_along_axis(logs, tokens[:, 1:, None], axis=-1)[..., 0]
     return forward
 
 
@@ -78,16 +77,10 @@ def compare(model: Any, params: Any, sequences: Sequence[tuple[list[int], int]],
     def padded(length):
         return functools.partial(padded_passes, model, params, sequences, tokens_per_batch, length)
     ways = {'ours': ours, 'context': padded(lambda n: n_ctx), 'length': padded(lambda n: padding.padded(n, n_ctx))}
-    found, seconds = {}, {way: [] for way in ways}
-    for turn in range(turns + 1):
-        for way, run in ways.items():
-            began = time.perf_counter()
-            found[way] = run()
-            seconds[way].append(time.perf_counter() - began)
+    times, found = timing.in_turns(ways, turns)
     return {'sequences': len(sequences), 'scored': sum(n for _, n in sequences),
             'tokens': {way: n for way, (_, n) in found.items()},
-            'seconds': {way: all_turns[1:] for way, all_turns in seconds.items()},
-            'first_seconds': {way: all_turns[0] for way, all_turns in seconds.items()},
+            **{name: {way: of_way[name] for way, of_way in times.items()} for name in ('seconds', 'first_seconds')},
             'difference': float(abs(found['ours'][0] - found['context'][0]).max())}
 
 

@@ -1,7 +1,10 @@
-"""How a step is timed: warm-up, then windows of several steps with one synchronisation each."""
+"""How a step is timed: warm-up, then windows of several steps with one synchronisation each; or several in turns."""
+import multiprocessing
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent import futures
+from typing import Any
 
 
 def measure(run: Callable[[int], float], warmup: int, windows: int, steps: int) -> dict:
@@ -20,6 +23,26 @@ def measure(run: Callable[[int], float], warmup: int, windows: int, steps: int) 
         losses.append(run(steps))
         seconds.append((time.perf_counter() - began) / steps)
     return {'first_seconds': first, 'losses': losses, 'step_seconds': seconds}
+
+
+def in_turns(runs: Mapping[str, Callable[[], Any]], turns: int) -> tuple[dict[str, dict], dict[str, Any]]:
+    """({name: {'first_seconds', 'seconds', 'processor_seconds'}}, {name: the last result}) of functions that run one
+    after the other, once, which compiles, and in `turns` timed turns."""
+    found, wall, busy = {}, {name: [] for name in runs}, {name: [] for name in runs}
+    for _ in range(turns + 1):
+        for name, run in runs.items():
+            began = time.perf_counter(), time.process_time()
+            found[name] = run()
+            wall[name].append(time.perf_counter() - began[0])
+            busy[name].append(time.process_time() - began[1])
+    return {name: {'first_seconds': wall[name][0], 'seconds': wall[name][1:], 'processor_seconds': busy[name][1:]}
+            for name in runs}, found
+
+
+def alone(function: Callable, *arguments: Any) -> Any:
+    """What a function of a module returns, called in a process of its own."""
+    with futures.ProcessPoolExecutor(1, multiprocessing.get_context('spawn')) as process:
+        return process.submit(function, *arguments).result()
 
 
 def throughput(step_seconds: Sequence[float], tokens: int) -> tuple[float, float, float]:

@@ -14,7 +14,7 @@ import itertools
 import jax
 import numpy as np
 from absl import flags
-from ml_collections import ConfigDict, config_flags
+from ml_collections import ConfigDict
 
 from experiments.benchmarks import record, timing
 from experiments.compile import check
@@ -72,24 +72,22 @@ def measure(config: ConfigDict, vocab_size: int, warmup: int, windows: int, step
             'bytes': (device.memory_stats() or {}).get('peak_bytes_in_use'), **found}
 
 
-def line(changes: dict, row: dict) -> tuple[str, ...]:
-    """The row's cells in the table that is printed. changes: {field: value} of the sweep."""
-    gibibytes = 'n/a' if row['bytes'] is None else f"{row['bytes'] / 2**30:.2f}"
-    return (', '.join(f'{name}={value}' for name, value in changes.items()) or 'as configured',
-            f"{row['tokens_per_s']:,.0f}", f"{row['lowest']:,.0f} to {row['highest']:,.0f}",
-            'n/a' if row['mfu'] is None else f"{100 * row['mfu']:.1f}%", gibibytes, f"{row['first_seconds']:.1f}",
+def line(row: dict) -> tuple[str, ...]:
+    """The row's cells in the table that is printed."""
+    if 'error' in row:
+        return (row['error'],) * 6
+    return (f"{row['tokens_per_s']:,.0f}", f"{row['lowest']:,.0f} to {row['highest']:,.0f}",
+            'n/a' if row['mfu'] is None else f"{100 * row['mfu']:.1f}%",
+            'n/a' if row['bytes'] is None else f"{row['bytes'] / 2**30:.2f}", f"{row['first_seconds']:.1f}",
             f"{row['losses'][0]:.2f} to {row['losses'][-1]:.2f}")
 
 
 def define_size_flags() -> None:
     """The flags for what is timed and how often; compare.py has the same."""
-    config_flags.DEFINE_config_file('config', 'configs/pretrain.py',
-                                    'What to time; --config.FIELD=VALUE overrides a field.')
-    flags.DEFINE_integer('vocab_size', 40478, "Ids of the tokenizer; the published one's by default.", lower_bound=1)
+    record.define_step_flags()
     flags.DEFINE_integer('warmup', 20, 'Steps before the first window.', lower_bound=1)
     flags.DEFINE_integer('windows', 5, 'Windows, each with one synchronisation.', lower_bound=1)
     flags.DEFINE_integer('steps', 40, 'Steps of a window.', lower_bound=1)
-    record.define_flag()
 
 
 def _define_flags():
@@ -106,16 +104,15 @@ def main() -> None:
             config.update_from_flattened_dict(changes)
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(f'--sweep: {error}') from None
+        name = ', '.join(f'{field}={value}' for field, value in changes.items()) or 'as configured'
         try:
             row = measure(config, f.vocab_size, f.warmup, f.windows, f.steps)
         except jax.errors.JaxRuntimeError as error:
             if 'RESOURCE_EXHAUSTED' not in str(error):
                 raise
-            rows.append({'changes': changes, 'error': 'out of memory'})
-            cells.append((line(changes, {'bytes': None, 'mfu': None, 'tokens_per_s': 0})[0], *['out of memory'] * 6))
-            continue
+            row = {'error': 'out of memory'}
         rows.append({'changes': changes, **row})
-        cells.append(line(changes, row))
+        cells.append((name, *line(row)))
         print(*cells[-1], sep='  ', flush=True)
     print('\n'.join(table(('step', 'tokens/s', 'range', 'MFU', 'GiB', 'first step, s', 'loss'), cells)))
     record.write(f.out, {'config': f.config.to_dict(), 'rows': rows}, rows[0].get('device'))

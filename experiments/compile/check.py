@@ -89,17 +89,16 @@ def fitting_step(config: ConfigDict, topology: str, model: Any, mesh: jax.shardi
     """As `compile_step`, for a mesh on the chips of a slice. UserError where a chip has less memory than needed."""
     try:
         step = compile_step(config, model, mesh, options)
+        memory = chips.parse(topology)[0].memory
+        if step.bytes <= memory:
+            return step
+        needed = f'{step.bytes / 2**30:.2f} GiB of {memory / 2**30:.2f} GiB'  # the compiler for GPUs does not mind
     except jax.errors.JaxRuntimeError as error:
         if 'RESOURCE_EXHAUSTED' not in str(error):
             raise
         sizes = re.findall(r'\b([\d.]+)([MGT])\b', str(error))  # needed and available, in one wording or another
         needed = ' of '.join(f'{n} {unit}iB' for n, unit in sizes[:2])
-        raise UserError(advice(config, topology, mesh.size, needed)) from None
-    chip, _ = chips.parse(topology)
-    if step.bytes > chip.memory:  # the compiler for GPUs leaves it to the allocator to notice
-        needed = f'{step.bytes / 2**30:.2f} GiB of {chip.memory / 2**30:.2f} GiB'
-        raise UserError(advice(config, topology, mesh.size, needed))
-    return step
+    raise UserError(advice(config, topology, mesh.size, needed))
 
 
 def measure(step: Step, config: ConfigDict, model: Any, devices: int) -> dict:

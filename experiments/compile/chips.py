@@ -13,9 +13,22 @@ import re
 
 from jax.experimental import topologies
 
-from experiments.compile import gpus
 from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import device_peaks
+
+
+@dataclasses.dataclass(frozen=True)
+class Gpu:
+    """capability: of CUDA. cores: multiprocessors. fpus: float32 units of each. threads: that one runs at a time.
+    shared: bytes of shared memory that a program may ask for. l2, memory: bytes. clock: GHz."""
+    capability: tuple[int, int]
+    cores: int
+    fpus: int
+    threads: int
+    shared: int
+    l2: int
+    memory: int
+    clock: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,10 +49,7 @@ class Chip:
     rate: float
     pod: int
     wrap: int = 0
-
-    @property
-    def gpu(self) -> bool:
-        return not self.clock
+    gpu: Gpu | None = None
 
     @property
     def peak(self) -> float:
@@ -54,19 +64,23 @@ CHIPS = {chip.name: chip for chip in (
     Chip('v5e', 'TPU v5 lite', 16 * 2**30, 819e9, 1.5e9, 2, 200e9, 256, 16),
     Chip('v5p', 'TPU v5', 95 * 2**30, 2765e9, 1.75e9, 3, 600e9, 6144, 4),
     Chip('v6e', 'TPU v6 lite', 32 * 2**30, 1640e9, 1.75e9, 2, 400e9, 256, 16),
-    Chip('h200', gpus.GPUS['h200'].name, 141e9, 4.8e12, 0, 1, 450e9, 8),
-    Chip('h100', gpus.GPUS['h100'].name, 80e9, 3.35e12, 0, 1, 450e9, 8),
-    Chip('a100', gpus.GPUS['a100'].name, 80e9, 2.039e12, 0, 1, 300e9, 8),
-    Chip('b200', gpus.GPUS['b200'].name, 180e9, 8e12, 0, 1, 900e9, 8),
-    Chip('rtx4090', gpus.GPUS['rtx4090'].name, 24e9, 1.008e12, 0, 1, 32e9, 8),
-    Chip('rtx5090', gpus.GPUS['rtx5090'].name, 32e9, 1.792e12, 0, 1, 64e9, 8),
+    Chip('h200', 'NVIDIA H200', 141e9, 4.8e12, 0, 1, 450e9, 8,
+         gpu=Gpu((9, 0), 132, 128, 2048, 232448, 60 * 2**20, 150754820096, 1.98)),
+    Chip('h100', 'NVIDIA H100 80GB HBM3', 80e9, 3.35e12, 0, 1, 450e9, 8,
+         gpu=Gpu((9, 0), 132, 128, 2048, 232448, 50 * 2**20, 85 * 10**9, 1.98)),
+    Chip('a100', 'NVIDIA A100-SXM4-80GB', 80e9, 2.039e12, 0, 1, 300e9, 8,
+         gpu=Gpu((8, 0), 108, 64, 2048, 166912, 40 * 2**20, 85 * 10**9, 1.41)),
+    Chip('b200', 'NVIDIA B200', 180e9, 8e12, 0, 1, 900e9, 8,
+         gpu=Gpu((10, 0), 148, 128, 2048, 232448, 126 * 2**20, 192 * 10**9, 1.965)),
+    Chip('rtx4090', 'NVIDIA GeForce RTX 4090', 24e9, 1.008e12, 0, 1, 32e9, 8,
+         gpu=Gpu((8, 9), 128, 128, 1536, 101376, 72 * 2**20, 25 * 10**9, 2.52)),
+    Chip('rtx5090', 'NVIDIA GeForce RTX 5090', 32e9, 1.792e12, 0, 1, 64e9, 8,
+         gpu=Gpu((12, 0), 170, 128, 1536, 101376, 96 * 2**20, 34 * 10**9, 2.41)),
 )}
-# Usual slices by their number of chips. The names v4-16 and v5p-1024 count TensorCores, of which a chip has two.
-_FLAT = {1: '1x1', 4: '2x2', 8: '2x4', 16: '4x4', 32: '4x8', 64: '8x8', 128: '8x16', 256: '16x16'}
-_CUBES = {4: '2x2x1', 8: '2x2x2', 16: '2x2x4', 32: '2x4x4', 64: '4x4x4', 128: '4x4x8', 256: '4x8x8', 512: '8x8x8',
-          1024: '8x8x16', 2048: '8x16x16', 4096: '16x16x16'}
-_SLICES = {'v4': _CUBES, 'v5e': _FLAT, 'v5p': _CUBES, 'v6e': _FLAT}
-_CORES = {'v4': 2, 'v5p': 2}
+# {axes: the usual slices, as they are named}: v5e-16 has 16 chips; v4-16 has 16 TensorCores, two a chip.
+_SLICES = {2: {1: '1x1', 4: '2x2', 8: '2x4', 16: '4x4', 32: '4x8', 64: '8x8', 128: '8x16', 256: '16x16'},
+           3: {8: '2x2x1', 16: '2x2x2', 32: '2x2x4', 64: '2x4x4', 128: '4x4x4', 256: '4x4x8', 512: '4x8x8',
+               1024: '8x8x8', 2048: '8x8x16', 4096: '8x16x16', 8192: '16x16x16'}}
 
 
 def parse(name: str) -> tuple[Chip, tuple[int, ...]]:
@@ -80,9 +94,8 @@ def parse(name: str) -> tuple[Chip, tuple[int, ...]]:
         raise UserError(f'topology {name!r}: written like v5e:16x16, v5e-256 or h200:8, with one of '
                         f'{", ".join(CHIPS)}')
     size = written[3]
-    if written[2] == '-' and chip.name in _SLICES:
-        cores = _CORES.get(chip.name, 1)
-        known = {cores * chips: shape for chips, shape in _SLICES[chip.name].items()}
+    if written[2] == '-' and not chip.gpu:
+        known = _SLICES[chip.axes]
         if not size.isdigit() or int(size) not in known:
             raise UserError(f'topology {name!r}: {chip.name} slices are {chip.name}-'
                             + f', {chip.name}-'.join(map(str, known)) + f', or a shape, {chip.name}:{known[8]}')
@@ -105,23 +118,25 @@ def devices(name: str) -> list:
     if chip.gpu:
         if not any(map(importlib.util.find_spec, ('jax_cuda12_plugin', 'jax_cuda13_plugin'))):
             raise UserError(f"{name}: the CUDA plugin is not installed: pip install 'jax[cuda13]'")
-        description = gpus.description(gpus.GPUS[chip.name])
-        with _one_line(name):
-            return topologies.get_topology_desc(platform='cuda', target_config=description,
-                                                topology=f'1x1x{shape[0]}').devices
-    if importlib.util.find_spec('libtpu') is None:
-        raise UserError(f"{name}: the TPU compiler is not installed: pip install 'jax[tpu]' (or libtpu alone)")
-    os.environ.setdefault('TPU_SKIP_MDS_QUERY', '1')  # elsewhere libtpu asks the cloud which machine it is on
-    os.environ.setdefault('TPU_WORKER_HOSTNAMES', 'localhost')
-    os.environ.setdefault('TPU_ACCELERATOR_TYPE', 'v5litepod-1')  # of this machine, not of the slice; else a warning
-    os.environ.setdefault('ALLOW_MULTIPLE_LIBTPU_LOAD', '1')  # no chip is touched, so there is nothing to lock
-    how = {'chip_config_name': 'megacore'} if chip.name == 'v4' else {}  # two cores as one device, as at run time
-    if '*' in name:
-        how['num_slices'] = int(name.partition('*')[0])
-    if all(n == 1 for n in shape):
-        how['chips_per_host_bounds'] = (1, 1, 1)
-    with _one_line(name):
-        return topologies.get_topology_desc(f"{chip.name}:{'x'.join(map(str, shape))}", 'tpu', **how).devices
+        how = {'platform': 'cuda', 'topology': f'1x1x{shape[0]}', 'target_config': description(chip)}
+    else:
+        if importlib.util.find_spec('libtpu') is None:
+            raise UserError(f"{name}: the TPU compiler is not installed: pip install 'jax[tpu]' (or libtpu alone)")
+        os.environ.setdefault('TPU_SKIP_MDS_QUERY', '1')  # elsewhere libtpu asks the cloud which machine it is on
+        os.environ.setdefault('TPU_WORKER_HOSTNAMES', 'localhost')
+        os.environ.setdefault('TPU_ACCELERATOR_TYPE', 'v5litepod-1')  # of this machine, not of the slice
+        os.environ.setdefault('ALLOW_MULTIPLE_LIBTPU_LOAD', '1')  # no chip is touched, so there is nothing to lock
+        how = {'platform': 'tpu', 'topology_name': f"{chip.name}:{'x'.join(map(str, shape))}"}
+        if chip.name == 'v4':
+            how['chip_config_name'] = 'megacore'  # two cores as one device, as at run time
+        if '*' in name:
+            how['num_slices'] = int(name.partition('*')[0])
+        if all(n == 1 for n in shape):
+            how['chips_per_host_bounds'] = (1, 1, 1)
+    try:
+        return topologies.get_topology_desc(**how).devices
+    except (RuntimeError, NotImplementedError) as error:
+        raise UserError(f'topology {name!r}: {" ".join(str(error).split())[:300]}') from None
 
 
 def compiler(chip: Chip) -> str:
@@ -131,15 +146,6 @@ def compiler(chip: Chip) -> str:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return f'{name} {importlib.metadata.version(name)}'
     return f'{names[0]}, version unknown'
-
-
-@contextlib.contextmanager
-def _one_line(name):
-    """The error of a compiler's plugin for an impossible slice, as a UserError."""
-    try:
-        yield
-    except (RuntimeError, NotImplementedError) as error:
-        raise UserError(f'topology {name!r}: {" ".join(str(error).split())[:300]}') from None
 
 
 def links(chip: Chip, shape: tuple[int, ...]) -> tuple[int, int]:
@@ -161,3 +167,35 @@ def link_seconds(chip: Chip, shape: tuple[int, ...], sent: float) -> tuple[float
         return 0.0, 0.0
     least = sent / (chip.rate * in_use / whole)
     return least, least * in_use / min(in_use, 2 if in_use == whole else 1)
+
+
+def description(chip: Chip) -> str:
+    """The `target_config` of jax.experimental.topologies for a GPU: CUDA's device properties, as XLA wants them."""
+    gpu = chip.gpu
+    major, minor = gpu.capability
+    return f"""
+gpu_device_info {{
+  threads_per_block_limit: 1024
+  threads_per_warp: 32
+  shared_memory_per_block: 49152
+  shared_memory_per_core: {gpu.shared + 1024}
+  threads_per_core_limit: {gpu.threads}
+  core_count: {gpu.cores}
+  fpus_per_core: {gpu.fpus}
+  block_dim_limit_x: 2147483647
+  block_dim_limit_y: 65535
+  block_dim_limit_z: 65535
+  memory_bandwidth: {chip.bandwidth:.0f}
+  l2_cache_size: {gpu.l2}
+  clock_rate_ghz: {gpu.clock}
+  device_memory_size: {gpu.memory}
+  shared_memory_per_block_optin: {gpu.shared}
+  cuda_compute_capability {{ major: {major} minor: {minor} }}
+  registers_per_core_limit: 65536
+  registers_per_block_limit: 65536
+}}
+platform_name: "CUDA"
+dnn_version_info {{ major: 9 minor: 12 patch: 0 }}
+runtime_version {{ major: 13 minor: 0 patch: 0 }}
+device_description_str: "{chip.kind}"
+"""

@@ -1,8 +1,9 @@
 """What a compiled step sends between devices, read from the text of its HLO module (`compiled.as_text()`)."""
+import collections
 import dataclasses
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from experiments.compile import hlo_text
 from gpt1_jax.parallel import step_cost
@@ -19,15 +20,13 @@ class Collective:
     """One instruction that moves data between devices.
 
     kind: one of KINDS. arrays: ((dtype, dims), ...) in full size: the result of a gather, the operand of a reduction.
-    devices: how many take part in a group. times: executions in a step, with the loops around it. known: False where a
-    loop around it does not tell how often it runs; it is counted once then. name: op_name, the path in the Python code.
+    devices: how many take part in a group. times, known: those of its hlo_text.Kernel.
     """
     kind: str
     arrays: tuple[tuple[str, tuple[int, ...]], ...]
     devices: int
     times: int = 1
     known: bool = True
-    name: str = ''
 
     @property
     def bytes(self) -> int:
@@ -47,10 +46,8 @@ def collectives(text: str, devices: int) -> list[Collective]:
     module = hlo_text.Module(text)
     found, under_way = [], set()
     for kernel in module.kernels():
-        name, moved = kernel.instruction.name, of_kernel(module, kernel, devices)
-        for channel, one in moved.items():
-            if channel not in under_way or name.startswith(FIRST):
-                found.append(dataclasses.replace(one, times=kernel.times, known=kernel.known))
+        name, moved = kernel.instruction.name, _of_kernel(module, kernel, devices)
+        found += [one for channel, one in moved.items() if channel not in under_way or name.startswith(FIRST)]
         if kernel.instruction.opcode == 'fusion':
             under_way |= moved.keys()
         if name.startswith(LAST):
@@ -58,30 +55,27 @@ def collectives(text: str, devices: int) -> list[Collective]:
     return found
 
 
-def of_kernel(module: hlo_text.Module, kernel: hlo_text.Kernel, devices: int) -> dict[str, Collective]:
-    """{channel, or name without one: Collective, executed once} that a kernel is or has fused in."""
+def _of_kernel(module, kernel, devices):
+    """{channel, or name without one: Collective} that a kernel is or has fused in."""
     found = {}
-    for where, one in ((kernel.computation, kernel.instruction), *module.inside(kernel.instruction)):
-        moved = _collective(one, where, devices)
-        if moved:
-            found.setdefault(one.attribute(r'channel_id=(\d+)') or one.name, moved)
+    for one in module.parts(kernel.instruction):
+        if one.opcode.removesuffix('-start') in KINDS:  # a -done is none
+            channel = one.attribute(r'channel_id=(\d+)') or one.name
+            found.setdefault(channel, Collective(*_moved(one, devices), kernel.times, kernel.known))
     return found
 
 
 def summary(found: Sequence[Collective]) -> dict[str, dict]:
     """{kind: {'count', 'bytes', 'sent'}} in a step: executions, bytes of their arrays, bytes that each device sends."""
-    result = {}
-    for one in found:
-        row = result.setdefault(one.kind, {'count': 0, 'bytes': 0, 'sent': 0})
-        row['count'] += one.times
-        row['bytes'] += one.times * one.bytes
-        row['sent'] += one.times * one.sent
-    return {kind: result[kind] for kind in KINDS if kind in result}
+    return {kind: {'count': sum(one.times for one in of_kind), 'bytes': sum(one.times * one.bytes for one in of_kind),
+                   'sent': sum(one.times * one.sent for one in of_kind)}
+            for kind in KINDS if (of_kind := [one for one in found if one.kind == kind])}
 
 
 def table_gathers(found: Sequence[Collective], rows: int, width: int) -> dict[str, int]:
     """{dtype: times a step} of gathers of the whole [rows, width] token table, transposed or not."""
-    return _count(found, 'all-gather', lambda dims: sorted(_flat(dims)) == sorted((rows, width)))
+    counts = _count(found, lambda dims: sorted(dims) == sorted((rows, width)))
+    return {dtype: n for (kind, dtype), n in counts.items() if kind == 'all-gather'}
 
 
 def logit_transfers(found: Sequence[Collective], rows: int, width: int) -> dict[str, int]:
@@ -92,53 +86,74 @@ def logit_transfers(found: Sequence[Collective], rows: int, width: int) -> dict[
     last, where the whole width is there).
     """
     def is_logits(dims):
-        flat = _flat(dims)
-        if rows not in flat:
-            return False
-        other = math.prod(flat) // rows
-        return not (width % other == 0 and (flat[0] == rows or other == width))
-    return {f'{kind} {dtype}': n for kind in KINDS for dtype, n in _count(found, kind, is_logits).items()}
+        other = math.prod(dims) // rows
+        return rows in dims and not (width % other == 0 and (dims[0] == rows or other == width))
+    return {f'{kind} {dtype}': n for (kind, dtype), n in _count(found, is_logits).items()}
 
 
-def _count(found, kind, accepts):
-    result = {}
+def _count(found, accepts):
+    """{(kind, dtype): times a step} of the arrays whose dimensions, without those of 1, are accepted."""
+    result = collections.Counter()
     for one in found:
         for dtype, dims in one.arrays:
-            if one.kind == kind and accepts(dims):
-                result[dtype] = result.get(dtype, 0) + one.times
+            if accepts([d for d in dims if d != 1]):
+                result[one.kind, dtype] += one.times
     return result
 
 
-def _flat(dims):
-    return [d for d in dims if d != 1]
+def exposed(text: str, devices: int, seconds: Mapping[str, float], transfer: Callable[[float], float]) -> dict:
+    """{'transfers': seconds of all collectives in a step, 'exposed': seconds that nothing is computed meanwhile,
+    'asynchronous': executions of those that run beside others, 'synchronous': of the rest}.
+
+    An estimate: a transfer takes as long as its bytes at the links' rate, and of transfers under way at the same time
+    one runs after the other.
+    devices: of the mesh. seconds: {instruction: of one execution} of the kernels between them. transfer: bytes that
+    each device sends -> seconds.
+    """
+    module = hlo_text.Module(text)
+    total = {'transfers': 0.0, 'exposed': 0.0, 'asynchronous': 0, 'synchronous': 0}
+    under_way = {}  # {the instruction or channel that ends it: seconds left}
+    for kernel in module.kernels():
+        one, times = kernel.instruction, kernel.times
+        if one.opcode.endswith('-done'):
+            total['exposed'] += times * under_way.pop(one.reads[0], 0.0)
+            continue
+        moved = _of_kernel(module, kernel, devices)
+        by_name = one.opcode.endswith('-start')
+        begins = by_name or one.name.startswith(FIRST)
+        for channel, collective in moved.items():
+            if channel in under_way and not begins:
+                continue
+            needed = transfer(collective.sent)
+            total['transfers'] += times * needed
+            total['asynchronous' if begins else 'synchronous'] += times
+            if begins:
+                under_way[one.name if by_name else channel] = needed
+            else:
+                total['exposed'] += times * needed
+        computing = 0.0 if by_name else seconds.get(one.name, 0.0)
+        for name, left in under_way.items():  # those that began first run before the others
+            done = min(left, computing)
+            under_way[name] = left - done
+            computing -= done
+        if one.name.startswith(LAST):
+            total['exposed'] += times * sum(under_way.pop(channel, 0.0) for channel in moved)
+    return total
 
 
-def _collective(one, computation, devices):
-    """The Collective that an instruction of `computation` is, or None. A -done is none."""
+def _moved(one, devices):
+    """(kind, arrays, devices) of a Collective."""
     kind = one.opcode.removesuffix('-start')
-    if kind not in KINDS:
-        return None
-    # The shape of a -start is (operands, results), but for an all-reduce.
-    shape = _elements(one.shape)[1] if one.opcode.endswith('-start') and kind != 'all-reduce' else one.shape
-    parts = tuple((array.dtype, array.dims) for array in hlo_text.arrays(shape))
+    parts = tuple((array.dtype, array.dims) for array in hlo_text.arrays(one.shape))
+    if one.opcode.endswith('-start') and kind != 'all-reduce':  # (operands, results, ...)
+        parts = parts[len(one.reads):2 * len(one.reads)]
     size = 2 if kind == 'collective-permute' else _group_size(one.attributes, devices)
     if kind == 'reduce-scatter':  # its result is each device's part
         parts = tuple((dtype, (size, *dims)) for dtype, dims in parts)
     # TPU: a fusion of an all-reduce with the slices of its result, of which each device keeps one.
-    if kind == 'all-reduce' and computation.startswith('all-reduce-scatter'):
+    if kind == 'all-reduce' and one.computation.startswith('all-reduce-scatter'):
         kind = 'reduce-scatter'
-    return Collective(kind, parts, size, name=one.label)
-
-
-def _elements(shape):
-    """The elements of a tuple's shape: '(a, (b, c))' -> ['a', '(b, c)']."""
-    found, depth, first = [], 0, 1
-    for place, letter in enumerate(shape):
-        depth += {'(': 1, '{': 1, '[': 1, ')': -1, '}': -1, ']': -1}.get(letter, 0)
-        if (letter == ',' and depth == 1) or depth == 0:
-            found.append(shape[first:place].strip())
-            first = place + 1
-    return found
+    return kind, parts, size
 
 
 def _group_size(attributes, devices):

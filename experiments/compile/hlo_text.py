@@ -1,9 +1,10 @@
 """The text of an HLO module, `compiled.as_text()`: its computations, their instructions, and the arrays of these."""
+import collections
 import dataclasses
 import functools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 _BITS = {'pred': 8, 'bf16': 16, 'token': 0}  # others end in their number of bits, as s32 and f8e4m3fn
@@ -25,7 +26,8 @@ class Array(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Instruction:
-    """`NAME = SHAPE OPCODE(OPERANDS)ATTRIBUTES`, each part as text."""
+    """`NAME = SHAPE OPCODE(OPERANDS)ATTRIBUTES`, each part as text, of a computation."""
+    computation: str
     name: str
     shape: str
     opcode: str
@@ -82,14 +84,11 @@ def nbytes(dtype: str, dims: Sequence[int]) -> int:
 
 
 def _padded(sizes, order, place):
-    """The sizes, slowest dimension first, with the last ones rounded up to whole tiles."""
-    physical = [sizes[i] for i in reversed(order)] if order else list(sizes)
+    """The sizes, fastest dimension first, with the first ones rounded up to whole tiles."""
+    physical = [sizes[i] for i in order] or sizes[::-1]
     tile = re.search(r'T\(([\d,]+)\)', place)
-    tile = _numbers(tile[1]) if tile else ()
-    first = len(physical) - len(tile)
-    if first < 0:
-        return physical
-    return [*physical[:first], *(-(-size // part) * part for size, part in zip(physical[first:], tile))]
+    parts = [*(_numbers(tile[1])[::-1] if tile else ()), *[1] * len(sizes)]
+    return [-(-size // part) * part for size, part in zip(physical, parts)]
 
 
 def _numbers(text):
@@ -103,106 +102,91 @@ def parse(text: str) -> tuple[dict[str, list[Instruction]], str]:
     for line in text.splitlines():
         header = re.match(r'(ENTRY )?%?([\w.\-]+) \(.*\{$', line)
         if header:
-            current = found.setdefault(header[2], [])
-            entry = header[2] if header[1] else entry
+            current, found[header[2]] = header[2], []
+            entry = current if header[1] else entry
         elif current is not None and ' = ' in line:
-            current.append(_instruction(line))
+            found[current].append(_instruction(current, line))
     return found, entry
 
 
-def _instruction(line):
-    name, rest = line.split(' = ', 1)
-    end = _closing(rest, 0) + 1 if rest.startswith('(') else rest.index(' ')
-    shape, rest = rest[:end], rest[end:].lstrip()
-    opening = rest.index('(')
-    closing = _closing(rest, opening)
-    return Instruction(name.removeprefix('  ').removeprefix('ROOT ').strip().lstrip('%'), shape, rest[:opening],
-                       rest[opening + 1:closing], rest[closing + 1:])
-
-
-def _closing(text, opening):
-    """The place of the parenthesis that closes the one at `opening`."""
-    depth = 0
-    for place in range(opening, len(text)):
-        depth += {'(': 1, ')': -1}.get(text[place], 0)
-        if depth == 0:
-            return place
-    raise ValueError(f'unbalanced parentheses in the HLO text: {text[:80]!r}')
-
-
-def trips(loop: Instruction, computations: Mapping[str, list[Instruction]]) -> int | None:
-    """How often a while loop runs: as noted by the compiler, or the only integer constant in its condition; else None.
-    """
-    known = loop.attribute(r'"known_trip_count":\{"n":"(\d+)"\}')
-    if known:
-        return int(known)
-    bounds = set()
-    names = loop.called('condition')
-    while names:
-        for one in computations.get(names.pop(), ()):
-            if one.opcode == 'constant' and re.match(r'[su]\d+\[\]', one.shape):
-                bounds.add(int(one.operands))
-            names += one.called('calls')
-    return bounds.pop() if len(bounds) == 1 else None
+def _instruction(computation, line):
+    head = re.match(r'\s*(?:ROOT )?%?([\w.\-]+) = (.+?) ([a-z][\w\-]*)\(', line)  # a shape has no word before a (
+    place, depth = head.end(), 1
+    while depth:  # until the operands' parenthesis is closed
+        depth += {'(': 1, ')': -1}.get(line[place], 0)
+        place += 1
+    return Instruction(computation, *head.groups(), line[head.end():place - 1], line[place:])
 
 
 class Kernel(NamedTuple):
     """An instruction outside of a fusion. times: executions in a step, with the loops around it. known: False where one
     of these loops does not tell how often it runs; it is counted once then."""
-    computation: str
     instruction: Instruction
     times: int
     known: bool
 
 
 class Module:
-    """The computations of a compiled step's text, with lookups by name: who defines a value and who uses it."""
+    """The computations of a compiled step's text: who defines a value, who uses it, and what runs."""
 
     def __init__(self, text: str) -> None:
         self.computations, self.entry = parse(text)
 
     @functools.cache
-    def by_name(self, computation: str) -> dict[str, Instruction]:
-        """{name: Instruction} of a computation."""
+    def _by_name(self, computation):
         return {one.name: one for one in self.computations[computation]}
 
     @functools.cache
-    def users(self, computation: str) -> dict[str, list[tuple[Instruction, int]]]:
-        """{name: [(an instruction that reads it, as which of its operands)]} of a computation."""
-        found = {}
+    def _users(self, computation):
+        found = collections.defaultdict(list)
         for one in self.computations[computation]:
             for place, name in enumerate(one.reads):
-                found.setdefault(name, []).append((one, place))
+                found[name].append((one, place))
         return found
 
-    @functools.cache
-    def parameters(self, computation: str) -> dict[int, Instruction]:
-        """{number: parameter} of a computation."""
-        return {int(one.operands): one for one in self.computations[computation] if one.opcode == 'parameter'}
+    def operands(self, one: Instruction) -> list[Instruction]:
+        """The instructions that define what an instruction reads."""
+        return [self._by_name(one.computation)[name] for name in one.reads]
 
-    def operand(self, computation: str, one: Instruction, place: int) -> Instruction:
-        """The instruction that defines an operand of `one`."""
-        return self.by_name(computation)[one.reads[place]]
+    def users(self, one: Instruction) -> list[tuple[Instruction, int]]:
+        """[(an instruction that reads the value, as which of its operands)]."""
+        return self._users(one.computation)[one.name]
 
-    def inside(self, one: Instruction) -> list[tuple[str, Instruction]]:
-        """(computation, instruction) of all that a fusion consists of, nested fusions included."""
-        found = []
-        if one.opcode == 'fusion':
-            for name in one.called('calls'):
-                for each in self.computations[name]:
-                    found += [(name, each), *self.inside(each)]
-        return found
+    def body(self, fusion: Instruction) -> list[Instruction]:
+        """The instructions of a fusion, the root last."""
+        return self.computations[fusion.called('calls')[0]]
+
+    def parameter(self, fusion: Instruction, place: int) -> Instruction:
+        """What an operand of a fusion is called in its body."""
+        return next(one for one in self.body(fusion) if (one.opcode, one.operands) == ('parameter', str(place)))
+
+    def parts(self, one: Instruction) -> list[Instruction]:
+        """An instruction and, of a fusion, all that it consists of, nested fusions included."""
+        inside = self.body(one) if one.opcode == 'fusion' else ()
+        return [one, *(part for each in inside for part in self.parts(each))]
 
     def kernels(self, computation: str | None = None, times: int = 1, known: bool = True) -> Iterator[Kernel]:
         """The kernels of a computation, by default the entry, and of those that it runs, in the order of the schedule.
         """
         for one in self.computations[computation or self.entry]:
             if one.opcode == 'while':
-                n = trips(one, self.computations)
+                n = self._trips(one)
                 for called in one.called('body'):
                     yield from self.kernels(called, times * (n or 1), known and n is not None)
             elif one.opcode in ('call', 'conditional', 'async-start'):
                 for called in one.called(*CALLS):
                     yield from self.kernels(called, times, known)
             elif one.opcode not in NOTHING and '"AllocateBuffer"' not in one.attributes:
-                yield Kernel(computation or self.entry, one, times, known)
+                yield Kernel(one, times, known)
+
+    def _trips(self, loop):
+        """How often a while loop runs: as noted by the compiler, or the only integer constant in its condition; else
+        None."""
+        known = loop.attribute(r'"known_trip_count":\{"n":"(\d+)"\}')
+        if known:
+            return int(known)
+        condition = [part for name in loop.called('condition') for one in self.computations[name]
+                     for part in self.parts(one)]
+        bounds = {int(one.operands) for one in condition
+                  if one.opcode == 'constant' and re.match(r'[su]\d+\[\]', one.shape)}
+        return bounds.pop() if len(bounds) == 1 else None

@@ -3,10 +3,11 @@ import dataclasses
 import math
 import re
 
-from experiments.compile import hlo, memory_traffic
-from experiments.compile.hlo_text import Instruction, Module, arrays
+from experiments.compile import hlo
+from experiments.compile.hlo_text import Module, arrays, hbm_bytes
 
 PRODUCTS = ('dot', 'convolution')  # the compiler for TPUs writes every product as a convolution
+SLICES = ('dynamic-slice', 'slice', 'gather')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,23 +32,23 @@ def kernels(text: str) -> list[Kernel]:
     """The Kernels of an HLO module. ValueError where a loop does not tell how often it runs."""
     module = Module(text)
     found = []
-    for computation, one, times, known in module.kernels():
+    for one, times, known in module.kernels():
         if not known:
             raise ValueError(f'{one.name}: the compiled text does not tell how often its loop runs')
         if not one.opcode.endswith('-done'):  # counted where it starts
-            inside = ' '.join(dict.fromkeys(each.label for _, each in module.inside(one) if each.label))
+            parts = module.parts(one)
             found.append(Kernel(
-                kind=_kind(module, one), instruction=one.name, name=one.label or one.name, inside=inside,
-                result=re.sub(r'\{[^}]*\}', '', one.shape), bytes=memory_traffic.moved(module, computation, one),
-                flops=flops(module, computation, one),
+                kind=_kind(one, parts), instruction=one.name, name=one.label or one.name,
+                inside=' '.join(dict.fromkeys(part.label for part in parts[1:] if part.label)),
+                result=re.sub(r'\{[^}]*\}', '', one.shape), bytes=_moved(module, one),
+                flops=sum(_flops(module, part) for part in parts),
                 cycles=int(one.attribute(r'"estimated_cycles":"(\d+)"') or 0), times=times))
     return found
 
 
-def _kind(module, one):
+def _kind(one, parts):
     target = one.attribute(r'custom_call_target="([^"]*)"') or ''
-    if 'matmul' in target or 'gemm' in target or not target and any(
-            each.opcode in PRODUCTS for _, each in (('', one), *module.inside(one))):
+    if 'matmul' in target or 'gemm' in target or not target and any(part.opcode in PRODUCTS for part in parts):
         return 'product'
     if 'triton' in target or target == 'tpu_custom_call':
         return 'ours'
@@ -56,33 +57,29 @@ def _kind(module, one):
     return 'prefetch' if one.opcode in ('copy-start', 'slice-start') else 'other'
 
 
-def flops(module: Module, computation: str, one: Instruction) -> int:
-    """Floating-point operations of the matrix products of a kernel, 2 a multiplication and addition.
+# Arithmetic
 
-    Of a call of the GPU's library by its configuration; of a Pallas kernel those that its `cost_estimate` states.
-    """
-    return sum(_flops(module, where, each) for where, each in ((computation, one), *module.inside(one)))
-
-
-def _flops(module, computation, one):
+def _flops(module, one):
+    """Floating-point operations of a matrix product, 2 a multiplication and addition; of a call of the GPU's library by
+    its configuration, of a Pallas kernel those that its `cost_estimate` states."""
     stated = one.attribute(r'"cost_estimate":\{[^}]*"flops":"?(\d+)') if one.opcode == 'custom-call' else None
     if stated:
         return int(stated)
     if one.opcode == 'convolution':
-        return 2 * _terms(module, computation, one) * math.prod(_dims(one.shape))
+        return 2 * _terms(module, one) * math.prod(_dims(one))
     where = {'dot': r'lhs_contracting_dims=\{([\d,]*)\}', 'custom-call': r'"lhs_contracting_dimensions":\[([^\]]*)\]'}
     contracted = one.attribute(where[one.opcode]) if one.opcode in where else None
     if contracted is None:
         return 0
-    dims = _dims(module.operand(computation, one, 0).shape)
-    return 2 * math.prod(dims[int(i)] for i in re.findall(r'\d+', contracted)) * math.prod(_dims(one.shape))
+    dims = _dims(module.operands(one)[0])
+    return 2 * math.prod(dims[int(i)] for i in re.findall(r'\d+', contracted)) * math.prod(_dims(one))
 
 
-def _terms(module, computation, one):
+def _terms(module, one):
     """Of each sum of a convolution: the input features, and the taps of the window that are more than a batch dimension
     (of which one tap is valid) or an outer dimension of the right side (padded in full)."""
     labels = re.search(r'dim_labels=([\w?]+)_([\w?]+)->([\w?]+)', one.attributes)
-    terms = _dims(module.operand(computation, one, 1).shape)[labels[2].index('i')]
+    terms = _dims(module.operands(one)[1])[labels[2].index('i')]
     fields = dict(field.split('=') for field in (one.attribute(r'window=\{([^}]*)\}') or '').split())
     sizes = [int(size) for size in fields.get('size', '').split('x') if size]
     dilated = fields['lhs_dilate'].split('x') if 'lhs_dilate' in fields else ['1'] * len(sizes)
@@ -94,5 +91,70 @@ def _terms(module, computation, one):
     return terms
 
 
-def _dims(shape):
-    return arrays(shape)[0].dims
+def _dims(one):
+    return arrays(one.shape)[0].dims
+
+
+# Memory traffic
+
+def _moved(module, one):
+    """Bytes of main memory that a kernel reads and writes.
+
+    It reads its operands and writes its result; of an operand that it slices it reads the slices, of a result that it
+    updates in place it writes the update. An estimate: cache hits between a GPU's kernels, and operands that a kernel
+    reads twice, do not show.
+    """
+    if one.opcode in ('copy-start', 'slice-start'):
+        # (destination, source, context) of a copy, ((source), destination, ...) of a slice: as many bytes are read as
+        # written, each where its side is in main memory.
+        sides = arrays(one.shape)[:2]
+        return min(side.bytes for side in sides) * sum(side.in_hbm for side in sides)
+    operands, result = module.operands(one), hbm_bytes(one.shape)
+    if one.opcode in SLICES:
+        return result + (result if hbm_bytes(operands[0].shape) else 0)
+    if one.opcode == 'dynamic-update-slice':
+        return 2 * hbm_bytes(operands[1].shape)
+    whole = {operand.name: hbm_bytes(operand.shape) for operand in operands}
+    if one.opcode != 'fusion':
+        return sum(whole.values()) + result
+    read = dict.fromkeys(whole, 0)
+    for place, operand in enumerate(operands):  # listed twice, it counts once: each use reads a part
+        part = _read(module, module.parameter(one, place)) if whole[operand.name] else 0
+        read[operand.name] += whole[operand.name] if part is None else part
+    return sum(min(whole[name], read[name]) for name in whole) + _written(module, one)
+
+
+def _read(module, value):
+    """Bytes of `value` that the instructions of its computation read; None for all of it."""
+    total = 0
+    for user, place in module.users(value):
+        if user.opcode in SLICES and place == 0:
+            part = sum(array.bytes for array in arrays(user.shape))
+        elif user.opcode == 'tuple' or user.opcode == 'dynamic-update-slice' and place == 0:
+            part = 0  # passed on, or updated in place
+        elif user.opcode in ('bitcast', 'get-tuple-element'):
+            part = _read(module, user)
+        elif user.opcode == 'fusion':
+            # On TPUs a fusion within a fusion that only changes the tiling or the shape is no pass over memory.
+            within = user.called('calls')[0].startswith(('copy_fusion', 'bitcast_fusion'))
+            part = _read(module, user if within else module.parameter(user, place))
+        else:
+            part = None
+        if part is None:
+            return None
+        total += part
+    return total
+
+
+def _written(module, value):
+    """Bytes of `value`, the result of a kernel or a part of it, that are written."""
+    if value.opcode == 'tuple':
+        return sum(_written(module, each) for each in module.operands(value))
+    if value.opcode == 'dynamic-update-slice':
+        update = arrays(module.operands(value)[1].shape)
+        return sum(array.bytes for array in update) if hbm_bytes(value.shape) else 0
+    if value.opcode == 'bitcast' and module.operands(value)[0].opcode in ('dynamic-update-slice', 'fusion', 'bitcast'):
+        return _written(module, module.operands(value)[0])
+    if value.opcode == 'fusion':
+        return _written(module, module.body(value)[-1])
+    return 0 if value.opcode == 'parameter' else hbm_bytes(value.shape)

@@ -7,6 +7,7 @@ python -m experiments.launch.local --processes=2 --devices=2 pretrain --config=c
 and SIGINT are passed on to all, which then save and stop at the same step.
 """
 import argparse
+import math
 import os
 import signal
 import socket
@@ -31,18 +32,16 @@ def run(command: Sequence[str], processes: int, devices: int = 0) -> int:
 
     def pass_on(number, frame):
         for one in started:
-            if one.poll() is None:
-                one.send_signal(number)
+            one.send_signal(number)  # nothing where it has ended
     signal.signal(signal.SIGTERM, pass_on)
     signal.signal(signal.SIGINT, pass_on)
-    status, deadline = 0, None
+    status, deadline = 0, math.inf
     while any(one.poll() is None for one in started):
         for i, one in enumerate(started):
             if one.poll() and not status:
                 status, deadline = one.returncode, time.monotonic() + GRACE_S
                 print(f'process {i} of {processes} ended with status {status}', file=sys.stderr, flush=True)
-        if deadline and time.monotonic() > deadline:
-            for one in started:
+            if time.monotonic() > deadline:
                 one.kill()
         time.sleep(0.1)
     return status or next((one.returncode for one in started if one.returncode), 0)

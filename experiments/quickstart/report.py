@@ -2,15 +2,12 @@
 import pathlib
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from experiments.lib import figures, html_page
+from experiments.lib import figures, html_page, scores
 from experiments.lib.markdown import table
 from gpt1_jax import metrics
 
 PRETRAINED, SCRATCH, WORDS = 'pretrained', 'from scratch', 'words alone'
 COLOURS = {PRETRAINED: 'pretrained', SCRATCH: 'scratch', WORDS: 'baseline'}
-CHANCE = 0.5
 ABOUT = """A vocabulary, pretraining, fine-tuning with and without pretraining, and zero-shot scoring on the novels of
 the package, by `python -m experiments.quickstart`. The test items are from three novels that no training reads.
 
@@ -27,9 +24,9 @@ between seeds of training."""
 
 def accuracy(path: str | pathlib.Path) -> dict:
     """{'value', 'low', 'high'} of a predictions file, as fractions, with the 95% interval by bootstrap."""
-    _, gold, scores = metrics.read_predictions(path)
-    low, high = metrics.bootstrap_interval('accuracy', gold, np.array(scores))
-    return {'value': metrics.compute(['accuracy'], gold, np.array(scores))['accuracy'], 'low': low, 'high': high}
+    _, gold, found = metrics.read_predictions(path)
+    low, high = metrics.bootstrap_interval('accuracy', gold, found)
+    return {'value': metrics.compute(['accuracy'], gold, found)['accuracy'], 'low': low, 'high': high}
 
 
 def difference(a: str | pathlib.Path, b: str | pathlib.Path) -> dict:
@@ -37,14 +34,12 @@ def difference(a: str | pathlib.Path, b: str | pathlib.Path) -> dict:
     ids_a, gold, scores_a = metrics.read_predictions(a)
     ids_b, _, scores_b = metrics.read_predictions(b)
     assert ids_a == ids_b, (a, b)
-    value, low, high = metrics.paired_bootstrap('accuracy', gold, np.array(scores_a), np.array(scores_b))
-    return {'value': value, 'low': low, 'high': high}
+    return dict(zip(figures.VALUES, metrics.paired_bootstrap('accuracy', gold, scores_a, scores_b)))
 
 
 def shown(score: Mapping[str, float], sign: str = '') -> str:
     """62.3 (59.2 to 65.3): a score and its interval in percent."""
-    value, low, high = (f'{100 * score[name]:{sign}.1f}' for name in ('value', 'low', 'high'))
-    return f'{value} ({low} to {high})'
+    return f"{scores.percent(score['value'], sign)} ({scores.span(score['low'], score['high'], sign)})"
 
 
 def write(directory: pathlib.Path, facts: Mapping[str, object], curve: Sequence[dict],
@@ -58,16 +53,15 @@ def write(directory: pathlib.Path, facts: Mapping[str, object], curve: Sequence[
     headlines = [f'pretraining: validation perplexity {valid["valid_perplexity"]:.1f} after {valid["step"]:,} updates']
     cells, panels = [], []
     for task, paths in predictions.items():
-        scores = {name: accuracy(path) for name, path in paths.items()}
+        of_task = {name: accuracy(path) for name, path in paths.items()}
         gain = shown(difference(paths[PRETRAINED], paths[SCRATCH]), '+')
-        cells.append([task, shown(scores[PRETRAINED]), shown(scores[SCRATCH]), gain, shown(scores[WORDS]),
-                      f'{100 * CHANCE:.0f}'])
-        headlines.append(f'{task}: pretrained {shown(scores[PRETRAINED])}, from scratch {shown(scores[SCRATCH])}, '
-                         f'difference {gain}')
-        panels.append({'title': task, 'chance': CHANCE, 'scores': [
-            {'name': name, 'colour': COLOURS[name], **score} for name, score in scores.items()]})
+        ours, scratch, words = (shown(of_task[name]) for name in (PRETRAINED, SCRATCH, WORDS))
+        cells.append([task, ours, scratch, gain, words, '50'])
+        headlines.append(f'{task}: pretrained {ours}, from scratch {scratch}, difference {gain}')
+        panels.append({'title': task, 'chance': 0.5, 'scores': [
+            {'name': name, 'colour': COLOURS[name], **score} for name, score in of_task.items()]})
     points = [{'step': step, **accuracy(path)} for step, path in sorted(zero_shot.items())]
-    cells.append(['word_order, zero-shot', shown(points[-1]), '', '', '', f'{100 * CHANCE:.0f}'])
+    cells.append(['word_order, zero-shot', shown(points[-1]), '', '', '', '50'])
     headlines.append(f'word_order, zero-shot: {shown(points[-1])}')
     figures.losses(directory / 'loss.png', curve)
     figures.comparison(directory / 'fine_tuning.png', panels)

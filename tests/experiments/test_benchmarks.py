@@ -1,6 +1,7 @@
 """The benchmarks: what they count and divide, on numbers by hand; the timed steps themselves at a tiny size."""
 import json
 import math
+import os
 import platform
 
 import jax
@@ -44,6 +45,10 @@ def test_windows_are_timed_after_the_first_step_and_the_warm_up(monkeypatch):
                                             'step_seconds': [0.5, 0.5]}
     assert done == [1, 3, 4, 4]
     assert timing.throughput([0.5, 0.25, 1.0], 100) == (200, 100, 400)
+
+
+def test_a_function_runs_in_a_process_of_its_own():
+    assert timing.alone(os.getpid) != os.getpid()
 
 
 def test_ratios_are_of_medians_over_the_windows_of_all_turns():
@@ -105,7 +110,7 @@ def test_the_post_ln_contestant_computes_what_our_model_does():
     config = GPTConfig(vocab_size=50, n_ctx=16, n_embd=16, n_layer=2, n_head=2, n_inner=32, embd_dropout=0.2,
                        attn_dropout=0.3, resid_dropout=0.4)
     tokens = np.random.default_rng(0).integers(0, 50, (3, 17))
-    theirs = contestants.Model(config, 50, post=True).eval()
+    theirs = contestants.Model(config, post=True).eval()
     assert (theirs.drop.p, theirs.blocks[0].attn_dropout, theirs.blocks[0].drop.p) == (0.2, 0.3, 0.4)
     with torch.no_grad():
         for parameter in theirs.parameters():

@@ -13,7 +13,6 @@ import pytest
 from experiments.compile import check, chips, hlo, table
 from gpt1_jax import pretrain, rules
 from gpt1_jax.errors import UserError
-from gpt1_jax.models.build import backbone, own_fields
 from gpt1_jax.parallel import sharding, step_cost
 from tiny import ROOT, load_config, override
 
@@ -25,19 +24,15 @@ V, D, N = 101, 32, 3  # words, width, layers of the tiny step
 @functools.cache
 def compiled(sizes, **fields):
     config = tiny(**fields)
-    mesh = sharding.make_mesh(*sizes, devices=jax.devices()[:int(np.prod(sizes))])
-    step = check.compile_step(config, model_of(config), mesh)
-    return step, check.measure(step, config, model_of(config), mesh.size)
+    model, mesh = check.backbone_of(config, V), sharding.make_mesh(*sizes, devices=jax.devices()[:int(np.prod(sizes))])
+    step = check.compile_step(config, model, mesh)
+    return step, check.measure(step, config, model, mesh.size)
 
 
 def tiny(**fields):
     small = dict(model__n_layer=N, model__n_embd=D, model__n_head=4, model__n_inner=48, model__n_ctx=20,
                  batch__size=16)
     return override(load_config('pretrain'), small | fields)
-
-
-def model_of(config):
-    return backbone(own_fields(config.model.to_dict()) | {'vocab_size': V})
 
 
 def test_a_row_has_the_gathers_of_fsdp_the_arithmetic_by_formula_and_the_memory_of_the_compiler():
@@ -83,11 +78,6 @@ def test_logits_that_are_gathered_would_be_seen():
     text = columns.lower(jax.ShapeDtypeStruct((40, 32), np.float32),
                          jax.ShapeDtypeStruct((32, 100), np.float32)).compile().as_text()
     assert hlo.logit_transfers(hlo.collectives(text, 4), 100, 32) == {'all-gather f32': 1}
-
-
-def test_a_batch_that_the_mesh_cannot_divide_is_refused():
-    with pytest.raises(UserError, match='batch.size = 6 .* is not divisible by 4 devices'):
-        compiled((1, 4, 1), batch__size=6)
 
 
 def test_the_lines_say_what_was_compiled_and_found():

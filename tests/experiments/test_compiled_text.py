@@ -2,7 +2,7 @@
 kernel runs beside."""
 import pytest
 
-from experiments.compile import exposure, hlo, hlo_text
+from experiments.compile import hlo
 from hlo_module import with_parameters
 
 pytestmark = pytest.mark.full
@@ -74,7 +74,6 @@ def test_collectives_are_read_with_their_arrays_devices_and_number_and_added_up(
         # a loop within a loop multiplies, one of unknown length counts once and says so
         'collective-permute': [((('bf16', (8, 24)),), 2, 84, True), ((('bf16', (8, 24)),), 2, 1, False)],
         'all-to-all': [((('s32', (1, 7)), ('s32', (1, 7))), 2, 1, True)]}
-    assert found[0].name == 'jit(step)/embed/gather'
     # By hand, in bytes: gathers 101 x 32 x 2 and 12 times 32 x 24 x 2, of which three quarters are sent.
     table, layers = 6464, 12 * 1536
     assert hlo.summary(found) == {
@@ -93,11 +92,6 @@ def test_the_size_of_a_group_is_read_in_every_form(groups, size):
     text = with_parameters('ENTRY %e (p: f32[8]{0}) -> f32[8] {\n'
                            f'  ROOT %a = f32[8]{{0}} all-reduce(%p), channel_id=1, replica_groups={groups}\n}}\n')
     assert hlo.collectives(text, 8)[0].devices == size
-
-
-def test_bytes_of_an_array_by_its_type():
-    sizes = {'f32': 48, 'bf16': 24, 'pred': 12, 's8': 12, 'f8e4m3fn': 12, 'u64': 96, 's4': 6}
-    assert {dtype: hlo_text.nbytes(dtype, (3, 4)) for dtype in sizes} == sizes
 
 
 def gather(*dims, kind='all-gather', dtype='bf16', times=1):
@@ -146,7 +140,7 @@ ENTRY %main (a: f32[8]{0}) -> f32[8] {
 def test_what_is_exposed_of_a_transfer_is_what_no_kernel_runs_beside():
     seconds = {'work': 150.0, 'async-collective-start': 150.0, 'between': 60.0, 'async-collective-done': 40.0,
                'async-collective-done.1': 200.0}
-    found = exposure.exposed(POD, 4, seconds, lambda sent: sent)
+    found = hlo.exposed(POD, 4, seconds, lambda sent: sent)
     # 200 at once; 100 and 200 beside 150: 150 left; a gather of 400, of which 300 are sent, beside 250; the same of the
     # next layer, with the same channel, beside 200.
     assert found == {'transfers': 200 + 300 + 2 * 300, 'exposed': 200 + 150 + 50 + 100,

@@ -2,13 +2,13 @@
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 
 import pytest
 import yaml
 
+from experiments.launch import local
 from gpt1_jax.cli import config_file, config_help
 from gpt1_jax.prepare import prepare
 from gpt1_jax.runs import results
@@ -131,10 +131,7 @@ def test_the_gpu_jobset_s_command_runs_in_real_processes(tmp_path):
              'model.dtype=float32', 'batch.size=8', 'train.steps=3', 'log_every=1', 'optimizer.warmup_steps=1')
     arguments = [one.replace('gs://BUCKET/runs/gpt1', str(tmp_path / 'run')).replace(
         'gs://BUCKET/tokens', str(tmp_path / 'tokens')) for one in container['args']]
-    with socket.socket() as free:
-        free.bind(('localhost', 0))
-        address = f'localhost:{free.getsockname()[1]}'
-    started = []
+    address, started = f'localhost:{local.free_port()}', []
     for index in range(spec['completions']):
         environment = {one['name']: one.get('value') or str(index) for one in container['env']}
         environment |= {'JAX_COORDINATOR_ADDRESS': address, 'JOB_COMPLETION_INDEX': str(index)}
