@@ -1,6 +1,7 @@
 """Section 4.1: the jitted training step and the only training loop: of trees of arrays, without models, tasks or files.
 """
-import contextlib
+import concurrent.futures
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.models import dropout
 from gpt1_jax.models.precision import within as within_precision
 from gpt1_jax.parallel import sharding
-from gpt1_jax.training import preemption, prefetch
+from gpt1_jax.training import preemption
 from gpt1_jax.training.log_window import Window
 
 
@@ -177,14 +178,18 @@ def fit(program: Program, state: TrainState, hyper: dict, batches: Batches, sche
     window = Window(session.unlogged)
     before = None  # the metrics of the step before
 
-    def place(step):
-        return program.place(lambda rows: batches.read(step, rows), batches.size)
+    def ahead(step):
+        """The batch of a step, read and placed by a thread while the device works on the step before it."""
+        read = functools.partial(batches.read, step)
+        return thread.submit(program.place, read, batches.size) if step < total else None
 
-    with preemption.watch() as stopped_by, contextlib.closing(prefetch.ahead(place, step, total)) as placed:
+    with preemption.watch() as stopped_by, concurrent.futures.ThreadPoolExecutor(1, 'prefetch') as thread:
+        placed = ahead(step)
         while step < total:
             window.start_clock()
             session.trace.before(step)
-            state, metrics = program.step(state, next(placed), hyper, *batches.resident)
+            batch, placed = placed.result(), ahead(step + 1)
+            state, metrics = program.step(state, batch, hyper, *batches.resident)
             step += 1
             window.add(metrics)
             session.trace.after(step, metrics, final=step == total)

@@ -77,7 +77,7 @@ def convert(source: storage.Path, out: storage.Path, tokenizer: storage.Path | N
                 return backbone
             kernel = file.get_tensor(SCORE).astype(np.float32).T
             return {'backbone': backbone, 'classifier': {'kernel': kernel, 'bias': original['bias']}}
-        hashes = import_run.hashes([*sources, *vocabulary_files])
+        hashes = {path.name: storage.sha256(path) for path in (*sources, *vocabulary_files)}
         return import_run.save(out, origin, run_config, make, vocabulary, hashes, left_out)
 
 

@@ -19,7 +19,6 @@ from gpt1_jax.training.loop import TrainState
 STEP = 0  # of its only checkpoint: not trained by this library
 LARGEST = 1e15  # of a weight: products of a few such values overflow float32
 HEADS = 12  # the default: no array's shape shows the number of heads
-DEFAULTS = {'embd_dropout': 0.1, 'attn_dropout': 0.1, 'resid_dropout': 0.1, 'dtype': 'float32'}
 
 
 def fields(sizes: dict) -> dict:
@@ -27,7 +26,8 @@ def fields(sizes: dict) -> dict:
 
     UserError for values that GPTConfig refuses.
     """
-    model = own_fields({'kind': 'gpt'} | DEFAULTS | sizes)
+    defaults = {'embd_dropout': 0.1, 'attn_dropout': 0.1, 'resid_dropout': 0.1, 'dtype': 'float32'}
+    model = own_fields({'kind': 'gpt'} | defaults | sizes)
     backbone(model)  # its config checks the values
     return model
 
@@ -43,11 +43,6 @@ def check_values(array: np.ndarray, where: str) -> None:
     """UserError for values that are not finite, or so large that their products are not."""
     if not np.abs(array).max(initial=0) < LARGEST:
         raise UserError(f'{where}: holds values that are not finite, or above {LARGEST:g}')
-
-
-def hashes(files: Sequence[pathlib.Path]) -> dict[str, str]:
-    """{file name: SHA-256}, for the record of a run."""
-    return {file.name: storage.sha256(file) for file in files}
 
 
 def save(out: storage.Path, origin: str, config: dict, make: Callable[[], Any], tokenizer: Tokenizer,
@@ -81,11 +76,11 @@ def save(out: storage.Path, origin: str, config: dict, make: Callable[[], Any], 
 
 def report(run: workdir.Run) -> str:
     """Lines for the terminal: the imported model and how to use it."""
-    meta = checkpoint.read_meta(run.checkpoints, STEP)
-    n = sum(math.prod(entry['shape']) for entry in meta['arrays']['params'].values())
-    use = f'--config.init_from={run.path} (fine-tuning, zero-shot) or --init_from={run.path}'
+    arrays = checkpoint.read_meta(run.checkpoints, STEP)['arrays']['params'].values()
+    use = f'gpt1 predict --init_from={run.path}'
+    if run.config['kind'] == 'pretrain':
+        use = f'--config.init_from={run.path} (fine-tuning, zero-shot) or --init_from={run.path}'
     return '\n'.join([
-        f'{run.path}: {n:,} parameters, vocabulary of {run.config["model"]["vocab_size"]:,}, digest '
-        f'{checkpoint.params_digest(meta)}',
-        *(f'left out: {name}' for name in run.config['imported']['left_out']),
-        f'use it as {use if run.config["kind"] == "pretrain" else f"gpt1 predict --init_from={run.path}"}'])
+        f'{run.path}: {sum(math.prod(array["shape"]) for array in arrays):,} parameters, vocabulary of '
+        f'{run.config["model"]["vocab_size"]:,}, digest {run.digest(STEP)}',
+        *(f'left out: {name}' for name in run.config['imported']['left_out']), f'use it as {use}'])
