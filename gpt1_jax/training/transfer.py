@@ -29,7 +29,8 @@ def transfer(fresh: Any, pretrained: Any, n_layers: int | jax.Array) -> Any:
     def block(new, old):
         layers = jnp.arange(depth).reshape([-1] + [1] * (new.ndim - 1))
         return jnp.where(layers < n_layers, old, new)
-    embed = {name: jnp.where(n_layers > NOTHING, old, fresh['embed'][name]) for name, old in pretrained['embed'].items()}
+    embed = {name: jnp.where(n_layers > NOTHING, old, fresh['embed'][name])
+             for name, old in pretrained['embed'].items()}
     blocks = jax.tree.map(block, fresh['blocks'], pretrained['blocks'])
     others = {name: jax.tree.map(lambda new, old: jnp.where(n_layers == depth, old, new), fresh[name], old)
               for name, old in pretrained.items() if name not in ('embed', 'blocks')}

@@ -81,8 +81,6 @@ def test_it_is_imported_once_and_then_needs_no_network(theirs, tmp_path, monkeyp
 def test_a_path_goes_before_a_name(server, repository, released_run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'runs').mkdir()
-    (tmp_path / 'novels').mkdir()  # shadows the packaged model only if it is a run
-    assert from_hub.source('novels')[1] == 'gpt1_jax: novels'
     assert refusal(gpt1_jax.load, 'runs/gpt2') == 'runs/gpt2: not a run directory (no config.json in it)'
     (tmp_path / 'openai-community').mkdir()
     (tmp_path / NAME).symlink_to(released_run.path)
@@ -153,7 +151,8 @@ def test_the_exporting_program_pushes(server, token, trained, monkeypatch, capsy
     for wrong, message in (
             ({'push': 'me/gpt1@v1'}, 'me/gpt1@v1: must be USER/NAME'), ({'push': 'gpt1'}, 'gpt1: must be USER/NAME'),
             ({'push_steps': True, 'out': 'x'}, '--push_steps and --private need --push=USER/NAME'),
-            ({}, 'give --out=DIR, the directory to create')):
+            ({}, 'give --out=DIR, the directory to create'),
+            ({'source': 'x'}, 'give either --export=RUN or --source=DIR_OR_FILE')):
         assert refusal(run_main, monkeypatch, export=str(trained.path), **wrong) == message
     for name, value in {'push': 'me/gpt1', 'step': 2, 'license': 'mit', 'dtype': 'bfloat16'}.items():
         assert refusal(run_main, monkeypatch, source='x', **{name: value}) == f'--{name} needs --export'
