@@ -297,7 +297,8 @@ MUTATIONS = [Mutation(*fields) for fields in (
      'runs/test_mixed_runs.py::test_another_run_s_tokenizer_or_checkpoints_are_refused'),
     ('another batch size goes on in the same directory', 'runs/workdir.py',
      "'batch.size', 'model.'", "'model.'",
-     'test_pretrain.py::test_another_batch_size_in_the_same_directory_is_refused_by_name'),
+     'test_pretrain.py::'
+     'test_another_batch_size_in_the_same_directory_is_refused_by_name_and_another_length_wants_allow_change'),
     # parallel
     ('a microbatch that the devices do not divide is accepted', 'parallel/sharding.py',
      '(size // microbatches) % n', 'size % n',

@@ -3,7 +3,7 @@ import pathlib
 
 import pytest
 
-from exports import TOKENS, digest, edited
+from exports import TOKENS, edited
 from gpt1_jax.runs import workdir
 from gpt1_jax.weights import hugging_face, model_card
 from tiny import load_config, override
@@ -79,9 +79,9 @@ def test_the_card_of_a_run_that_began_with_other_weights_states_their_tokens(
 
 @pytest.mark.parametrize('there', [True, False])
 def test_the_card_of_a_classifier_names_the_weights_that_it_is_from(pretrained, tuned, tmp_path, there):
-    place = str(pretrained.path if there else tmp_path / 'gone')
+    place, digest = str(pretrained.path if there else tmp_path / 'gone'), pretrained.digest(4)
     other = edited(tuned, tmp_path / 'run', lambda c: (
-        c.update(init_from=place), c['fingerprint'].update(origin=digest(pretrained))))
+        c.update(init_from=place), c['fingerprint'].update(origin=digest)))
     hugging_face.export(other, tmp_path / 'out')
     card = (tmp_path / 'out' / 'README.md').read_text()
-    assert f'weights of digest `{digest(pretrained)}`' in card and ('pretraining tokens seen: 1,536' in card) == there
+    assert f'weights of digest `{digest}`' in card and ('pretraining tokens seen: 1,536' in card) == there
