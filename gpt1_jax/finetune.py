@@ -202,25 +202,21 @@ def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, s
 def train(setting: fine_tuning.Setting, job: Job, directory: storage.Path, check_lock: Callable[[], None],
           allow_change: bool, fallback: bool) -> tuple[workdir.Run, dict]:
     """Train a Job to its last step. Returns the run, and {(split, step): scores} of the evaluations meanwhile."""
+    def transferred(fresh):
+        """The fresh parameters with the pretrained weights put in; the head and the specials stay as drawn."""
+        origin, backbone = setting.origin, job.program.state.params['backbone']
+        if origin is None or setting.n_transfer == transfer.NOTHING:
+            return fresh
+        embeddings = {name: array for name, array in backbone['embed'].items() if name != 'specials'}
+        pretrained = checkpoint.restore_params(origin.run.checkpoints, origin.step, backbone | {'embed': embeddings})
+        return fresh | {'backbone': transfer.transfer(fresh['backbone'], pretrained, setting.n_transfer)}
     this = session.open_run(directory, job.config, setting.tokenizer, allow_change)
-    state = session.initial_state(this, job.program, setting.config.seed, fallback,
-                                  functools.partial(_transferred, setting, job.program))
+    state = session.initial_state(this, job.program, setting.config.seed, fallback, transferred)
     scored: dict[tuple[str, int], np.ndarray] = {}
     with session.Session(this, job.program, state, job.schedule.total, check_lock) as current:
         evaluate = _evaluation(setting, job, current, scored)
         loop.fit(job.program, state, job.hyper, job.batches, job.schedule, current, evaluate)
     return this, scored
-
-
-def _transferred(setting, program, fresh):
-    """The fresh parameters with the pretrained weights put in; the head and the specials stay as drawn."""
-    if setting.origin is None or setting.n_transfer == transfer.NOTHING:
-        return fresh
-    backbone = program.state.params['backbone']
-    embeddings = {name: array for name, array in backbone['embed'].items() if name != 'specials'}
-    pretrained = checkpoint.restore_params(setting.origin.run.checkpoints, setting.origin.step,
-                                           backbone | {'embed': embeddings})
-    return fresh | {'backbone': transfer.transfer(fresh['backbone'], pretrained, setting.n_transfer)}
 
 
 def _evaluation(setting, job, current, scored):

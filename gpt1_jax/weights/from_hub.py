@@ -1,8 +1,7 @@
 """Weights by name: hf:USER/NAME on the Hugging Face Hub, such as hf:openai-community/openai-gpt; a Hugging Face
 directory; or 'novels', a small GPT that comes with this package and was trained on public-domain novels.
 
-Each is imported once per version, into the cache (GPT1_JAX_CACHE), as a run like any other. import_hugging_face.py
-lists what is accepted: the model.safetensors of an OpenAIGPT, never a pickle.
+Each is imported once per version, into the cache (GPT1_JAX_CACHE), as a run like any other (import_hugging_face.py).
 """
 import os
 import pathlib

@@ -1,4 +1,5 @@
 """Writes imported weights as a run, which `init_from` and every program take."""
+import contextlib
 import hashlib
 import math
 import pathlib
@@ -54,23 +55,17 @@ def save(out: storage.Path, origin: str, config: dict, make: Callable[[], Any], 
     are not in the run, in words. UserError if `out` holds another run.
     """
     weights = hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()
-    fingerprint = {'tokens': None} | config.get('fingerprint', {}) | {'tokenizer': tokenizer.fingerprint,
-                                                                      'weights': weights}
     config = config | {'imported': {'from': origin, 'files': hashes, 'left_out': list(left_out)},
-                       'fingerprint': fingerprint}
+                       'fingerprint': {'tokens': None, 'tokenizer': tokenizer.fingerprint, 'weights': weights}}
     workdir.check(out)
     params = jax.tree.map(jnp.asarray, make())  # may raise: before anything is written
     with workdir.hold(out):
         run = workdir.start(out, config, tokenizer)
-        if STEP not in run.steps():
-            zero = jnp.zeros([], jnp.int32)
-            # Without Adam's moments: training from it starts with a fresh optimizer, as with any `init_from`.
-            state = TrainState(jnp.int32(STEP), params, {'count': zero}, zero, jnp.zeros([], bool))
-            writer = checkpoint.Writer(run.checkpoints)
-            try:
-                writer.save(state, {'config': config})
-            finally:
-                writer.close()
+        zero = jnp.zeros([], jnp.int32)
+        # Without Adam's moments: training from it starts with a fresh optimizer, as with any `init_from`.
+        state = TrainState(jnp.int32(STEP), params, {'count': zero}, zero, jnp.zeros([], bool))
+        with contextlib.closing(checkpoint.Writer(run.checkpoints)) as writer:
+            writer.save(state, {'config': config})  # not where the step is there already
     return run
 
 

@@ -1,8 +1,7 @@
 """Pushes exports to the Hugging Face Hub: a run as a model repository, and every kept step as a branch of it.
 
-The default step goes to `main`. With `every_step`, step 1000 also goes to the branch `step-1000`, or `chck_1M` if it
-was kept for its million words (config.checkpoint.keep_words). Each is one commit, which adds or replaces an export's
-files and leaves others alone; unchanged files are not uploaded again.
+Each is one commit, which adds or replaces an export's files and leaves others alone; unchanged files are not uploaded
+again.
 """
 import pathlib
 import tempfile
@@ -20,8 +19,9 @@ def push(path: storage.Path, name: str, step: int | None = None, license: str = 
          every_step: bool = False, dtype: str = 'float32') -> None:
     """Export the run in `path` and push it to the repository USER/NAME, which is created if it does not exist.
 
-    step, license, dtype: as in `export`. every_step: also push every saved step to a branch of its own. UserError for
-    a run that cannot be exported, a wrong name and a token without the right to write, before anything is exported.
+    step (it goes to `main`), license, dtype: as in `export`. every_step: also push every saved step to a branch of its
+    own. UserError for a run that cannot be exported, a wrong name and a token without the right to write, before
+    anything is exported.
     """
     repository, revision = hub.split(name)
     if revision or '/' not in repository:
@@ -45,6 +45,6 @@ def push(path: storage.Path, name: str, step: int | None = None, license: str = 
 
 
 def branch(step: int, config: dict) -> str:
-    """The name of a step's branch, given the run's config."""
+    """'step-1000', or 'chck_1M' where the run's config kept the step for its million words."""
     read = config.get('checkpoint', {}).get('words_at', {}).get(str(step))
     return f'step-{step}' if read is None else f'chck_{words.label(read)}'
