@@ -59,10 +59,8 @@ def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = 
 
 def run_key(config: ConfigDict, code: str | None = None) -> str:
     """The 'key' of this run's rows of results.jsonl: 16 hex digits over all that decides their values, the code
-    included. Equal keys, equal values: experiments skip runs whose rows are there. UserError as `run`.
-
-    code: provenance.code_digest() of the code that made the row; default that of the code here.
-    """
+    included (provenance.code_digest(), by default of the code here). Equal keys, equal values: experiments skip runs
+    whose rows are there. UserError as `run`."""
     return fine_tuning.run_key(resolve(config), code)
 
 
@@ -70,7 +68,8 @@ def count_tokens(config: ConfigDict) -> dict[str, int]:
     """{'rows', 'steps', 'tokens'} of training: tokens estimated from 200 rows. UserError as `run`."""
     setting = resolve(config)
     n = len(setting.examples('train', config.data.train_rows))
-    steps = _epochs(setting, n // config.batch.size) * (n // config.batch.size)
+    per_epoch = n // config.batch.size
+    steps = _epochs(setting, per_epoch) * per_epoch
     tokens = steps * config.batch.size * _mean_tokens(setting.rows('train', min(200, n)))
     return {'rows': n, 'steps': steps, 'tokens': int(tokens)}
 
@@ -99,9 +98,8 @@ def resolve(config: ConfigDict) -> fine_tuning.Setting:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What a Setting trains, once its rows are encoded. config: what config.json holds. hyper: the scalars that a step
-    takes besides state and batch."""
-    config: dict
+    """What a Setting trains, once its rows are encoded."""
+    config: dict  # what config.json holds
     model: TaskModel
     program: loop.Program
     dev: list[Encoded]
@@ -130,10 +128,8 @@ def build(setting: fine_tuning.Setting) -> Job:
 
     def read(step, rows):
         return {name: array[rows] for name, array in of_step(step).items()}
-    hyper: dict[str, np.generic] = {
-        'seed': np.uint32(config.seed), 'skips': np.int32(config.train.skip_nonfinite),
-        'lm_weight': np.float32(config.lm_weight),
-        **optimizer.hyperparameters(config.optimizer, config.optimizer.warmup * total, total)}
+    hyper = {'lm_weight': np.float32(config.lm_weight),
+             **optimizer.hyperparameters(config, config.optimizer.warmup * total, total)}
     _print_plan(setting, train, dev, shapes, total)
     self_check.check(model.backbone.config)
     program = _program(model, optimizer.settings(config.optimizer), config.optimizer.schedule, mesh,
@@ -169,8 +165,7 @@ def _effective_config(setting, shapes, epochs):
 
 
 def _print_plan(setting, train, dev, shapes, total):
-    cut_train = sum(row.cut for row in train)
-    cut_dev = sum(row.cut for row in dev)
+    cut_train, cut_dev = (sum(row.cut for row in rows) for rows in (train, dev))
     print(f'{setting.task.name}: {len(train):,} training and {len(dev):,} dev rows, {cut_train} and {cut_dev} of them '
           f'cut to {setting.n_ctx} tokens; lengths {", ".join(map(str, shapes.lengths))}; '
           f'{total:,} steps of {setting.config.batch.size} rows, peak rate {setting.config.optimizer.peak_rate:.3g}',
@@ -191,8 +186,7 @@ def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, s
         present = batch['present']
         logits, hidden, embeddings = model.apply({'params': params}, batch['tokens'], batch['extract'], key, present)
         task = jnp.mean(target_loss(logits, batch['target']))
-        tokens = batch['tokens'].reshape(B * K, L)
-        mask = batch['mask'].reshape(B * K, L)
+        tokens, mask = (batch[name].reshape(B * K, L) for name in ('tokens', 'mask'))
         ops = table.ops(model.backbone.config)
         lm = losses.auxiliary_lm_loss(hidden, embeddings, tokens, mask, chunks, ops).reshape(B, K)
         lm = jnp.mean(jnp.sum(lm * present, axis=1) / jnp.sum(present, axis=1))  # of an example's own sequences
@@ -208,9 +202,16 @@ def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, s
 def train(setting: fine_tuning.Setting, job: Job, directory: storage.Path, check_lock: Callable[[], None],
           allow_change: bool, fallback: bool) -> tuple[workdir.Run, dict]:
     """Train a Job to its last step. Returns the run, and {(split, step): scores} of the evaluations meanwhile."""
+    def transferred(fresh):
+        """The fresh parameters with the pretrained weights put in; the head and the specials stay as drawn."""
+        origin, backbone = setting.origin, job.program.state.params['backbone']
+        if origin is None or setting.n_transfer == transfer.NOTHING:
+            return fresh
+        embeddings = {name: array for name, array in backbone['embed'].items() if name != 'specials'}
+        pretrained = checkpoint.restore_params(origin.run.checkpoints, origin.step, backbone | {'embed': embeddings})
+        return fresh | {'backbone': transfer.transfer(fresh['backbone'], pretrained, setting.n_transfer)}
     this = session.open_run(directory, job.config, setting.tokenizer, allow_change)
-    state = session.initial_state(this, job.program, setting.config.seed, fallback,
-                                  functools.partial(_transferred, setting, job.program))
+    state = session.initial_state(this, job.program, setting.config.seed, fallback, transferred)
     scored: dict[tuple[str, int], np.ndarray] = {}
     with session.Session(this, job.program, state, job.schedule.total, check_lock) as current:
         evaluate = _evaluation(setting, job, current, scored)
@@ -218,20 +219,9 @@ def train(setting: fine_tuning.Setting, job: Job, directory: storage.Path, check
     return this, scored
 
 
-def _transferred(setting, program, fresh):
-    """The fresh parameters with the pretrained weights put in; the head and the specials stay as drawn."""
-    if setting.origin is None or setting.n_transfer == transfer.NOTHING:
-        return fresh
-    backbone = program.state.params['backbone']
-    embeddings = {name: array for name, array in backbone['embed'].items() if name != 'specials'}
-    pretrained = checkpoint.restore_params(setting.origin.run.checkpoints, setting.origin.step,
-                                           backbone | {'embed': embeddings})
-    return fresh | {'backbone': transfer.transfer(fresh['backbone'], pretrained, setting.n_transfer)}
-
-
 def _evaluation(setting, job, current, scored):
-    """The `evaluate` of loop.fit: logs dev's metrics and keeps the predictions in `scored`; the task's first
-    metric decides which state is best."""
+    """The `evaluate` of loop.fit: logs dev's metrics and keeps the predictions in `scored`; the task's first metric
+    decides which state is best."""
     task, gold = setting.task, np.array([row.label for row in job.dev])
 
     def evaluate(state):

@@ -54,20 +54,15 @@ def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """A pretraining config, with all that can be looked up before its text is read.
-
-    model: the backbone's fields but vocab_size. tokens: the directory of the prepared text. prepare: how it is made,
-    None where it must be there. origin: another run, whose weights are read; None also for a run that resumes. digest:
-    of the weights that the run begins with, None for random ones.
-    """
+    """A pretraining config, with all that can be looked up before its text is read."""
     config: ConfigDict
     directory: storage.Path
-    model: dict[str, Any]
+    model: dict[str, Any]  # the backbone's fields but vocab_size
     mesh: jax.sharding.Mesh
-    tokens: storage.Path
-    prepare: prepare.PrepareConfig | None
-    origin: origins.Origin | None
-    digest: str | None
+    tokens: storage.Path  # the directory of the prepared text
+    prepare: prepare.PrepareConfig | None  # how it is made, None where it must be there
+    origin: origins.Origin | None  # another run, whose weights are read; None also for a run that resumes
+    digest: str | None  # of the weights that the run begins with, None for random ones
 
 
 def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
@@ -84,14 +79,11 @@ def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
     tokens_dir = storage.path(config.data.tokens) if config.data.tokens else directory / 'tokens'
     prepared = (tokens_dir / tokens.MANIFEST).exists()
     text = None
-    if not config.data.corpus and not prepared:
-        raise UserError(f'{tokens_dir}: nothing prepared there, and config.data.corpus is empty: give the text to '
-                        'train on')
     if config.data.corpus and jax.process_count() == 1:
         text = prepare_config(config.data, config.tokenizer)
     elif not prepared:
-        raise UserError(f'{tokens_dir}: no finished manifest; '
-                        'with several processes run gpt1 prepare first')
+        raise UserError(f'{tokens_dir}: no prepared text there: give config.data.corpus, the text to train on; with '
+                        'several processes run gpt1 prepare first')
     origin, digest = origins.find(source, config.init_step, directory)
     if origin and text and text.tokenizer == 'train' and not prepared:
         raise UserError(f'config.init_from = {source}: its weights are of its own vocabulary, give '
@@ -119,8 +111,8 @@ def _several(names):
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What a Setting trains, once its text is prepared. config: what config.json holds."""
-    config: dict[str, Any]
+    """What a Setting trains, once its text is prepared."""
+    config: dict[str, Any]  # what config.json holds
     model: Any
     program: loop.Program
     tokenizer: Tokenizer
@@ -145,33 +137,30 @@ def build(setting: Setting) -> Job:
         setting.origin.check_tokenizer(tokenizer)
     fields = setting.model | {'vocab_size': tokenizer.vocab_size}
     model = backbone(fields)
-    n_ctx = model.config.n_ctx
-    per_epoch = train.n_windows(n_ctx) / config.batch.size
+    n_ctx, size = model.config.n_ctx, config.batch.size
+    per_epoch = train.n_windows(n_ctx) / size
     total = config.train.steps or int(config.train.epochs * per_epoch)
-    _check_length(setting.tokens, total, train, valid, n_ctx, config.batch.size)
-    keep_steps, words_at = set(config.checkpoint.keep_steps), {}
-    if config.checkpoint.keep_words:
-        words_per_step = words.per_step(manifest, config.batch.size * n_ctx)
-        at = words.steps_at(config.checkpoint.keep_words, words_per_step, total)
-        print(words.line(at, words_per_step), flush=True)
-        keep_steps |= set(at)
-        words_at = {'words_at': {str(step): count for step, count in at.items()}}
+    _check_length(setting.tokens, total, train, valid, n_ctx, size)
     effective = config.to_dict() | {
         'kind': 'pretrain', 'model': fields,
         'fingerprint': {'tokens': manifest['fingerprint'], 'tokenizer': tokenizer.fingerprint,
                         'origin': setting.digest, **user_code.digests(config.to_dict())}}
-    effective['checkpoint'] |= {'keep_steps': tuple(sorted(keep_steps)), **words_at}
+    at = {}
+    if config.checkpoint.keep_words:
+        words_per_step = words.per_step(manifest, size * n_ctx)
+        at = words.steps_at(config.checkpoint.keep_words, words_per_step, total)
+        print(words.line(at, words_per_step), flush=True)
+        effective['checkpoint']['words_at'] = {str(step): count for step, count in at.items()}
+    keep_steps = effective['checkpoint']['keep_steps'] = tuple(sorted({*config.checkpoint.keep_steps, *at}))
     unigram_loss = unigram.unigram_loss(train)
-    pretraining_plan.print_plan(manifest, per_epoch, total, n_ctx, config.batch.size, unigram_loss,
-                                config.optimizer.warmup_steps)
-    batches = device_data.batches(train, n_ctx, config.batch.size, config.seed, setting.mesh, config.data.resident)
-    schedule = loop.Schedule(total, config.log_every, config.eval.every, config.checkpoint.every, sorted(keep_steps))
+    pretraining_plan.print_plan(manifest, per_epoch, total, n_ctx, size, unigram_loss, config.optimizer.warmup_steps)
+    batches = device_data.batches(train, n_ctx, size, config.seed, setting.mesh, config.data.resident)
+    schedule = loop.Schedule(total, config.log_every, config.eval.every, config.checkpoint.every, keep_steps)
     return Job(effective, model, make_program(config, model, setting.mesh), tokenizer, valid,
                manifest['splits']['valid'], batches, hyperparameters(config, total), schedule, unigram_loss)
 
 
 def _check_length(directory, total, train, valid, n_ctx, size):
-    """UserError where the text is too short, or the training too long."""
     if total >= 2 ** 31:
         raise UserError(f'{total:.3g} steps are too many, an int32 must hold them: give fewer config.train.epochs')
     if total < 1 or train.n_windows(n_ctx) == 0:
@@ -183,11 +172,8 @@ def _check_length(directory, total, train, valid, n_ctx, size):
 
 
 def make_program(config: ConfigDict, model: Any, mesh: jax.sharding.Mesh) -> loop.Program:
-    """The compiled functions of a pretraining config: what `run` trains, for any mesh.
-
-    The step takes the tokens on the devices (device_data.place) as a further argument where a batch is the numbers of
-    its windows.
-    """
+    """The compiled functions of a pretraining config. The step takes the tokens on the devices (device_data.place) as a
+    further argument where a batch is the numbers of its windows."""
     self_check.check(model.config)
     return _program(model, optimizer.settings(config.optimizer), config.optimizer.schedule, mesh,
                     config.batch.microbatches, config.batch.loss_chunks)
@@ -210,8 +196,7 @@ def _program(model, settings, schedule, mesh, microbatches, chunks):
 
 def hyperparameters(config: ConfigDict, total: int) -> dict[str, np.generic]:
     """The scalars that a step takes besides state and batch. total: steps of the whole training."""
-    return {'seed': np.uint32(config.seed), 'skips': np.int32(config.train.skip_nonfinite),
-            **optimizer.hyperparameters(config.optimizer, config.optimizer.warmup_steps, total)}
+    return optimizer.hyperparameters(config, config.optimizer.warmup_steps, total)
 
 
 # Run

@@ -53,64 +53,55 @@ def test_the_wheel_holds_the_package_and_its_configs_alone(built):
     assert {'gpt1_jax/data/tasks/race.py', 'gpt1_jax/configs/pretrain.py', 'gpt1_jax/__main__.py'} <= names
 
 
-class Installed:
-    """The wheel in a fresh virtual environment, which has the libraries of this one, and an empty directory."""
+@pytest.fixture(scope='module')
+def installed(built, tmp_path_factory):
+    """(run, directory): run(*words) runs a program of a fresh virtual environment that has the wheel, and the libraries
+    of this one; in an empty directory."""
+    base = tmp_path_factory.mktemp('installed')
+    programs, empty = base / 'venv' / 'bin', base / 'empty'
+    empty.mkdir()
+    venv.create(base / 'venv', with_pip=False)
+    (packages,) = (base / 'venv' / 'lib').glob('python*/site-packages')
+    # Folders on a .pth line are searched, but their own .pth files are not read: an editable install stays out.
+    libraries = {sysconfig.get_path(kind) for kind in ('purelib', 'platlib')}
+    (packages / 'libraries.pth').write_text('\n'.join(sorted(libraries)))
 
-    def __init__(self, wheel, base):
-        self.bin = base / 'venv' / 'bin'
-        self.empty = base / 'empty'
-        self.empty.mkdir()
-        venv.create(base / 'venv', with_pip=False)
-        (packages,) = (base / 'venv' / 'lib').glob('python*/site-packages')
-        # Folders on a .pth line are searched, but their own .pth files are not read: an editable install stays out.
-        libraries = {sysconfig.get_path(kind) for kind in ('purelib', 'platlib')}
-        (packages / 'libraries.pth').write_text('\n'.join(sorted(libraries)))
-        pip = [sys.executable, '-m', 'pip', '--python', str(self.bin / 'python'), 'install', '-q', '--no-deps',
-               '--ignore-installed']  # the libraries may include this version of the package
-        done = subprocess.run([*pip, str(wheel)], capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr
-
-    def run(self, *words, check=0):
+    def run(*words, check=0):
         environment = {name: value for name, value in os.environ.items() if name != 'PYTHONPATH'}
-        done = subprocess.run([str(self.bin / words[0]), *map(str, words[1:])], cwd=self.empty, env=environment,
+        done = subprocess.run([str(programs / words[0]), *map(str, words[1:])], cwd=empty, env=environment,
                               capture_output=True, text=True, timeout=300)
         assert done.returncode == check, done.stdout + done.stderr
         return done
+    run(sys.executable, '-m', 'pip', '--python', programs / 'python', 'install', '-q', '--no-deps',
+        '--ignore-installed', built['wheel'])  # the libraries may include this version of the package
+    return run, empty
 
 
-@pytest.fixture(scope='module')
-def installed(built, tmp_path_factory):
-    return Installed(built['wheel'], tmp_path_factory.mktemp('installed'))
-
-
-def test_the_command_lists_the_programs(installed):
-    listed = installed.run('gpt1').stdout
+def test_the_command_lists_the_programs_of_the_same_code(installed):
+    run, empty = installed
+    listed = run('gpt1').stdout
     assert '  pretrain ' in listed and '  hugging_face ' in listed
-    assert installed.run('python', '-m', 'gpt1_jax').stdout == listed
-    where = installed.run('python', '-c', 'import gpt1_jax; print(gpt1_jax.__file__)').stdout
-    assert where.startswith(str(installed.bin.parent))
-    assert installed.run('gpt1', 'pretrian', check=2).stderr == (
+    assert run('python', '-m', 'gpt1_jax').stdout == listed
+    assert run('gpt1', 'pretrian', check=2).stderr == (
         "error: there is no program 'pretrian', did you mean 'pretrain'? `gpt1` lists them\n")
+    code = 'import gpt1_jax\nfrom gpt1_jax.runs import provenance\nprint(provenance.code_digest(), gpt1_jax.__file__)'
+    digest, where = run('python', '-c', code).stdout.split()
+    here = subprocess.run([sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert where.startswith(str(empty.parent)) and here.stdout.split() == [digest, str(ROOT / 'gpt1_jax/__init__.py')]
 
 
 def test_a_packaged_config_trains_from_an_empty_directory(installed, tmp_path):
+    run, empty = installed
     text = corpus(tmp_path / 'text')
-    done = installed.run('gpt1', 'pretrain', '--config=pretrain', '--workdir=run', *small_flags(
+    done = run('gpt1', 'pretrain', '--config=pretrain', '--workdir=run', *small_flags(
         train__steps=2, optimizer__warmup_steps=1, data__corpus=text))
-    assert 'step 2/2' in done.stdout and (installed.empty / 'run' / 'config.json').exists()
-    own = installed.empty / 'mine.py'
-    own.write_text('from gpt1_jax.configs import custom\nimport lengths\n\n\ndef get_config(name):\n'
-                   '    config = custom.get_config(name)\n    config.data.n_ctx = lengths.N_CTX  # ours\n'
-                   '    return config\n')
-    (installed.empty / 'lengths.py').write_text('N_CTX = 77\n')
-    shown = installed.run('gpt1', 'finetune', '--config=mine.py:rating', '--help').stdout
+    assert 'step 2/2' in done.stdout and (empty / 'run' / 'config.json').exists()
+    (empty / 'mine.py').write_text(
+        'from gpt1_jax.configs import custom\nimport lengths\n\n\ndef get_config(name):\n'
+        '    config = custom.get_config(name)\n    config.data.n_ctx = lengths.N_CTX  # ours\n    return config\n')
+    (empty / 'lengths.py').write_text('N_CTX = 77\n')
+    shown = run('gpt1', 'finetune', '--config=mine.py:rating', '--help').stdout
     assert re.search(r'\n  data\.n_ctx: int = 77 +longest sequence in tokens.*; here: ours\n', shown)
-
-
-def test_the_wheel_s_code_has_the_clone_s_digest(installed):
-    code = 'from gpt1_jax.runs import provenance; print(provenance.code_digest())'
-    here = subprocess.run([sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert installed.run('python', '-c', code).stdout == here.stdout
 
 
 def test_the_sdist_holds_all_that_runs_from_a_clone(built):

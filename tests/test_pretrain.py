@@ -63,17 +63,15 @@ def test_a_run_stopped_between_two_rows_and_continued_has_the_rows_of_one_that_w
     assert points(run.path / 'tensorboard') == points_of(results.read(run.metrics))
 
 
-def test_another_batch_size_in_the_same_directory_is_refused_by_name(text, straight):
-    with pytest.raises(UserError, match=r'holds another run \(batch.size: 8 -> 16\): use a new --workdir'):
-        pretrain.run(pretrain_config(text, batch__size=16), straight.path)
-
-
-def test_another_length_wants_allow_change(text, straight, tmp_path):
+def test_another_batch_size_in_the_same_directory_is_refused_by_name_and_another_length_wants_allow_change(
+        text, straight, tmp_path):
     shutil.copytree(straight.path, tmp_path / 'copy')
-    with pytest.raises(UserError, match=r'train.steps: 30 -> 32\): give --allow_change'):
-        pretrain.run(pretrain_config(text, train__steps=32), tmp_path / 'copy')
+    for change, message in (({'batch__size': 16}, r'another run \(batch.size: 8 -> 16\): use a new --workdir'),
+                            ({'train__steps': 32}, r'train.steps: 30 -> 32\): give --allow_change')):
+        with pytest.raises(UserError, match=message):
+            pretrain.run(pretrain_config(text, **change), tmp_path / 'copy')
     run = pretrain.run(pretrain_config(text, train__steps=32), tmp_path / 'copy', allow_change=True)
-    assert checkpoint.steps(run.checkpoints)[-1] == 32
+    assert run.steps()[-1] == 32
 
 
 def test_microbatches_mesh_and_logging_may_change_freely(text, straight, tmp_path, capsys):
@@ -88,19 +86,16 @@ def test_microbatches_mesh_and_logging_may_change_freely(text, straight, tmp_pat
     assert last['valid_loss'] == pytest.approx(expected['valid_loss'], rel=2e-5)
 
 
-def test_init_from_takes_the_weights_and_a_fresh_schedule(text, straight, tmp_path):
+def test_init_from_takes_the_weights_and_a_fresh_schedule_and_wants_their_tokenizer(text, straight, tmp_path):
     config = pretrain_config(text, init_from=str(straight.path), train__steps=1, optimizer__warmup_steps=1,
                              tokenizer__source=str(straight.path / 'tokenizer'))
     run = pretrain.run(config, tmp_path / 'run')
     # The first update's rate is zero (warm-up from zero), so the weights are still the other run's.
     assert arrays(run, 1)['params'] == arrays(straight, 30)['params']
     assert arrays(run, 1)['opt_state'] != arrays(straight, 30)['opt_state']
-
-
-def test_init_from_with_another_tokenizer_is_refused(text, straight, tmp_path):
-    prepare(tmp_path / 'run' / 'tokens', str(text), 0.2, merges=50, processes=1)
+    prepare(tmp_path / 'other' / 'tokens', str(text), 0.2, merges=50, processes=1)
     with pytest.raises(UserError, match='its tokenizer is another one'):
-        pretrain.run(pretrain_config(text, init_from=str(straight.path), tokenizer__merges=50), tmp_path / 'run')
+        pretrain.run(pretrain_config(text, init_from=str(straight.path), tokenizer__merges=50), tmp_path / 'other')
 
 
 def test_a_run_goes_on_from_the_weights_that_it_began_with_alone(straight, tmp_path, monkeypatch):

@@ -52,17 +52,17 @@ def estimate(program: loop.Program, hyper: dict, batches: loop.Batches, total: i
     """Time a few steps and print what the whole run would take; of a step that does not fit, only what it needs."""
     print('\n'.join([*console.parameters(program.state.params), *_advice(model)]), flush=True)
     flops = step_cost.flops_per_token(program.state.params, int(batches.tokens_per_step) // batches.size)
-    compiled = profiling.compile_step(program, hyper, batches)
+    step, compiling, memory = profiling.compile_step(program, hyper, batches)
     free, seconds = profiling.free_memory(program.mesh), None
-    if free is None or compiled.memory <= free:
-        seconds = profiling.time_steps(program, compiled.step, hyper, batches, steps=3)
+    if free is None or memory <= free:
+        seconds = profiling.time_steps(program, step, hyper, batches, steps=3)
     if seconds is None:
         there = '' if free is None else f' ({free / 2**30:.1f} GiB)'
-        print(f'dry run: a step needs {compiled.memory / 2**30:.1f} GiB, more than a device has free{there}, and '
+        print(f'dry run: a step needs {memory / 2**30:.1f} GiB, more than a device has free{there}, and '
               f'was not run. {total:,} steps are {flops * batches.tokens_per_step * total:.3g} FLOP. Less memory: '
               '--config.batch.microbatches=N (the same update), --config.model.remat=True (not for an LSTM)')
         return
     rate = batches.tokens_per_step / seconds
     use = console.machine(device_peaks.measured(rate, flops, program.mesh))
-    print(f'dry run: {rate:,.0f} tokens/s over three steps after {compiled.seconds:.0f} s of '
+    print(f'dry run: {rate:,.0f} tokens/s over three steps after {compiling:.0f} s of '
           f'compiling{use}; {total:,} steps would take {console.duration(seconds * total)}')

@@ -21,16 +21,11 @@ def batches(stream: tokens.TokenStream, n_ctx: int, size: int, seed: int, mesh: 
     wanted: as for `place`.
     """
     corpus = place(stream, n_ctx, mesh, wanted)
+    name, batch = ('tokens', tokens.batch) if corpus is None else ('window', tokens.numbers)
 
-    def read_tokens(step, rows):
-        return {'tokens': tokens.batch(stream, step, seed, size, n_ctx, rows)}
-
-    def read_numbers(step, rows):
-        return {'window': tokens.numbers(stream, step, seed, size, n_ctx, rows)}
-
-    if corpus is None:
-        return Batches(read_tokens, size, size * n_ctx)
-    return Batches(read_numbers, size, size * n_ctx, (corpus,))
+    def read(step, rows):
+        return {name: batch(stream, step, seed, size, n_ctx, rows)}
+    return Batches(read, size, size * n_ctx, () if corpus is None else (corpus,))
 
 
 def place(stream: tokens.TokenStream, n_ctx: int, mesh: jax.sharding.Mesh, wanted: str) -> jax.Array | None:

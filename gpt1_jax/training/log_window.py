@@ -18,8 +18,7 @@ class Window:
         self.metrics = list(unlogged)
         self._created = time.perf_counter()
         self._since: float | None = None  # when the first timed step of the window began
-        self._timed = 0
-        self._compiling = True
+        self._timed = -1  # steps; not the first of all, which compiles
 
     def start_clock(self) -> None:
         """Before each step. Logging, evaluating and saving, which follow `row`, are not a step's time."""
@@ -28,14 +27,12 @@ class Window:
 
     def add(self, metrics: dict) -> None:
         """Metrics of a step, still on the device."""
-        if self._compiling:  # the first step compiles, so its time is left out
-            self._compiling = False
+        self._timed += 1
+        if self._timed == 0:
             # The version that left `unlogged` may have had other metrics.
             self.metrics = [m for m in self.metrics if m.keys() == metrics.keys()]
             jax.block_until_ready(metrics)
             self._since = time.perf_counter()
-        else:
-            self._timed += 1
         self.metrics.append(metrics)
 
     def unlogged(self) -> list[dict[str, float]]:
@@ -49,18 +46,11 @@ class Window:
         pace = now - self._created  # seconds a step
         if self._timed and self._since is not None:
             pace = (now - self._since) / self._timed
-        row = {}
-        for name in metrics[0]:
-            if name not in COUNTS:
-                row[name] = _finite_mean([float(step[name]) for step in metrics])
+        row = {name: _finite_mean([float(step[name]) for step in metrics]) for name in metrics[0] if name not in COUNTS}
         if metrics[-1]['skipped']:
             row['skipped'] = int(metrics[-1]['skipped'])
-        row['tokens_per_s'] = tokens_per_step / pace
-        row['seconds_left'] = pace * steps_left
-        self.metrics = []
-        self._since = None
-        self._timed = 0
-        return row
+        self.metrics, self._since, self._timed = [], None, 0
+        return row | {'tokens_per_s': tokens_per_step / pace, 'seconds_left': pace * steps_left}
 
 
 def _finite_mean(values):

@@ -1,6 +1,6 @@
-"""Section 4.1: the jitted training step and the only training loop: of trees of arrays, without models, tasks or files.
-"""
-import contextlib
+"""Section 4.1: the jitted training step and the only training loop, of trees of arrays: no models, tasks or files."""
+import concurrent.futures
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.models import dropout
 from gpt1_jax.models.precision import within as within_precision
 from gpt1_jax.parallel import sharding
-from gpt1_jax.training import preemption, prefetch
+from gpt1_jax.training import preemption
 from gpt1_jax.training.log_window import Window
 
 
@@ -51,16 +51,13 @@ def make_program(init_params: Callable, loss: Callable, optimizer: Any, schedule
 
     init_params: seed -> parameter tree.
     loss: (params, batch, dropout.Key, hyper, *resident) -> (mean over the batch's rows, metrics).
-    optimizer: an optax transformation that takes `learning_rate`.
-    schedule: (peak, warmup, total, decay) -> optax schedule, one of optimizer.SCHEDULES.
+    optimizer, schedule: as optimizer.make and optimizer.schedule give them.
     microbatches: gradients of this many equal parts of a batch are averaged: the same loss and, as parts know the
         global number of their first row, the same dropout masks.
     precision: of the step's matrix products, see precision.within.
-    The step's `hyper` is a dict of scalar arrays: seed (uint32), peak, warmup, total, decay, skips (int32: how many
-    batches may be skipped because their loss or gradient is not finite; the next one halts), and what else `loss`
-    reads.
-    `resident` are arrays that stay on the devices from step to step, such as the training tokens; most losses take
-    none.
+    The step's `hyper` is what optimizer.hyperparameters gives (skips: how many batches may be skipped because their
+    loss or gradient is not finite; the next one halts), and what else `loss` reads. `resident` are arrays that stay on
+    the devices from step to step, such as the training tokens; most losses take none.
     """
     def init(seed):
         params = init_params(seed)
@@ -172,19 +169,22 @@ def fit(program: Program, state: TrainState, hyper: dict, batches: Batches, sche
     UserError naming the step where a loss or gradient is not finite, after saving the state before it. Interrupted
     after SIGTERM, SIGINT or SIGHUP, once the state is saved.
     """
-    step, signal = int(state.step), ''
-    total = schedule.total
+    step, signal, total = int(state.step), '', schedule.total
     window = Window(session.unlogged)
     before = None  # the metrics of the step before
 
-    def place(step):
-        return program.place(lambda rows: batches.read(step, rows), batches.size)
+    def ahead(step):
+        """The batch of a step, read and placed by a thread while the device works on the step before it."""
+        read = functools.partial(batches.read, step)
+        return thread.submit(program.place, read, batches.size) if step < total else None
 
-    with preemption.watch() as stopped_by, contextlib.closing(prefetch.ahead(place, step, total)) as placed:
+    with preemption.watch() as stopped_by, concurrent.futures.ThreadPoolExecutor(1, 'prefetch') as thread:
+        placed = ahead(step)
         while step < total:
             window.start_clock()
             session.trace.before(step)
-            state, metrics = program.step(state, next(placed), hyper, *batches.resident)
+            batch, placed = placed.result(), ahead(step + 1)
+            state, metrics = program.step(state, batch, hyper, *batches.resident)
             step += 1
             window.add(metrics)
             session.trace.after(step, metrics, final=step == total)
@@ -214,14 +214,11 @@ def fit(program: Program, state: TrainState, hyper: dict, batches: Batches, sche
 def _halt(state, window, batches, session):
     """Save the state before the step that is not finite, and raise UserError."""
     step = int(state.step)
-    bad = next(i for i, metrics in enumerate(window.metrics) if metrics['halted'])
-    loss = float(window.metrics[bad]['loss'])
-    norm = float(window.metrics[bad]['grad_norm'])
-    window.metrics = window.metrics[:bad]
+    place = next(i for i, metrics in enumerate(window.metrics) if metrics['halted'])
+    bad, window.metrics = window.metrics[place], window.metrics[:place]
     session.save(state, step, None, window.unlogged())
-    first_row = step * batches.size
     raise UserError(
-        f'loss {loss}, gradient norm {norm} at step {step + 1:,} (rows {first_row:,} to '
-        f'{first_row + batches.size - 1:,} in the order of training): the state of step {step:,} is saved; '
-        'try a lower optimizer.peak_rate or a longer warm-up, or let the run skip such batches with '
-        '--config.train.skip_nonfinite=N')
+        f'loss {float(bad["loss"])}, gradient norm {float(bad["grad_norm"])} at step {step + 1:,} (rows '
+        f'{step * batches.size:,} to {(step + 1) * batches.size - 1:,} in the order of training): the state of step '
+        f'{step:,} is saved; try a lower optimizer.peak_rate or a longer warm-up, or let the run skip such batches '
+        'with --config.train.skip_nonfinite=N')

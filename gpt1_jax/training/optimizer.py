@@ -1,5 +1,4 @@
-"""Section 4.1: Adam with decoupled weight decay and the three schedules of the released opt.py, and
-warmup-stable-decay."""
+"""Section 4.1: the released opt.py: Adam with decoupled weight decay, three schedules; and warmup-stable-decay."""
 import inspect
 import re
 from collections.abc import Callable, Mapping
@@ -18,30 +17,27 @@ NOT_DECAYED = r'(^|/)(bias|scale)$'  # 4.1: "w = 0.01 on all non bias or gain we
 
 
 def warmup_cosine(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.Schedule:
-    """An optax schedule: linear warm-up over `warmup` steps from zero to `peak`, cosine to zero at `total`.
+    """An optax schedule: linear warm-up over `warmup` steps from zero to `peak`, cosine to zero at `total` (opt.py 5-7:
+    the cosine runs over the whole training and is not re-based after the warm-up).
 
-    Released code (opt.py 5-7): the cosine runs over the whole training and is not re-based after the warm-up.
     peak, warmup, total: numbers or scalar arrays, the latter two in steps; a warm-up of 0 is none.
     """
     return _warmed_up(peak, warmup, lambda count: 0.5 * (1 + jnp.cos(jnp.pi * _fraction(count, total))))
 
 
 def warmup_linear(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.Schedule:
-    """An optax schedule: linear warm-up over `warmup` steps times a linear decay over all `total` (opt.py 13-15)."""
+    """The same warm-up times a linear decay over all `total` steps (opt.py 13-15)."""
     return lambda count: warmup_constant(peak, warmup, total)(count) * (1 - _fraction(count, total))
 
 
 def warmup_constant(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.Schedule:
-    """An optax schedule: linear warm-up over `warmup` steps, then `peak` (opt.py 9-11)."""
+    """The same warm-up, then `peak` (opt.py 9-11)."""
     return _warmed_up(peak, warmup, lambda count: 1.0)
 
 
 def stable_decay(peak: Any, warmup: Any, total: Any, decay: Any = 0) -> optax.Schedule:
-    """An optax schedule: linear warm-up, then `peak`, then a linear decay to zero over the last `decay` steps.
-
-    Also called warmup-stable-decay or trapezoidal (Hu et al., 2024). Up to total - decay no rate depends on `total`, so
-    that a run can be extended from there.
-    """
+    """The same warm-up, then `peak`, then a linear decay to zero over the last `decay` steps (Hu et al., 2024). Up to
+    total - decay no rate depends on `total`, so that a run can be extended from there."""
     return _warmed_up(peak, warmup, lambda count: jnp.clip((total - count) / jnp.maximum(decay, 1), 0, 1))
 
 
@@ -76,9 +72,8 @@ def adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, weight_decay: fl
     decayed: decided by name, as a bias stacked over layers is a matrix too.
     """
     def init(params):
-        def zeros():
-            return jax.tree.map(jnp.zeros_like, params)
-        return optax.ScaleByAdamState(count=jnp.zeros([], jnp.int32), mu=zeros(), nu=zeros())
+        mu, nu = (jax.tree.map(jnp.zeros_like, params) for _ in range(2))
+        return optax.ScaleByAdamState(jnp.zeros([], jnp.int32), mu, nu)
 
     def update(grads, state, params, *, learning_rate, **unused):
         count = state.count + 1
@@ -143,10 +138,11 @@ def check(values: Mapping[str, Any]) -> None:
                         f"{values['decay_steps']}: 'stable_decay' needs at least 1 and no other schedule reads it")
 
 
-def hyperparameters(values: Mapping[str, Any], warmup: float, total: int) -> dict[str, np.float32]:
-    """The scalars that a training step takes for its schedule, of config.optimizer. warmup, total: in steps."""
-    return {'peak': np.float32(values['peak_rate']), 'warmup': np.float32(warmup), 'total': np.float32(total),
-            'decay': np.float32(values['decay_steps'])}
+def hyperparameters(config: Any, warmup: float, total: int) -> dict[str, np.generic]:
+    """The scalars of a run's config that a training step takes besides state and batch. warmup, total: in steps."""
+    return {'seed': np.uint32(config.seed), 'skips': np.int32(config.train.skip_nonfinite),
+            'peak': np.float32(config.optimizer.peak_rate), 'warmup': np.float32(warmup), 'total': np.float32(total),
+            'decay': np.float32(config.optimizer.decay_steps)}
 
 
 def settings(values: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

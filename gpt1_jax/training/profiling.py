@@ -4,7 +4,7 @@ import contextlib
 import pathlib
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -15,46 +15,38 @@ from gpt1_jax import storage
 class Trace:
     """The trace of the steps after `first` up to `last`, into a directory; every process adds its own files.
 
-    span: (first, last), or None for no trace. `before` and `after` are called around each step, and cost nothing
-    outside of the span.
+    span: (first, last), or None for no trace. `before` and `after` are called around each step.
     """
 
     def __init__(self, span: tuple[int, int] | None = None, directory: storage.Path = None) -> None:
         self._span: tuple[int | None, int | None] = span or (None, None)
         self._directory = directory
-        self._running = False
+        self._local: storage.Path = None  # where the running trace is written
 
     def before(self, step: int) -> None:
         if step == self._span[0]:
             self._local = storage.cache(self._directory) if storage.remote(self._directory) else self._directory
             jax.profiler.start_trace(self._local)
-            self._running = True
 
     def after(self, step: int, results: Any, final: bool = False) -> None:
         """results: arrays that the step computed, waited for where the trace ends. final: no step follows."""
-        if self._running and (step == self._span[1] or final):
+        if self._local is not None and (step == self._span[1] or final):
             jax.block_until_ready(results)
             jax.profiler.stop_trace()
-            self._running = False
             if storage.remote(self._directory):
                 storage.upload(self._local, self._directory)
+            self._local = None
 
 
-class Compiled(NamedTuple):
-    """A compiled training step. seconds: of compiling. memory: bytes that it needs on each device."""
-    step: Callable
-    seconds: float
-    memory: int
-
-
-def compile_step(program: Any, hyper: dict, batches: Any) -> Compiled:
-    """Compile the step of a loop.Program for its loop.Batches; nothing is computed."""
+def compile_step(program: Any, hyper: dict, batches: Any) -> tuple[Callable, float, int]:
+    """(the compiled step of a loop.Program for its loop.Batches, seconds of compiling, bytes that the step needs on
+    each device). Nothing is computed."""
     started = time.perf_counter()
     batch = program.place(lambda rows: batches.read(0, rows), batches.size)
     step = program.step.trace(program.state, batch, hyper, *batches.resident).lower().compile()
     sizes = step.memory_analysis()
     memory = sizes.argument_size_in_bytes + sizes.output_size_in_bytes + sizes.temp_size_in_bytes
-    return Compiled(step, time.perf_counter() - started, memory - sizes.alias_size_in_bytes)
+    return step, time.perf_counter() - started, memory - sizes.alias_size_in_bytes
 
 
 def time_steps(program: Any, step: Callable, hyper: dict, batches: Any, steps: int) -> float | None:

@@ -15,7 +15,7 @@ from gpt1_jax import cli, storage
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load
 from gpt1_jax.parallel import sharding
-from gpt1_jax.runs import checkpoint, workdir
+from gpt1_jax.runs import workdir
 from gpt1_jax.weights import import_run
 
 
@@ -38,23 +38,20 @@ def average(source: storage.Path, steps: Sequence[int], out: storage.Path) -> wo
             params = jax.tree.map(lambda x: np.asarray(x, np.float64), load.pretrained(run, step, mesh)[1])
             total = params if total is None else jax.tree.map(np.add, total, params)
         return jax.tree.map(lambda x: (x / len(steps)).astype(np.float32), total)
-    digests = {f'step {step}': checkpoint.params_digest(checkpoint.read_meta(run.checkpoints, step)) for step in steps}
     model = {name: value for name, value in run.config['model'].items() if name != 'n_special'}
     return import_run.save(out, f'the mean of {len(steps)} checkpoints of {run.path.name}',
-                           {'kind': 'pretrain', 'model': model}, mean,
-                           run.tokenizer(), digests)
+                           {'kind': 'pretrain', 'model': model}, mean, run.tokenizer(),
+                           {f'step {step}': run.digest(step) for step in steps})
 
 
 def _define_flags():
-    flags.DEFINE_string('source', None, 'a pretraining run')
-    flags.DEFINE_list('steps', None, 'its saved steps to average, separated by commas')
-    flags.DEFINE_string('out', None, 'the run directory to make')
+    flags.DEFINE_string('source', None, 'a pretraining run', required=True)
+    flags.DEFINE_list('steps', None, 'its saved steps to average, separated by commas', required=True)
+    flags.DEFINE_string('out', None, 'the run directory to make', required=True)
 
 
 def main() -> None:
     f = flags.FLAGS
-    if not (f.source and f.steps and f.out):
-        raise UserError('give --source=RUN --steps=A,B,... --out=DIR')
     if not all(step.isdecimal() for step in f.steps):
         raise UserError(f'--steps={",".join(f.steps)}: must be whole numbers')
     steps = [int(step) for step in f.steps]

@@ -10,6 +10,7 @@ import safetensors.numpy
 
 from gpt1_jax import storage
 from gpt1_jax.data import tasks
+from gpt1_jax.data.tasks.example import Task
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load
 from gpt1_jax.models.build import backbone
@@ -24,16 +25,12 @@ CLASSIFIER_FIELDS = ('kind', 'model', 'seed', 'task', 'custom', 'labels', 'lengt
 
 
 class Model(NamedTuple):
-    """The part of an export that depends on the kind of run.
-
-    arrays: name in transformers -> float32 array. config: further fields of config.json. metadata: further entries in
-    the header of model.safetensors. notes: sentences for the model card. files: further files.
-    """
-    arrays: dict[str, np.ndarray]
-    config: dict
-    metadata: dict[str, str]
-    notes: list[str]
-    files: dict[str, bytes]
+    """The part of an export that depends on the kind of run."""
+    arrays: dict[str, np.ndarray]  # float32, by their names in transformers
+    config: dict                   # further fields of config.json
+    metadata: dict[str, str]       # further entries in the header of model.safetensors
+    notes: list[str]               # for the model card
+    files: dict[str, bytes]        # further files
 
 
 def export(path: storage.Path, out: storage.Path, step: int | None = None, license: str = 'other',
@@ -45,11 +42,14 @@ def export(path: storage.Path, out: storage.Path, step: int | None = None, licen
     UserError if transformers has no such model, and if `out` holds other files.
     """
     run = workdir.load(path)
-    config = _config(run)
+    config, task = check(run)
     step = run.step(step)
     tokenizer = run.tokenizer()
-    tuned = run.config['kind'] == 'finetune'
-    model = _classifier(run, step) if tuned else _language_model(run, step)
+    if task is None:
+        _, params = load.pretrained(run, step, sharding.make_mesh())
+        model = Model(_named(run, params), {'architectures': ['OpenAIGPTLMHeadModel']}, {}, [], {})
+    else:
+        model = _classifier(run, task, load.fine_tuned(run, step).params)
 
     config |= {'vocab_size': len(model.arrays[names.PREFIX + names.TOKENS]), 'dtype': dtype,
                'initializer_range': 0.02, **model.config}
@@ -59,7 +59,7 @@ def export(path: storage.Path, out: storage.Path, step: int | None = None, licen
     card = model_card.card(run, step, tokenizer, parameters, license, [*model.notes, *rounded])
     files = {names.CONFIG: json.dumps(config, indent=2).encode() + b'\n',
              names.WEIGHTS: _serialized(arrays, {'format': 'pt', **model.metadata}),
-             **tokenizer_json.files(tokenizer, config['n_positions'], specials=tuned),
+             **tokenizer_json.files(tokenizer, config['n_positions'], specials=task is not None),
              'README.md': card.encode(), **model.files}
     folder = names.TOKENIZER.split('/')[0]
     if out.exists() and not {file.name.removesuffix('.partial') for file in out.iterdir()} <= {*files, folder}:
@@ -71,48 +71,32 @@ def export(path: storage.Path, out: storage.Path, step: int | None = None, licen
     return list(files)
 
 
-def check(run: workdir.Run) -> None:
-    """UserError if transformers has no model of the run's kind."""
-    _config(run)
-    if run.config['kind'] == 'finetune':
-        _task(run)
-
-
-def _config(run):
-    """The fields of config.json that follow from the run's model. UserError if OpenAIGPT has no such model."""
+def check(run: workdir.Run) -> tuple[dict, Task | None]:
+    """(the fields of config.json that follow from the run's model, a fine-tuned run's task). UserError if transformers
+    has no such model."""
     kind = run.config['model']['kind']
     if kind != 'gpt':
-        raise UserError(f'{run.path}: cannot be exported: model.kind is {kind!r}, and transformers has only the GPT')
+        raise _refusal(run, f'model.kind is {kind!r}, and transformers has only the GPT')
     model = backbone(run.config['model']).config
     expressed = {*names.SIZES, *names.DROPOUTS, *NOT_STORED}
     fixed = {field.name: field.default for field in dataclasses.fields(model) if field.name not in expressed}
     for name, value in (fixed | {'n_inner': 4 * model.n_embd}).items():
         if getattr(model, name) != value:
-            raise UserError(f'{run.path}: cannot be exported: model.{name} is {getattr(model, name)!r}, OpenAIGPT '
-                            f'always has {value!r}')
-    return names.FIXED | {theirs: getattr(model, ours) for ours, theirs in (names.SIZES | names.DROPOUTS).items()}
-
-
-def _task(run):
-    """The task of a fine-tuned run. UserError if OpenAIGPTForSequenceClassification cannot do it."""
-    task = tasks.of(load.fine_tuned_config(run))
-    if task.head != 'classify':
+            raise _refusal(run, f'model.{name} is {getattr(model, name)!r}, OpenAIGPT always has {value!r}')
+    task = tasks.of(load.fine_tuned_config(run)) if run.config['kind'] == 'finetune' else None
+    if task is not None and task.head != 'classify':
         why = {'similarity': 'adds the states of both orders of a pair', 'choice': 'compares the states of the choices'}
-        raise UserError(f'{run.path}: cannot be exported: the head of {task.name} {why[task.head]}, '
-                        'OpenAIGPTForSequenceClassification reads one sequence')
-    return task
+        raise _refusal(run, f'the head of {task.name} {why[task.head]}, OpenAIGPTForSequenceClassification reads one '
+                            'sequence')
+    return names.FIXED | {theirs: getattr(model, ours) for ours, theirs in (names.SIZES | names.DROPOUTS).items()}, task
 
 
-def _language_model(run, step):
-    """OpenAIGPTLMHeadModel."""
-    _, params = load.pretrained(run, step, sharding.make_mesh())
-    return Model(_named(run, params), {'architectures': ['OpenAIGPTLMHeadModel']}, {}, [], {})
+def _refusal(run, why):
+    return UserError(f'{run.path}: cannot be exported: {why}')
 
 
-def _classifier(run, step):
+def _classifier(run, task, params):
     """OpenAIGPTForSequenceClassification, for tasks that read one sequence."""
-    task = _task(run)
-    params = load.fine_tuned(run, step).params
     arrays = _named(run, params['backbone'])
     kernel = np.asarray(params['classifier']['kernel'])
     arrays['score.weight'] = np.ascontiguousarray(kernel.T)
@@ -131,11 +115,9 @@ def _classifier(run, step):
               'id2label': dict(enumerate(labels)), 'label2id': {label: i for i, label in enumerate(labels)}}
     if task.score is not None:
         low, high = task.score
-        if task.squared:
-            notes.append(f'The prediction is {low:g} + {high - low:g} x the logit.')
-        else:
-            notes.append(f'The labels are bins of a score, from {low:g} in steps of 1: the prediction is the expected '
-                         'value.')
+        notes.append(f'The prediction is {low:g} + {high - low:g} x the logit.' if task.squared else
+                     f'The labels are bins of a score, from {low:g} in steps of 1: the prediction is the expected '
+                     'value.')
     kept = {name: run.config[name] for name in CLASSIFIER_FIELDS if name in run.config}
     kept |= {'data': run.config['data'] | {'dir': ''}, 'batch': {'eval_size': run.config['batch']['eval_size']},
              'results': None}
@@ -163,8 +145,8 @@ def _shifted(ln_bias, kernel, bias, run):
     shifted = (ln_bias + np.linalg.lstsq(kernel.T, bias)[0]).astype(np.float32)
     error = (shifted.astype(np.float64) - ln_bias) @ kernel - bias
     if np.abs(error).max() > 1e-5 * max(1, np.abs(bias).max()):
-        raise UserError(f'{run.path}: cannot be exported: OpenAIGPTForSequenceClassification has no bias, and this '
-                        "classifier's weights are linearly dependent, so its bias cannot move into the last LayerNorm")
+        raise _refusal(run, "OpenAIGPTForSequenceClassification has no bias, and this classifier's weights are "
+                            'linearly dependent, so its bias cannot move into the last LayerNorm')
     return shifted
 
 
@@ -173,5 +155,5 @@ def _named(run, params):
     try:
         arrays = names.from_tree(run.config['model'], jax.device_get(params))
     except UserError as error:
-        raise UserError(f'{run.path}: cannot be exported: {error}') from None
+        raise _refusal(run, error) from None
     return {names.PREFIX + name: array for name, array in arrays.items()}

@@ -1,14 +1,12 @@
 """Weights by name: hf:USER/NAME on the Hugging Face Hub, such as hf:openai-community/openai-gpt; a Hugging Face
 directory; or 'novels', a small GPT that comes with this package and was trained on public-domain novels.
 
-Each is imported once per version, into the cache (GPT1_JAX_CACHE), as a run like any other. import_hugging_face.py
-lists what is accepted: the model.safetensors of an OpenAIGPT, never a pickle.
+Each is imported once per version, into the cache (GPT1_JAX_CACHE), as a run like any other (import_hugging_face.py).
 """
 import os
 import pathlib
 import re
 import shutil
-from typing import Any
 
 from gpt1_jax import storage
 from gpt1_jax.data import hub
@@ -29,18 +27,23 @@ def local_run(name: str | storage.Path | None) -> storage.Path | None:
     """
     if name is None:
         return None
-    name = load_or_name(name)
+    if isinstance(name, str) and re.fullmatch(r'[\w-][\w.-]*/[\w.-]+(@.+)?', name):
+        here = pathlib.Path(name)
+        name = name if here.exists() or here.parent.exists() else hub.PREFIX + name
     directory, origin = source(name)
     if hub.is_name(name):
-        return _imported(name, directory, storage.cache('hub') / hub.split(name)[0].replace('/', '--') / directory.name,
-                         origin)
-    if storage.remote(directory) or not (directory / names.WEIGHTS).is_file():
+        place = storage.cache('hub') / hub.split(name)[0].replace('/', '--') / directory.name
+    elif not storage.remote(directory) and (directory / names.WEIGHTS).is_file():
+        digest = storage.sha256(directory / names.WEIGHTS)[:12]
+        place = storage.cache('imported') / f'{directory.name}-{digest}'
+    else:
         near = did_you_mean(name, PACKAGED)
-        if near and not storage.remote(directory) and not directory.exists():
+        if near and not directory.exists():
             raise UserError(f'{name}: no such directory{near}')
         return directory
-    digest = storage.sha256(directory / names.WEIGHTS)[:12]
-    return _imported(name, directory, storage.cache('imported') / f'{directory.name}-{digest}', origin)
+    if not place.exists():
+        _import(name, directory, place, origin)
+    return place
 
 
 def local_tokenizer(name: str) -> str:
@@ -52,7 +55,7 @@ def source(name: str | storage.Path) -> tuple[storage.Path, str]:
     """(directory of a name's files, their origin: repository and commit, for the record). UserError if the Hub refuses,
     or the repository has no model.safetensors."""
     if name in PACKAGED and not pathlib.Path(name, names.CONFIG).exists():
-        return pathlib.Path(__file__).with_name(name), f'gpt1_jax: {name}'
+        return pathlib.Path(__file__).with_name(str(name)), f'gpt1_jax: {name}'
     if not hub.is_name(name):
         return storage.path(name), 'Hugging Face'
     directory = hub.download(name, 'model', FILES)
@@ -61,11 +64,8 @@ def source(name: str | storage.Path) -> tuple[storage.Path, str]:
     return directory, f'Hugging Face, {hub.split(name)[0]} at {directory.name}'
 
 
-def _imported(name, directory, out, origin):
-    """The run `out`, imported from the directory unless it exists."""
+def _import(name, directory, out, origin):
     from gpt1_jax.weights import import_hugging_face  # here, as training from a run needs no library of tokenizers
-    if out.exists():
-        return out
     if processes.joined():
         raise UserError(f'{name}: with several processes, import it first to a directory that all can read: '
                         f'gpt1 hugging_face --source={name} --out=RUN')
@@ -77,14 +77,3 @@ def _imported(name, directory, out, origin):
             os.rename(partial, out)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return out
-
-
-def load_or_name(path: Any) -> Any:
-    """Prepends 'hf:' if `path` looks like USER/NAME and neither it nor its parent directory exists."""
-    if not isinstance(path, str) or not re.fullmatch(r'[\w-][\w.-]*/[\w.-]+(@.+)?', path):
-        return path
-    here = pathlib.Path(path)
-    if here.exists() or here.parent.exists():
-        return path
-    return hub.PREFIX + path

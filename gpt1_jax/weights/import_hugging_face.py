@@ -1,6 +1,5 @@
 """Imports a Hugging Face OpenAIGPT, model.safetensors and config.json, as a run. See hugging_face.py."""
 import json
-import pathlib
 import re
 
 import numpy as np
@@ -33,19 +32,19 @@ def convert(source: storage.Path, out: storage.Path, tokenizer: storage.Path | N
     """Import a Hugging Face directory, or a .safetensors file, as the run directory `out`; returns its workdir.Run.
 
     A classifier that gpt1_jax exported becomes a fine-tuned run, any other model a pretrained one.
-    tokenizer: where the vocabulary is, see find_tokenizer; default beside the weights. n_head: for a file alone,
-    which does not record it (default 12). origin: of the files, for the run's record. UserError naming the file, and
-    the array in it, that is missing or does not fit.
+    tokenizer: where the vocabulary is, see _tokenizer; default beside the weights. n_head: for a file alone, which does
+    not record it (default 12). origin: of the files, for the run's record. UserError naming the file, and the array in
+    it, that is missing or does not fit.
     """
     if storage.remote(source):
         raise UserError(f'{source}: copy the files to this machine first')
     weights, config = _files(source)
-    stated = {} if config is None else read_config(config)
+    stated = {} if config is None else _stated(config)
     sources = [weights] if config is None else [weights, config]
     with _opened(weights) as file:
         stored, model, left_out = _check(file, weights, stated, n_head)
         directory = tokenizer or weights.parent
-        vocabulary, vocabulary_files = find_tokenizer(directory)
+        vocabulary, vocabulary_files = _tokenizer(directory)
         added = model['vocab_size'] - vocabulary.vocab_size  # rows of tokens added to the vocabulary
         if 0 < added == _added(directory, vocabulary.vocab_size):
             model['vocab_size'] = vocabulary.vocab_size
@@ -55,11 +54,12 @@ def convert(source: storage.Path, out: storage.Path, tokenizer: storage.Path | N
         original: dict[str, np.ndarray] = {}
         tuned = names.SHIFTED in stated or names.SHIFTED in (file.metadata() or {})
         if tuned:
-            sources.append(weights.parent / names.CLASSIFIER)
-            if config is None or not sources[-1].is_file():
+            classifier = weights.parent / names.CLASSIFIER
+            if config is None or not classifier.is_file():
                 raise UserError(f'{source}: a classifier that gpt1_jax exported, with its bias in the last LayerNorm: '
                                 f'importing it needs its whole directory, with {names.CLASSIFIER}')
-            run_config, original = _classifier(sources[-1], model, file.get_slice(SCORE).get_shape())
+            run_config, original = _classifier(classifier, model, file.get_slice(SCORE).get_shape())
+            sources.append(classifier)
             left_out.remove(SCORE)
         elif added:
             left_out.append(f'{names.TOKENS}: its last {added} rows, of tokens added to the vocabulary')
@@ -77,7 +77,7 @@ def convert(source: storage.Path, out: storage.Path, tokenizer: storage.Path | N
                 return backbone
             kernel = file.get_tensor(SCORE).astype(np.float32).T
             return {'backbone': backbone, 'classifier': {'kernel': kernel, 'bias': original['bias']}}
-        hashes = import_run.hashes([*sources, *vocabulary_files])
+        hashes = {path.name: storage.sha256(path) for path in (*sources, *vocabulary_files)}
         return import_run.save(out, origin, run_config, make, vocabulary, hashes, left_out)
 
 
@@ -94,10 +94,9 @@ def _files(source):
     return source / names.WEIGHTS, source / names.CONFIG
 
 
-def find_tokenizer(directory: storage.Path) -> tuple[Tokenizer, list[pathlib.Path]]:
+def _tokenizer(directory):
     """(Tokenizer, the files that were read) of an export of ours, a run, its tokenizer/, or a directory with the
-    published vocabulary: vocab.json and merges.txt, the released names, or tokenizer.json. UserError without any.
-    """
+    published vocabulary: vocab.json and merges.txt, the released names, or tokenizer.json."""
     for place in (directory / names.TOKENIZER, directory / 'tokenizer', directory):
         if (place / MODEL_FILE).is_file():
             return Tokenizer.load(place), [place / MODEL_FILE, place / SETTINGS_FILE]
@@ -112,7 +111,7 @@ def find_tokenizer(directory: storage.Path) -> tuple[Tokenizer, list[pathlib.Pat
                     'give --tokenizer=DIR')
 
 
-def _added(directory: storage.Path, vocab_size: int) -> int:
+def _added(directory, vocab_size):
     """How many tokens the directory's tokenizer.json adds to a vocabulary of this size; 0 without such a file."""
     try:
         content = storage.read_json(directory / 'tokenizer.json')
@@ -130,7 +129,7 @@ def _opened(file):
         raise UserError(f'{file}: not a complete safetensors file ({error})') from None
 
 
-def read_config(file: pathlib.Path) -> dict:
+def _stated(file):
     """config.json as a dict. UserError unless it is of an OpenAIGPT that computes what our GPT does."""
     config = storage.read_json(file)
     if not isinstance(config, dict):
@@ -161,11 +160,8 @@ def _classifier(path, model, score_shape):
 
 
 def _check(file, where, stated, n_head):
-    """({name in names.shapes: name in the file}, a run's 'model', names of arrays that are not imported).
-
-    file: open; only its header is read. stated: config.json. UserError naming an array that is missing, unknown,
-    or of another shape or dtype.
-    """
+    """({name in names.shapes: name in the file}, a run's 'model', names of arrays that are not imported), from the
+    header of an open file. UserError naming an array that is missing, unknown, or of another shape or dtype."""
     stored = {name.removeprefix(names.PREFIX): name for name in file.keys() if not re.fullmatch(MASKS, name)}
     if TIED in stored and names.TOKENS not in stored:  # transformers may store either of the two
         stored[names.TOKENS] = stored.pop(TIED)

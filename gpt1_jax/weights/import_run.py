@@ -1,4 +1,5 @@
 """Writes imported weights as a run, which `init_from` and every program take."""
+import contextlib
 import hashlib
 import math
 import pathlib
@@ -19,7 +20,6 @@ from gpt1_jax.training.loop import TrainState
 STEP = 0  # of its only checkpoint: not trained by this library
 LARGEST = 1e15  # of a weight: products of a few such values overflow float32
 HEADS = 12  # the default: no array's shape shows the number of heads
-DEFAULTS = {'embd_dropout': 0.1, 'attn_dropout': 0.1, 'resid_dropout': 0.1, 'dtype': 'float32'}
 
 
 def fields(sizes: dict) -> dict:
@@ -27,7 +27,8 @@ def fields(sizes: dict) -> dict:
 
     UserError for values that GPTConfig refuses.
     """
-    model = own_fields({'kind': 'gpt'} | DEFAULTS | sizes)
+    defaults = {'embd_dropout': 0.1, 'attn_dropout': 0.1, 'resid_dropout': 0.1, 'dtype': 'float32'}
+    model = own_fields({'kind': 'gpt'} | defaults | sizes)
     backbone(model)  # its config checks the values
     return model
 
@@ -45,11 +46,6 @@ def check_values(array: np.ndarray, where: str) -> None:
         raise UserError(f'{where}: holds values that are not finite, or above {LARGEST:g}')
 
 
-def hashes(files: Sequence[pathlib.Path]) -> dict[str, str]:
-    """{file name: SHA-256}, for the record of a run."""
-    return {file.name: storage.sha256(file) for file in files}
-
-
 def save(out: storage.Path, origin: str, config: dict, make: Callable[[], Any], tokenizer: Tokenizer,
          hashes: dict[str, str], left_out: Sequence[str] = ()) -> workdir.Run:
     """Make the run directory `out`; returns the finished workdir.Run. Repeating it changes nothing.
@@ -59,33 +55,27 @@ def save(out: storage.Path, origin: str, config: dict, make: Callable[[], Any], 
     are not in the run, in words. UserError if `out` holds another run.
     """
     weights = hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()
-    fingerprint = {'tokens': None} | config.get('fingerprint', {}) | {'tokenizer': tokenizer.fingerprint,
-                                                                      'weights': weights}
     config = config | {'imported': {'from': origin, 'files': hashes, 'left_out': list(left_out)},
-                       'fingerprint': fingerprint}
+                       'fingerprint': {'tokens': None, 'tokenizer': tokenizer.fingerprint, 'weights': weights}}
     workdir.check(out)
     params = jax.tree.map(jnp.asarray, make())  # may raise: before anything is written
     with workdir.hold(out):
         run = workdir.start(out, config, tokenizer)
-        if STEP not in run.steps():
-            zero = jnp.zeros([], jnp.int32)
-            # Without Adam's moments: training from it starts with a fresh optimizer, as with any `init_from`.
-            state = TrainState(jnp.int32(STEP), params, {'count': zero}, zero, jnp.zeros([], bool))
-            writer = checkpoint.Writer(run.checkpoints)
-            try:
-                writer.save(state, {'config': config})
-            finally:
-                writer.close()
+        zero = jnp.zeros([], jnp.int32)
+        # Without Adam's moments: training from it starts with a fresh optimizer, as with any `init_from`.
+        state = TrainState(jnp.int32(STEP), params, {'count': zero}, zero, jnp.zeros([], bool))
+        with contextlib.closing(checkpoint.Writer(run.checkpoints)) as writer:
+            writer.save(state, {'config': config})  # not where the step is there already
     return run
 
 
 def report(run: workdir.Run) -> str:
     """Lines for the terminal: the imported model and how to use it."""
-    meta = checkpoint.read_meta(run.checkpoints, STEP)
-    n = sum(math.prod(entry['shape']) for entry in meta['arrays']['params'].values())
-    use = f'--config.init_from={run.path} (fine-tuning, zero-shot) or --init_from={run.path}'
+    arrays = checkpoint.read_meta(run.checkpoints, STEP)['arrays']['params'].values()
+    use = f'gpt1 predict --init_from={run.path}'
+    if run.config['kind'] == 'pretrain':
+        use = f'--config.init_from={run.path} (fine-tuning, zero-shot) or --init_from={run.path}'
     return '\n'.join([
-        f'{run.path}: {n:,} parameters, vocabulary of {run.config["model"]["vocab_size"]:,}, digest '
-        f'{checkpoint.params_digest(meta)}',
-        *(f'left out: {name}' for name in run.config['imported']['left_out']),
-        f'use it as {use if run.config["kind"] == "pretrain" else f"gpt1 predict --init_from={run.path}"}'])
+        f'{run.path}: {sum(math.prod(array["shape"]) for array in arrays):,} parameters, vocabulary of '
+        f'{run.config["model"]["vocab_size"]:,}, digest {run.digest(STEP)}',
+        *(f'left out: {name}' for name in run.config['imported']['left_out']), f'use it as {use}'])

@@ -27,8 +27,7 @@ def card(run: workdir.Run, step: int, tokenizer: Tokenizer, parameters: int, lic
          notes: Sequence[str] = ()) -> str:
     """The model card of one checkpoint of a run, in Markdown.
 
-    parameters: their number. license: of the weights, an identifier of the Hub. notes: further limits, such as what the
-    export left out.
+    parameters: their number. license: of the weights, an identifier of the Hub. notes: further limits.
     """
     meta = checkpoint.read_meta(run.checkpoints, step)
     digest = checkpoint.params_digest(meta)
@@ -36,11 +35,10 @@ def card(run: workdir.Run, step: int, tokenizer: Tokenizer, parameters: int, lic
     head = {'license': license, 'language': 'en', 'library_name': 'transformers',
             'pipeline_tag': 'text-classification' if tuned else 'text-generation', 'tags': ['openai-gpt', 'gpt1_jax']}
     title = f'GPT-1 fine-tuned on {run.config["task"]}' if tuned else 'GPT-1, pretrained'
+    vocabulary = 'trained by gpt1_jax' if tokenizer.has_bytes else 'as published'
     facts = {'parameters': f'{parameters:,}', 'checkpoint': f'step {step:,}, digest `{digest}`',
              **(_finetuning(run) if tuned else _pretraining(run, step)),
-             'vocabulary': f'{tokenizer.vocab_size:,} rows, '
-                           f'{"trained by gpt1_jax" if tokenizer.has_bytes else "as published"}, '
-                           f'fingerprint `{tokenizer.fingerprint}`',
+             'vocabulary': f'{tokenizer.vocab_size:,} rows, {vocabulary}, fingerprint `{tokenizer.fingerprint}`',
              'exported by': f'gpt1_jax {__version__}, code `{provenance.code_digest()}`'}
     if 'environment' in meta and 'imported' not in run.config:
         facts['trained with'] = 'jax {jax} on {devices} x {device}'.format(**meta['environment'])
@@ -107,11 +105,10 @@ def _pretraining(run, step):
     corpus = config['data']['corpus'] or 'prepared tokens'
     facts = {'corpus': f'`{corpus}`, hash of its tokens `{config["fingerprint"]["tokens"]}`',
              'tokens seen': f'{step * batch * n_ctx:,} ({step:,} steps of {batch} x {n_ctx})'}
-    if config.get('init_from'):
-        if origin := _origin(config):
-            facts |= {f'before this run, {name}': value for name, value in _pretraining(*origin).items()}
-        else:
-            facts['before this run'] = 'weights of another run, with the tokens seen by it'
+    if origin := _origin(config):
+        facts |= {f'before this run, {name}': value for name, value in _pretraining(*origin).items()}
+    elif config.get('init_from'):
+        facts['before this run'] = 'weights of another run, with the tokens seen by it'
     try:
         manifest = tokens.read_manifest(config['data']['tokens'] or run.path / 'tokens')
     except (UserError, OSError):  # the tokens were not kept
@@ -126,11 +123,13 @@ def _pretraining(run, step):
 
 
 def _origin(config):
-    """(run, step) whose weights a run began with; None if that run was moved, deleted or trained further."""
+    """(run, step) whose weights a run began with; None without one, or if it was moved, deleted or trained further."""
+    if not config.get('init_from'):
+        return None
     try:
         other = workdir.load(config['init_from'])
         step = other.step(config.get('init_step'))
-        digest = checkpoint.params_digest(checkpoint.read_meta(other.checkpoints, step))
+        digest = other.digest(step)
     except (UserError, OSError):
         return None
     return (other, step) if config['fingerprint'].get('origin') in (digest, None) else None
@@ -142,7 +141,7 @@ def _finetuning(run):
     files = _hashes(config['fingerprint'].get('files', {}))
     facts = {'task': f'{config["task"]}, labels {", ".join(map(str, config["labels"]))}; hashes of its files {files}',
              'fine-tuned from': f'weights of digest `{origin}`' if origin else 'random weights'}
-    found = _origin(config) if origin and config.get('init_from') else None
+    found = _origin(config) if origin else None
     return facts | {f'pretraining {name}': value for name, value in (_pretraining(*found) if found else {}).items()}
 
 

@@ -16,7 +16,6 @@ from gpt1_jax.models.build import backbone
 from gpt1_jax.parallel import sharding
 
 POSITIONS, TOKENS = 'positions_embed.weight', 'tokens_embed.weight'
-EMBEDDINGS = {POSITIONS: 'positions', TOKENS: 'tokens'}
 BLOCK = {  # in the released order
     'attn.c_attn.weight': 'attn/qkv/kernel', 'attn.c_attn.bias': 'attn/qkv/bias',
     'attn.c_proj.weight': 'attn/out/kernel', 'attn.c_proj.bias': 'attn/out/bias',
@@ -43,8 +42,7 @@ def shapes(sizes: dict[str, int]) -> dict[str, tuple[int, ...]]:
 
     sizes: {'n_ctx', 'vocab_size' (the rows of the token embedding), 'n_embd', 'n_inner', 'n_layer'}.
     """
-    D = sizes['n_embd']
-    F = sizes['n_inner']
+    D, F = sizes['n_embd'], sizes['n_inner']
     block = {'attn.c_attn': (D, 3 * D), 'attn.c_proj': (D, D), 'ln_1': (D,), 'mlp.c_fc': (D, F), 'mlp.c_proj': (F, D),
              'ln_2': (D,)}
     found: dict[str, tuple[int, ...]] = {POSITIONS: (sizes['n_ctx'], D), TOKENS: (sizes['vocab_size'], D)}
@@ -57,8 +55,8 @@ def shapes(sizes: dict[str, int]) -> dict[str, tuple[int, ...]]:
 def to_tree(fields: dict, read: Callable[[str], np.ndarray]) -> Any:
     """Our parameters of a backbone, a tree of float32 numpy arrays.
 
-    fields: a run's 'model'. read: name -> float32 array of the shape that `shapes` gives it, called once for each; the
-    rows of special tokens, if the model has them, follow the vocabulary's.
+    fields: a run's 'model'. read: name -> float32 array of the shape that `shapes` gives it; the rows of special
+    tokens, if the model has them, follow the vocabulary's.
     """
     model = backbone(fields)
     abstract = jax.eval_shape(lambda: model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32)))['params']
@@ -67,7 +65,7 @@ def to_tree(fields: dict, read: Callable[[str], np.ndarray]) -> Any:
     def stacked(path, leaf):
         layers = [read(f'h.{n}.{names[sharding.leaf_name(path)]}') for n in range(fields['n_layer'])]
         return np.stack(layers).reshape(leaf.shape)
-    embed = {ours: read(name) for name, ours in EMBEDDINGS.items()}
+    embed = {'positions': read(POSITIONS), 'tokens': read(TOKENS)}
     if 'specials' in abstract['embed']:
         embed['tokens'], embed['specials'] = np.split(embed['tokens'], [fields['vocab_size']])
     return {'embed': embed, 'blocks': jax.tree_util.tree_map_with_path(stacked, abstract['blocks'])}
@@ -79,8 +77,7 @@ def from_tree(fields: dict, params: Any) -> dict[str, np.ndarray]:
     fields: a run's 'model'. params: numpy arrays. UserError for an array that a released GPT-1 does not have.
     """
     leaves = sharding.named_leaves(params)
-    known = {f'embed/{name}' for name in (*EMBEDDINGS.values(), 'specials')} | {f'blocks/{name}'
-                                                                                for name in BLOCK.values()}
+    known = ['embed/tokens', 'embed/specials', 'embed/positions', *(f'blocks/{name}' for name in BLOCK.values())]
     if unknown := sorted(leaves.keys() - known):
         raise UserError(f'{", ".join(unknown)}: OpenAIGPT has no such parameters')
     rows = np.concatenate([leaves[name] for name in ('embed/tokens', 'embed/specials') if name in leaves])

@@ -36,24 +36,22 @@ def convert(source: storage.Path, out: storage.Path, n_head: int = import_run.HE
         raise UserError(f'{source}: copy the files to this machine first')
     model = read_sizes(source / SHAPES, n_head)
     shapes = names.shapes(model)
+    ends = list(itertools.accumulate(map(math.prod, shapes.values())))
     pieces = [open_piece(source / name) for name in PIECES]
-    n_values = sum(len(piece) for piece in pieces)
-    expected = sum(math.prod(shape) for shape in shapes.values())
-    if n_values != expected:
-        raise UserError(f'{source}: {PIECES[0]} to {PIECES[-1]} hold {n_values:,} values, {SHAPES} says {expected:,}')
+    n_values = sum(map(len, pieces))
+    if n_values != ends[-1]:
+        raise UserError(f'{source}: {PIECES[0]} to {PIECES[-1]} hold {n_values:,} values, {SHAPES} says {ends[-1]:,}')
     tokenizer = from_published(source / ENCODER, source / MERGES)
     import_run.check_tokenizer(tokenizer, model['vocab_size'], source / ENCODER)
     for name, piece in zip(PIECES, pieces):
         import_run.check_values(piece, f'{source / name}')
 
-    ends = dict(zip(shapes, itertools.accumulate(math.prod(shape) for shape in shapes.values())))
-
-    def read(name):
-        n = math.prod(shapes[name])
-        return values(pieces, ends[name] - n, n).reshape(shapes[name])
-    hashes = import_run.hashes([source / name for name in (SHAPES, *PIECES, ENCODER, MERGES)])
-    return import_run.save(out, 'openai/finetune-transformer-lm', {'kind': 'pretrain', 'model': model},
-                           lambda: names.to_tree(model, read), tokenizer, hashes)
+    def make():
+        arrays = dict(zip(shapes, np.split(np.concatenate(pieces), ends[:-1])))
+        return names.to_tree(model, lambda name: arrays[name].reshape(shapes[name]))
+    hashes = {name: storage.sha256(source / name) for name in (SHAPES, *PIECES, ENCODER, MERGES)}
+    return import_run.save(out, 'openai/finetune-transformer-lm', {'kind': 'pretrain', 'model': model}, make,
+                           tokenizer, hashes)
 
 
 def read_sizes(file: pathlib.Path, n_head: int) -> dict:
@@ -77,10 +75,7 @@ def read_sizes(file: pathlib.Path, n_head: int) -> dict:
 
 
 def open_piece(file: pathlib.Path) -> np.ndarray:
-    """The values of a .npy file, float32[n], memory-mapped: nothing is read yet.
-
-    UserError unless it is a complete vector of float32.
-    """
+    """A .npy file, float32[n], memory-mapped: nothing is read yet. UserError unless it is a complete vector."""
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')  # about a header written by Python 2
         try:
@@ -91,16 +86,6 @@ def open_piece(file: pathlib.Path) -> np.ndarray:
     if not isinstance(piece, np.ndarray) or piece.dtype != np.dtype('<f4') or piece.ndim != 1:
         raise UserError(f'{file}: must hold a vector of float32')
     return piece
-
-
-def values(pieces: list[np.ndarray], start: int, n: int) -> np.ndarray:
-    """float32[n], the values from `start` of the concatenated pieces."""
-    parts = []
-    first = 0  # of the piece
-    for piece in pieces:
-        parts.append(piece[max(0, start - first):max(0, start + n - first)])
-        first += len(piece)
-    return np.concatenate(parts)
 
 
 def _define_flags():

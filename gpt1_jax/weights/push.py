@@ -1,12 +1,10 @@
 """Pushes exports to the Hugging Face Hub: a run as a model repository, and every kept step as a branch of it.
 
-The default step goes to `main`. With `every_step`, step 1000 also goes to the branch `step-1000`, or `chck_1M` if it
-was kept for its million words (config.checkpoint.keep_words). Each is one commit, which adds or replaces an export's
-files and leaves others alone; unchanged files are not uploaded again.
+Each is one commit, which adds or replaces an export's files and leaves others alone; unchanged files are not uploaded
+again.
 """
 import pathlib
 import tempfile
-from collections.abc import Callable
 
 from gpt1_jax import storage
 from gpt1_jax.data import hub, words
@@ -18,12 +16,12 @@ MAIN = 'main'
 
 
 def push(path: storage.Path, name: str, step: int | None = None, license: str = 'other', private: bool = False,
-         every_step: bool = False, dtype: str = 'float32', report: Callable[[str], None] = print) -> None:
+         every_step: bool = False, dtype: str = 'float32') -> None:
     """Export the run in `path` and push it to the repository USER/NAME, which is created if it does not exist.
 
-    step, license, dtype: as in `export`. every_step: also push every saved step to a branch of its own. report: called
-    with a line for each commit. UserError for a run that cannot be exported, a wrong name and a token without the right
-    to write, before anything is exported.
+    step (it goes to `main`), license, dtype: as in `export`. every_step: also push every saved step to a branch of its
+    own. UserError for a run that cannot be exported, a wrong name and a token without the right to write, before
+    anything is exported.
     """
     repository, revision = hub.split(name)
     if revision or '/' not in repository:
@@ -43,10 +41,10 @@ def push(path: storage.Path, name: str, step: int | None = None, license: str = 
                     api.create_branch(repository, branch=revision, exist_ok=True)
                 commit = api.upload_folder(repo_id=repository, folder_path=directory, revision=revision,
                                            commit_message=f'Step {each:,} of a run of gpt1_jax')
-        report(f'{commit.commit_url}: step {each:,}, {", ".join(names)}')
+        print(f'{commit.commit_url}: step {each:,}, {", ".join(names)}')
 
 
 def branch(step: int, config: dict) -> str:
-    """The name of a step's branch, given the run's config."""
-    read = (config.get('checkpoint') or {}).get('words_at', {}).get(str(step))
+    """'step-1000', or 'chck_1M' where the run's config kept the step for its million words."""
+    read = config.get('checkpoint', {}).get('words_at', {}).get(str(step))
     return f'step-{step}' if read is None else f'chck_{words.label(read)}'

@@ -15,7 +15,6 @@ from gpt1_jax.data.tokenizer import END, SPECIALS, Tokenizer
 SUFFIX = '</w>'  # the end of a word in the released vocabulary
 # data/text.py puts spaces around runs of a punctuation character; spaCy splits runs of those in _EACH.
 _RUNS, _EACH = '-~/|', '!";?+,)(*[]}{_'
-_LIGATURES = {'ﬀ': 'ff', 'ﬁ': 'fi', 'ﬂ': 'fl', 'ﬃ': 'ffi', 'ﬄ': 'ffl'}
 _UNITS = 'km|m|cm|mm|dm|nm|ha|ft|g|kg|mg|t|lb|oz|mph|kmh|pa|hpa|mb|kb|gb|tb|k'
 
 
@@ -54,9 +53,8 @@ def files(tokenizer: Tokenizer, n_ctx: int, specials: bool = False) -> dict[str,
 def _published(tokenizer):
     """The BPE model of the published vocabulary, in which the last character of a word carries the suffix </w>.
 
-    SentencePiece's model stores the merged tokens in the order of the merges, but not the pair that each was merged
-    from. Most have only one split into known tokens. For the others, replaying the earlier merges on the token's
-    characters leaves the pair.
+    SentencePiece's model stores the merged tokens in their order, but not the pair that each was merged from. Most have
+    only one split into known tokens; for the others, replaying the earlier merges on the characters leaves the pair.
     """
     pieces = [piece.removesuffix(END) + SUFFIX if piece.endswith(END) else piece for piece in tokenizer.pieces()]
     characters = sum(len(piece) == 1 for piece in pieces[1:-1])
@@ -86,11 +84,8 @@ def _merged(symbols, ranks):
 
 
 def _own(tokenizer):
-    """The BPE model of a vocabulary trained here.
-
-    SentencePiece merges any two neighbours whose concatenation is a token, highest score first, so every split of a
-    token into two tokens is a merge.
-    """
+    """The BPE model of a vocabulary trained here: SentencePiece merges any two neighbours whose concatenation is a
+    token, highest score first, so every split of a token into two tokens is a merge."""
     pieces, scores = tokenizer.pieces(), tokenizer.scores()
     known = set(pieces)
     merges: list[tuple[str, str]] = []
@@ -120,7 +115,8 @@ def _template(tokenizer):
 
 def _normalizers(marks):
     """The steps of data/text.py as normalizers. marks: append the end-of-word mark to each word."""
-    signs = {'[“”„‟]': '"', '[‘’‚‛´]': "'", '[—–―]': '-', '…': '...', '\r\n?': '\n'} | _LIGATURES
+    signs = {'[“”„‟]': '"', '[‘’‚‛´]': "'", '[—–―]': '-', '…': '...', '\r\n?': '\n',
+             'ﬀ': 'ff', 'ﬁ': 'fi', 'ﬂ': 'fl', 'ﬃ': 'ffi', 'ﬄ': 'ffl'}
     steps = [  # Prepend a space: `tokenizers` miscounts offsets if text is inserted before the first character.
         {'type': 'Prepend', 'prepend': ' '}, {'type': 'NFC'}, *(_replace(*pair) for pair in signs.items()),
         _spaces(*(_around(re.escape(c)) for c in _RUNS), _around(r'\.\.', r'\.')),
@@ -139,10 +135,8 @@ def _english():
     import spacy
     from spacy.symbols import ORTH
     tokenizer: Any = spacy.blank('en').tokenizer
-    rules = {}
-    for text, parts in tokenizer.rules.items():
-        if re.fullmatch(r"[A-Za-z0-9.']+", text):
-            rules[text] = [part[ORTH] for part in parts]
+    rules = {text: [part[ORTH] for part in parts] for text, parts in tokenizer.rules.items()
+             if re.fullmatch(r"[A-Za-z0-9.']+", text)}
     # Words that keep an apostrophe or a full stop at their end, and an apostrophe at their start.
     closing = [text[:-1] for text, parts in rules.items() if text[-1] == "'" and len(parts) == 1 and len(text) > 1]
     abbreviations = [text[:-1] for text, parts in rules.items() if text[-1] == '.' and len(parts) == 1]

@@ -13,7 +13,7 @@ from gpt1_jax.data import bpe_training, tasks
 from gpt1_jax.evaluation import load
 from gpt1_jax.models import build, heads
 from gpt1_jax.parallel import sharding
-from gpt1_jax.runs import checkpoint, results, workdir
+from gpt1_jax.runs import results, workdir
 from gpt1_jax.weights import hugging_face
 from meshes import shapes
 from tiny import WORDS, override, pretrain_config
@@ -26,10 +26,6 @@ def saved(directory, config, vocabulary, model, K, steps, first):
     """A run as training leaves it after `steps` updates, with random weights of any size."""
     params = reference.random_like(shapes(model, K), seed=3)
     return saved_lib.run(directory, json.loads(json.dumps(config)), vocabulary, params, steps, first)
-
-
-def digest(run):
-    return checkpoint.params_digest(checkpoint.read_meta(run.checkpoints, run.step()))
 
 
 def pretrained(directory, steps=4, first=4):
@@ -49,12 +45,12 @@ def fine_tuned(directory, config, origin):
     config = override(config, {'init_from': str(origin.path)}).to_dict()
     task, vocabulary = tasks.of(config), origin.tokenizer()
     config |= {'kind': 'finetune', 'model': origin.config['model'], 'labels': list(task.labels), 'lengths': [16, 32],
-               'fingerprint': {'tokenizer': vocabulary.fingerprint, 'origin': digest(origin),
+               'fingerprint': {'tokenizer': vocabulary.fingerprint, 'origin': origin.digest(origin.step()),
                                'files': {'train.tsv': '0123456789abcdef'}}}
     run = saved(directory, config, vocabulary, heads.task_model(task, config['model'], 0.1), 1, 20, 20)
     results.append(run.results, *({'kind': 'finetune', 'task': task.name, 'split': 'dev', 'group': None, 'n': 13,
                                    'metric': 'matthews', 'value': value, 'digest': of}
-                                  for value, of in ((0.25, digest(run)), (0.75, 'another'))))
+                                  for value, of in ((0.25, run.digest(20)), (0.75, 'another'))))
     return run
 
 

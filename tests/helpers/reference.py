@@ -109,24 +109,18 @@ def cross_entropy(logits, targets):
 def hugging_face(tree):
     """A GPT tree of ours (parameters or gradients) under OpenAIGPTLMHeadModel's names, as numpy arrays."""
     D = tree['embed']['tokens'].shape[1]
-    named = {'transformer.tokens_embed.weight': tree['embed']['tokens'],
-             'transformer.positions_embed.weight': tree['embed']['positions']}
-    blocks = tree['blocks']
-    for n in range(len(blocks['ln_1']['scale'])):
-        at = f'transformer.h.{n}.'
-        named |= {
-            at + 'attn.c_attn.weight': blocks['attn']['qkv']['kernel'][n].reshape(D, 3 * D),
-            at + 'attn.c_attn.bias': blocks['attn']['qkv']['bias'][n].reshape(3 * D),
-            at + 'attn.c_proj.weight': blocks['attn']['out']['kernel'][n].reshape(D, D),
-            at + 'attn.c_proj.bias': blocks['attn']['out']['bias'][n],
-            at + 'mlp.c_fc.weight': blocks['mlp']['fc']['kernel'][n],
-            at + 'mlp.c_fc.bias': blocks['mlp']['fc']['bias'][n],
-            at + 'mlp.c_proj.weight': blocks['mlp']['proj']['kernel'][n],
-            at + 'mlp.c_proj.bias': blocks['mlp']['proj']['bias'][n],
-        }
+    kernels = {'attn.c_attn': ('attn', 'qkv', (D, -1)), 'attn.c_proj': ('attn', 'out', (-1, D)),
+               'mlp.c_fc': ('mlp', 'fc', (D, -1)), 'mlp.c_proj': ('mlp', 'proj', (-1, D))}
+    named = {'tokens_embed.weight': tree['embed']['tokens'], 'positions_embed.weight': tree['embed']['positions']}
+    for n in range(len(tree['blocks']['ln_1']['scale'])):
+        for theirs, (group, name, shape) in kernels.items():
+            leaf = tree['blocks'][group][name]
+            named[f'h.{n}.{theirs}.weight'] = leaf['kernel'][n].reshape(shape)
+            named[f'h.{n}.{theirs}.bias'] = leaf['bias'][n].reshape(-1)
         for name in ('ln_1', 'ln_2'):
-            named |= {f'{at}{name}.weight': blocks[name]['scale'][n], f'{at}{name}.bias': blocks[name]['bias'][n]}
-    return {name: np.asarray(array) for name, array in named.items()}
+            leaf = tree['blocks'][name]
+            named |= {f'h.{n}.{name}.weight': leaf['scale'][n], f'h.{n}.{name}.bias': leaf['bias'][n]}
+    return {f'transformer.{name}': np.asarray(array) for name, array in named.items()}
 
 
 def random_like(shapes, seed, scale=0.3):

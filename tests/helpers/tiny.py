@@ -52,12 +52,9 @@ def race(directory, passages={'train': 8, 'dev': 3}):
 def dpr(directory, n=8):
     """Write DPR's test.c.txt."""
     directory.mkdir(parents=True)
-    blocks = []
-    for i in range(n):
-        candidates = ('the cat', 'the dogs')
-        blocks.append(f'The cat ran over the dogs because they sat number {i}.\nthey\n{",".join(candidates)}\n'
-                      f'{candidates[i % 2]}\n')
-    (directory / 'test.c.txt').write_text('\n'.join(blocks))
+    (directory / 'test.c.txt').write_text('\n'.join(
+        f'The cat ran over the dogs because they sat number {i}.\nthey\nthe cat,the dogs\n'
+        f'{("the cat", "the dogs")[i % 2]}\n' for i in range(n)))
 
 
 def sst2(directory, n=10):

@@ -113,17 +113,12 @@ def test_a_directory_with_other_files_is_left_alone_and_an_export_is_replaced(pr
     assert {p: p.read_bytes() for p in exported.rglob('*') if p.is_file()} == before
 
 
-def test_the_command_s_other_way_and_neither(pretrained, tmp_path, monkeypatch, capsys):
-    run_main(monkeypatch, export=str(pretrained.path), out=str(tmp_path / 'out'), step=4, dtype='float32',
+def test_an_export_in_bfloat16_is_half_as_large_and_holds_the_rounded_weights(
+        pretrained, exported, tmp_path, monkeypatch, capsys):
+    run_main(monkeypatch, export=str(pretrained.path), out=str(tmp_path / 'half'), step=4, dtype='bfloat16',
              license='mit')
     assert 'model.safetensors' in capsys.readouterr().out
-    assert (tmp_path / 'out' / 'README.md').read_text().startswith('---\nlicense: "mit"\n')
-    with pytest.raises(UserError, match='give either --export=RUN or --source=DIR_OR_FILE'):
-        run_main(monkeypatch, out=str(tmp_path / 'out'))
-
-
-def test_an_export_in_bfloat16_is_half_as_large_and_holds_the_rounded_weights(pretrained, exported, tmp_path):
-    hugging_face.export(pretrained.path, tmp_path / 'half', dtype='bfloat16')
+    assert (tmp_path / 'half' / 'README.md').read_text().startswith('---\nlicense: "mit"\n')
     sizes = [(directory / 'model.safetensors').stat().st_size for directory in (tmp_path / 'half', exported)]
     assert 0.5 * sizes[1] <= sizes[0] < 0.6 * sizes[1]
     back = hugging_face.convert(tmp_path / 'half', tmp_path / 'run')

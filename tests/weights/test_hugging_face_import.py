@@ -39,27 +39,20 @@ def test_what_transformers_saves_is_imported(released_run, base, tmp_path, trans
     assert same_run(released_run, hugging_face.convert(tmp_path / 'theirs', tmp_path / 'back'))
 
 
-def test_one_file_is_imported_with_or_without_the_prefix_and_the_tied_head(released_run, base, tmp_path):
-    arrays = released.hugging_face(released.arrays())
-    bare = arrays | {'h.0.attn.bias': np.ones((1, 1, 64, 64), np.float32)}
-    prefixed = {f'transformer.{name}': array for name, array in arrays.items()} | {
-        'lm_head.weight': arrays['tokens_embed.weight']}
-    for name, given in {'bare': bare, 'prefixed': prefixed}.items():
-        safetensors.numpy.save_file(given, tmp_path / f'{name}.safetensors')
-        back = hugging_face.convert(tmp_path / f'{name}.safetensors', tmp_path / name,
-                                    tokenizer=base / 'released', n_head=4)
-        assert same_run(released_run, back)
-        assert list(back.config['imported']['files']) == [f'{name}.safetensors', 'encoder_bpe_40000.json',
-                                                          'vocab_40000.bpe']
-
-
-@pytest.mark.parametrize('dtype', [np.float16, ml_dtypes.bfloat16])
-def test_half_the_precision_is_taken_to_the_bit(dtype, base, tmp_path):
+@pytest.mark.parametrize('prefix, dtype', [('', np.float32), ('transformer.', np.float32), ('', np.float16),
+                                           ('transformer.', ml_dtypes.bfloat16)])
+def test_one_file_is_imported_to_the_bit_with_or_without_the_prefix_and_the_tied_head(
+        released_run, base, tmp_path, prefix, dtype):
     arrays = {name: array.astype(dtype) for name, array in released.hugging_face(released.arrays()).items()}
-    safetensors.numpy.save_file(arrays | {'lm_head.weight': arrays['tokens_embed.weight']}, tmp_path / 'x.safetensors')
-    run = hugging_face.convert(tmp_path / 'x.safetensors', tmp_path / 'run', base / 'released', n_head=4)
-    for name, array in names.from_tree(run.config['model'], restored(run)).items():
+    more = {'lm_head.weight': arrays['tokens_embed.weight']} if prefix else {
+        'h.0.attn.bias': np.ones((1, 1, 64, 64), np.float32)}
+    file = tmp_path / 'x.safetensors'
+    safetensors.numpy.save_file({prefix + name: array for name, array in arrays.items()} | more, file)
+    back = hugging_face.convert(file, tmp_path / 'run', tokenizer=base / 'released', n_head=4)
+    assert list(back.config['imported']['files']) == ['x.safetensors', 'encoder_bpe_40000.json', 'vocab_40000.bpe']
+    for name, array in names.from_tree(back.config['model'], restored(back)).items():
         assert array.dtype == np.float32 and array.tobytes() == arrays[name].astype(np.float32).tobytes(), name
+    assert dtype != np.float32 or same_run(released_run, back)
 
 
 @pytest.mark.parametrize('name, heads', [

@@ -3,7 +3,7 @@ import pathlib
 
 import pytest
 
-from exports import TOKENS, digest, edited
+from exports import TOKENS, edited
 from gpt1_jax.runs import workdir
 from gpt1_jax.weights import hugging_face, model_card
 from tiny import load_config, override
@@ -36,16 +36,31 @@ def test_a_departure_is_listed(kind, change, vocab_size, line):
     assert line in model_card.deviations(run_of(kind, override(load_config(kind), change), vocab_size))
 
 
-def test_the_model_card_of_a_pretrained_run(exported):
-    card = (exported / 'README.md').read_text()
-    assert card.startswith('---\nlicense: "other"\n')
-    for line in (f'corpus: `books`, hash of its tokens `{TOKENS}`', 'tokens seen: 1,536 (4 steps of 8 x 48)',
-                 '* batch.size is 8, in the paper 64', '* model.n_layer is 2, in the paper 12',
-                 'in the paper BooksCorpus', '* valid_perplexity 87.5', 'trained by gpt1_jax', 'trained with: jax ',
-                 'not chosen yet', 'which OpenAIGPTTokenizer cannot'):
-        assert line in card, line
-    assert 'MIT License' not in card  # nothing published is in it
-    assert 'valid_perplexity 90' not in card  # of another step
+CARDS = {  # of an export: (what stands in its card, what does not)
+    'exported': (
+        ('---\nlicense: "other"\n', f'corpus: `books`, hash of its tokens `{TOKENS}`',
+         'tokens seen: 1,536 (4 steps of 8 x 48)', '* batch.size is 8, in the paper 64',
+         '* model.n_layer is 2, in the paper 12', 'in the paper BooksCorpus', '* valid_perplexity 87.5',
+         'trained by gpt1_jax', 'trained with: jax ', 'not chosen yet', 'which OpenAIGPTTokenizer cannot'),
+        ('MIT License', 'valid_perplexity 90')),  # nothing published is in it; of another step
+    'classifier': (
+        ('license: "apache-2.0"', 'fine-tuned on cola', 'pipeline_tag: "text-classification"',
+         'pretraining weights: imported from openai/finetune-transformer-lm, SHA-256 of its files params_shapes.json `',
+         'pretraining corpus and tokens seen: not recorded with the weights', 'train.tsv `0123',
+         'cola, dev, finetune: matthews 0.25', 'bias is folded into the bias of the last LayerNorm',
+         'Copyright (c) 2018 OpenAI'),
+        ('matthews 0.75',)),  # of other parameters
+    'theirs': (  # imported weights
+        ('Copyright (c) 2018 OpenAI', 'openai/finetune-transformer-lm',
+         'corpus and tokens seen: not recorded with the weights'),
+        ('BooksCorpus, which', 'trained with'))}
+
+
+@pytest.mark.parametrize('export', CARDS)
+def test_a_card_says_what_is_recorded_with_the_weights(export, request):
+    card = (request.getfixturevalue(export) / 'README.md').read_text()
+    present, absent = CARDS[export]
+    assert [line for line in present if line not in card] == [] == [line for line in absent if line in card]
 
 
 @pytest.mark.parametrize('place, origin, line', [
@@ -62,26 +77,11 @@ def test_the_card_of_a_run_that_began_with_other_weights_states_their_tokens(
     assert str(pretrained.path) not in card  # a path tells nobody anything
 
 
-def test_the_model_card_of_a_classifier(pretrained, released_run, tuned, classifier, tmp_path):
-    card = (classifier / 'README.md').read_text()
-    files = 'imported from openai/finetune-transformer-lm, SHA-256 of its files params_shapes.json `'
-    for line in ('license: "apache-2.0"', 'fine-tuned on cola', 'pipeline_tag: "text-classification"',
-                 f'weights of digest `{digest(released_run)}`', f'pretraining weights: {files}',
-                 'pretraining corpus and tokens seen: not recorded with the weights', 'train.tsv `0123',
-                 'cola, dev, finetune: matthews 0.25', 'bias is folded into the bias of the last LayerNorm',
-                 'Copyright (c) 2018 OpenAI'):
-        assert line in card, line
-    assert 'matthews 0.75' not in card  # of other parameters
-    for place, seen in ((str(pretrained.path), True), (str(tmp_path / 'gone'), False)):
-        other = edited(tuned, tmp_path / f'run{seen}', lambda c: (
-            c.update(init_from=place), c['fingerprint'].update(origin=digest(pretrained))))
-        hugging_face.export(other, tmp_path / f'out{seen}')
-        card = (tmp_path / f'out{seen}' / 'README.md').read_text()
-        assert digest(pretrained) in card and ('pretraining tokens seen: 1,536' in card) == seen
-
-
-def test_the_card_of_imported_weights_carries_the_notice_of_their_vocabulary(theirs):
-    card = (theirs / 'README.md').read_text()
-    assert 'Copyright (c) 2018 OpenAI' in card and 'openai/finetune-transformer-lm' in card
-    assert 'corpus and tokens seen: not recorded with the weights' in card and 'BooksCorpus, which' not in card
-    assert 'trained with' not in card
+@pytest.mark.parametrize('there', [True, False])
+def test_the_card_of_a_classifier_names_the_weights_that_it_is_from(pretrained, tuned, tmp_path, there):
+    place, digest = str(pretrained.path if there else tmp_path / 'gone'), pretrained.digest(4)
+    other = edited(tuned, tmp_path / 'run', lambda c: (
+        c.update(init_from=place), c['fingerprint'].update(origin=digest)))
+    hugging_face.export(other, tmp_path / 'out')
+    card = (tmp_path / 'out' / 'README.md').read_text()
+    assert f'weights of digest `{digest}`' in card and ('pretraining tokens seen: 1,536' in card) == there

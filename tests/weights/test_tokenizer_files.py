@@ -73,16 +73,12 @@ def test_raw_text_has_our_ids_and_words_too(own):
 
 
 @pytest.mark.quick
-def test_every_row_of_a_vocabulary_is_there_under_its_number(own, small):
+def test_every_row_of_a_vocabulary_is_there_under_its_number_and_merges_as_they_were_published(own, small):
     for ours in (own, small):
         vocabulary = json.loads(tokenizer_json.files(ours, 64)['tokenizer.json'])['model']['vocab']
         assert sorted(vocabulary.values()) == list(range(ours.vocab_size))
-    rows = tokenizer_json.files(small, 64)['vocab.json']
-    assert json.loads(rows) == vocabulary and vocabulary['do'] == 72 - 1 - 7
-
-
-def test_merges_are_recovered_as_they_were_published(small):
     files = tokenizer_json.files(small, 64)
+    assert json.loads(files['vocab.json']) == vocabulary and vocabulary['do'] == 72 - 1 - 7
     assert files['merges.txt'].decode().splitlines()[1:] == [' '.join(pair) for pair in released.MERGES]
 
 
