@@ -8,7 +8,6 @@ rows, scored on other rows of the training file. With the best one it then train
 config.curves.rows and is scored on dev. Beside them: n-grams, a logistic regression on the same rows (scikit-learn).
 Writes learning_curves.json, .md and .png in config.out. Rerun an interrupted command to resume it.
 """
-import dataclasses
 import math
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ from experiments.lib import bootstrap, figures, paper, run_list, runner, scores
 from experiments.lib.markdown import table
 from experiments.lib.run_list import Run
 from gpt1_jax import cli
-from gpt1_jax.data import splits, tasks
+from gpt1_jax.data import tasks
 from gpt1_jax.data.tokens import permutation
 from gpt1_jax.errors import UserError
 from gpt1_jax.training.fine_tuning_defaults import EPOCHS
@@ -76,11 +75,8 @@ def with_trial(config: ConfigDict, task: str, condition: str, trial: Trial, rows
     rate, updates = trial
     epochs = max(EPOCHS, math.ceil(updates / (rows // config.finetune.batch.size)))
     settings = {'optimizer.peak_rate': rate, 'train.epochs': epochs, 'train.evaluate_every': epochs,
-                'data.train_rows': rows}
-    runs = run_list.finetune_runs(config, task, f'{condition}={rows},{rate:g},{epochs}', settings, seeds)
-    for run in runs:
-        run.config.eval.selections = ('final',)
-    return [dataclasses.replace(run, selections=('final',)) for run in runs]
+                'data.train_rows': rows, 'eval.selections': ('final',)}
+    return run_list.finetune_runs(config, task, f'{condition}={rows},{rate:g},{epochs}', settings, seeds)
 
 
 def divide(task: str, directory: str, part: pathlib.Path) -> None:
@@ -140,11 +136,7 @@ def word_counts(config: ConfigDict) -> Iterator[dict]:
     for task in config.curves.tasks:
         for rows in config.curves.rows:
             run, = with_trial(config, task, 'full@words', (1.0, 1), rows, (0,))
-
-            def read(split, run=run, rows=rows):
-                limit = rows if split == 'train' else run.config.data.eval_rows
-                return splits.choose(tasks.get(run.task).read(run.config.data.dir, split), limit)
-            row = next(row for row in baselines.of_task(run, 'words', None, read) if row['split'] == 'dev')
+            row = next(row for row in baselines.of_task(run, 'words', None) if row['split'] == 'dev')
             yield {'task': task, 'rows': rows, 'condition': 'n-grams', 'value': row['value'], 'n': row['n']}
 
 

@@ -18,7 +18,7 @@ from gpt1_jax.configs.ablate import RULES
 from ml_collections import ConfigDict, config_flags
 
 from experiments.ablate import report, runs
-from experiments.lib import finished
+from experiments.lib import runner
 from gpt1_jax import cli, rules
 from gpt1_jax.errors import Interrupted, UserError, did_you_mean
 from gpt1_jax.runs import results
@@ -53,7 +53,7 @@ def run(config: ConfigDict, out: str | pathlib.Path, until: float | None = None,
         except Interrupted:
             raise
         except Exception as error:  # any: it may be of the user's code
-            failed[idea.name, seed] = finished.one_line(error)
+            failed[idea.name, seed] = runner.one_line(error)
             print(f'{idea.name}, seed {seed}: {failed[idea.name, seed]}', flush=True)
 
     def compare():

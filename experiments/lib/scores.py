@@ -165,21 +165,20 @@ def baselines_of(config: ConfigDict) -> list[dict]:
     return baselines(pathlib.Path(config.out) / BASELINES_FILE)
 
 
-def baseline_values(rows: Sequence[dict], score: Score, split: str | None = None) -> dict[str, float]:
-    """{baseline: value} of a score. split: default the score's."""
+def baseline_rows(rows: Sequence[dict], score: Score, split: str | None = None) -> dict[str, dict]:
+    """{baseline: its row} of those that are defined for a score. split: default the score's."""
     wanted = score.task, split or score.split, score.group, score.metric
-    return {row['baseline']: row['value'] for row in rows
+    return {row['baseline']: row for row in rows
             if (row['task'], row['split'], row['group'], row['metric']) == wanted and row['value'] is not None}
 
 
 def best_baseline(rows: Sequence[dict], score: Score, found: Estimate | None, split: str | None = None) -> str:
     """The cell '75.1 (n-grams)' of the highest baseline, '; ours is below' where it is above the result."""
-    values = baseline_values(rows, score, split)
-    if not values:
+    best = max(baseline_rows(rows, score, split).values(), key=lambda row: row['value'], default=None)
+    if best is None:
         return ''
-    name = max(values, key=values.get)
-    below = '; ours is below' if found is not None and found.value < values[name] else ''
-    return f'{percent(values[name])} ({BASELINES[name]}){below}'
+    below = '; ours is below' if found is not None and found.value < best['value'] else ''
+    return f'{percent(best["value"])} ({BASELINES[best["baseline"]]}){below}'
 
 
 def number(value: float | None) -> str:

@@ -56,8 +56,8 @@ def run(config: ConfigDict, out: str | pathlib.Path, stage: str | None = None, b
     if stage not in (None, 'prepare', 'report', *config.stages):
         raise UserError(f'--stage={stage}: there are prepare, {", ".join(config.stages)}, report')
     if stage in (None, 'prepare') and not dry_run:
-        inputs.prepare(config, plan_lib.every_run, books, data, again=stage == 'prepare')
-    if not inputs.has_text(config) and not inputs.given(config):
+        inputs.prepare(config, books, data, again=stage == 'prepare')
+    if not plan_lib.has_text(config) and not plan_lib.given(config):
         raise UserError(f'{out}: nothing is prepared there: --stage=prepare comes first')
     run_list.check(config, pretrained=False)
     if dry_run:
@@ -67,11 +67,8 @@ def run(config: ConfigDict, out: str | pathlib.Path, stage: str | None = None, b
     results.append(out / 'commands.jsonl', {'command': ' '.join(['python -m experiments.reproduce', *sys.argv[1:]])})
     clock = clock_lib.Clock(out / 'clock.json', 60 * config.minutes if config.minutes else math.inf,
                             stage_minutes and 60 * stage_minutes)
-    failures = {}
-    for name in config.stages:
-        error = _timed(config, name, clock) if stage in (None, name) else None
-        if error:
-            failures[name] = error
+    failures = {name: error for name in config.stages if stage in (None, name)
+                if (error := _timed(config, name, clock))}
     if stage in (None, 'report'):
         check_finished(config.pretrained)
         from experiments.reproduce import report  # draws: needs matplotlib
@@ -157,10 +154,9 @@ def _timed(config, stage, clock):
     except Exception as error:
         if stage == 'pretrain':
             raise
-        if isinstance(error, UserError):
-            return ' '.join(str(error).split())
-        traceback.print_exc()
-        return repr(error)
+        if not isinstance(error, UserError):
+            traceback.print_exc()
+        return runner.one_line(error)
     print(f'{stage}: the {duration(clock.total)} are over; the remaining runs are n/a (not run)', flush=True)
 
 
@@ -169,9 +165,9 @@ def pretrain_model(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> No
     lstm = stage == 'pretrain_lstm'
     if lstm:
         check_finished(config.pretrained)
-    if inputs.given(config, plan_lib.MODELS[stage]):
+    if plan_lib.given(config, plan_lib.MODELS[stage]):
         return
-    if not inputs.has_text(config):
+    if not plan_lib.has_text(config):
         print('the LSTM: n/a: give --books=DIR, the text to train on', flush=True)
         return
     own = pathlib.Path(config.out) / stage
