@@ -64,7 +64,7 @@ def run(config: ConfigDict, out: str | pathlib.Path, names: Sequence[str] = ()) 
     return rows
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=3)  # the splits of one set
 def _read(task, directory, split, limit):
     return splits.choose(tasks.get(task).read(directory, split), limit)
 

@@ -13,6 +13,7 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from absl import flags
+from matplotlib.ticker import NullLocator
 from ml_collections import ConfigDict, config_flags
 
 from experiments import baselines
@@ -44,7 +45,7 @@ def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
     found = {'trials': [trial_row(run) for run in trials], 'points': [*points(config, runs), *word_counts(config)]}
     path = pathlib.Path(config.out) / 'learning_curves.json'
     record.write(str(path), found)
-    figures.learning_curves(path.with_suffix('.png'), [row | {'task': label(row)} for row in found['points']])
+    draw(path.with_suffix('.png'), found['points'])
     text = lines(found)
     path.with_suffix('.md').write_text('\n'.join(text).rstrip() + '\n', encoding='utf-8')
     print('\n'.join(text))
@@ -138,6 +139,27 @@ def word_counts(config: ConfigDict) -> Iterator[dict]:
             run, = with_trial(config, task, 'full@words', (1.0, 1), rows, (0,))
             row = next(row for row in baselines.of_task(run, 'words', None) if row['split'] == 'dev')
             yield {'task': task, 'rows': rows, 'condition': 'n-grams', 'value': row['value'], 'n': row['n']}
+
+
+def draw(path: pathlib.Path, points: Sequence[dict]) -> None:
+    """A panel for each task: its metric against training rows, a line for each condition."""
+    styles = {'pretrained': ('pretrained', '-', 0.15), 'from scratch': ('scratch', '-', 0.15),
+              'n-grams': ('baseline', '--', 0)}
+    names = list(dict.fromkeys(map(label, points)))
+    with figures.plt.rc_context(figures.STYLE):
+        figure, grid = figures.plt.subplots(1, len(names), figsize=(4.6 * len(names), 3.6), squeeze=False)
+        for axes, name in zip(grid[0], names):
+            for condition, (colour, line, band) in styles.items():
+                own = [row for row in points if (label(row), row['condition']) == (name, condition)]
+                figures.draw_curve(axes, own, 'rows', band, color=figures.COLOURS[colour], linestyle=line,
+                                   marker='o', markersize=4, label=condition)
+            axes.set(title=name, xlabel='training rows (log scale)', ylabel='dev (percent)', xscale='log')
+            axes.set_xticks(sorted({row['rows'] for row in points}))
+            axes.xaxis.set_major_formatter(figures.COUNT)
+            axes.xaxis.set_minor_locator(NullLocator())
+            axes.yaxis.set_major_formatter(figures.PERCENT)
+            axes.legend()
+        figures.save(figure, path)
 
 
 def label(row: Mapping) -> str:
