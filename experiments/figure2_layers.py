@@ -41,7 +41,8 @@ def conditions(config: ConfigDict) -> dict[int, str]:
 
 def points(config: ConfigDict, runs: Sequence[Run], task: str, split: str = 'dev') -> dict[int, Estimate]:
     """{layers: accuracy} of what is there."""
-    found = {n: scores.find(runs, task, name, 'accuracy', split, 'final') for n, name in conditions(config).items()}
+    score = Score(task, task, 'accuracy', None, split)
+    found = {n: scores.find(runs, score, condition) for n, condition in conditions(config).items()}
     return {n: each for n, each in found.items() if each}
 
 
@@ -77,7 +78,7 @@ def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
                 for n, condition in conditions(config).items()]
         text += [f'## {name}', '', *table(HEADER, rows)]
         highest = max(dev.values(), key=lambda each: each.value, default=None)
-        baseline = scores.best_baseline(scores.baselines_of(config), Score(name, task, 'accuracy', None), highest)
+        baseline = scores.best_baseline(config, Score(name, task, 'accuracy', None), highest)
         text += [f'Best baseline on dev: {baseline}.', ''] if baseline else []
         if dev or train:
             picture = ['![accuracy against layers transferred](figure2_layers.png)', '']

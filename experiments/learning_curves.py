@@ -42,7 +42,7 @@ def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
     chosen = {(task, condition): best_trial(config, trials, task, condition)
               for task in config.curves.tasks for condition in CONDITIONS}
     runs = runner.carry_out(config, curve_runs(config, chosen))
-    found = {'trials': [trial_row(run) for run in trials], 'points': [*points(config, runs), *word_counts(config)]}
+    found = {'trials': [trial_row(run) for run in trials], 'points': list(points(config, runs))}
     path = pathlib.Path(config.out) / 'learning_curves.json'
     record.write(str(path), found)
     draw(path.with_suffix('.png'), found['points'])
@@ -114,7 +114,8 @@ def trial_row(run: Run) -> dict:
 
 def points(config: ConfigDict, runs: Sequence[Run]) -> Iterator[dict]:
     """{'task', 'rows', 'condition', 'value', 'low', 'high', 'seeds', 'n'} of every point that has results; of the
-    pretrained ones also 'difference', [value, low, high], from scratch, over the same items and seeds."""
+    pretrained ones also 'difference', [value, low, high], from scratch, over the same items and seeds. The n-grams, on
+    the same rows, have no interval."""
     for task in config.curves.tasks:
         for rows in config.curves.rows:
             found = {}
@@ -130,12 +131,6 @@ def points(config: ConfigDict, runs: Sequence[Run]) -> Iterator[dict]:
                     more['difference'] = list(figures.point(gain).values())
                 yield {'task': task, 'rows': rows, 'condition': name, **figures.point(estimate), 'n': estimate.n,
                        'seeds': {str(seed): value for seed, (value, _) in estimate.by_seed.items()}, **more}
-
-
-def word_counts(config: ConfigDict) -> Iterator[dict]:
-    """The points of the n-gram baseline, on the same rows."""
-    for task in config.curves.tasks:
-        for rows in config.curves.rows:
             run, = with_trial(config, task, 'full@words', (1.0, 1), rows, (0,))
             row = next(row for row in baselines.of_task(run, 'words', None) if row['split'] == 'dev')
             yield {'task': task, 'rows': rows, 'condition': 'n-grams', 'value': row['value'], 'n': row['n']}

@@ -55,7 +55,7 @@ def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
     for condition in ROWS:
         body += [_ours(runs, condition, columns, f'{paper.NAMES[condition]}, ours'),
                  [f'{paper.NAMES[condition]}, paper (test)', *_mean_first(
-                     [paper.column(condition, name) for name in columns], statistics.fmean, '{:.1f}'.format)]]
+                     [paper.TABLE5[condition][name] for name in columns], statistics.fmean, '{:.1f}'.format)]]
         detail += _details(runs, condition, columns)
         if best.get(condition):
             at = f'{condition}@{best[condition]}'
@@ -132,7 +132,7 @@ def _details(runs, condition, columns):
     label = paper.NAMES[name] + (f' at {setting}' if setting else '')
     rows = []
     for score in itertools.chain(*columns.values()):
-        found, best = (scores.on_dev(runs, score, condition, selection) for selection in ('final', 'best'))
+        found, best = (scores.find(runs, score, condition, selection) for selection in ('final', 'best'))
         if found:
             rows.append([label, f'{score.label} ({score.metric})', *scores.measured(found), score.split, 'final',
                          scores.percent(best.value) if best else ''])
@@ -149,7 +149,7 @@ def notes(config: ConfigDict, runs: Sequence[Run], columns: Columns,
     if absent:
         found.append(f'Missing here: {", ".join(absent)}; Avg of ours and of the paper is over the other '
                      f'{len(columns)} columns.')
-    missing = [score.label for score in itertools.chain(*columns.values()) if scores.on_dev(runs, score) is None]
+    missing = [score.label for score in itertools.chain(*columns.values()) if scores.find(runs, score) is None]
     if missing:
         found.append(f'Missing within a column: {", ".join(missing)}; ours is the mean of the rest of that column, the '
                      "paper's is as printed.")

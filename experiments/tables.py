@@ -40,8 +40,7 @@ class Table(NamedTuple):
 
     def lines(self, config: ConfigDict, runs: Sequence[Run]) -> list[str]:
         """Its Markdown."""
-        baselines = scores.baselines_of(config)
-        rows = [line(runs, score, baselines) for score in self.scores]
+        rows = [line(config, runs, score) for score in self.scores]
         notes = [f'{score.label}: {score.about}.' for score in self.scores if score.about]
         if self.glue:
             row, about = glue_line(runs)
@@ -51,26 +50,26 @@ class Table(NamedTuple):
                 *bullets([*notes, *scores.state(runs), *scores.settings(config, runs)])]
 
 
-def line(runs: Sequence[Run], score: Score, baselines: Sequence[dict] = ()) -> list[str]:
-    """A row of a table under HEADER. baselines: as in scores.baselines."""
+def line(config: ConfigDict, runs: Sequence[Run], score: Score) -> list[str]:
+    """A row of a table under HEADER."""
     label = [score.label, score.metric, scores.number(score.paper)]
     found, split, selection = scores.shown(runs, score)
-    baseline = scores.best_baseline(baselines, score, found, split)
+    baseline = scores.best_baseline(config, score, found, split)
     if found is None:
         return [*label, scores.absent(runs, score.task), baseline, *[''] * 7]
-    best = scores.on_dev(runs, score, selection='best') if selection == 'final' else None
+    best = scores.find(runs, score, selection='best') if selection == 'final' else None
     value, *measured = scores.measured(found)
     return [*label, value, baseline, *measured, split, selection, scores.percent(best.value) if best else '']
 
 
 def glue_line(runs: Sequence[Run]) -> tuple[list[str], str]:
     """(the row of the GLUE score, a remark on it): both the paper's and ours over what is there."""
-    found = {score: scores.on_dev(runs, score) for several in paper.GLUE.values() for score in several}
+    found = {score: scores.find(runs, score) for several in paper.GLUE.values() for score in several}
     ours, theirs, missing = paper.shared_glue(found)
     if not ours:
         return ['GLUE', 'mean', scores.number(paper.GLUE_SCORE), scores.NA, *[''] * 8], ''
     mean = paper.glue_score(ours, bootstrap.mean)
-    best = {score: scores.on_dev(runs, score, selection='best') for score in found if found[score]}
+    best = {score: scores.find(runs, score, selection='best') for score in found if found[score]}
     optimistic = paper.glue_score(paper.shared_glue(best)[0], bootstrap.mean)
     about = 'GLUE: the mean over nine tasks, of each task\'s metrics (MRPC, STS-B, QQP) or sets (MNLI) first.'
     if missing:

@@ -66,21 +66,17 @@ def run(config: ConfigDict, out: str | pathlib.Path, until: float | None = None,
             do(idea, seed)
         compared = compare()
     for seed in range(config.seeds, config.max_seeds if until else 0):
-        for idea in _wide(ideas, compared, until):
-            do(idea, seed)
+        wide = {idea.name for each in compared if each.found and not each.found.high - each.found.low <= until
+                for idea in each.ideas}
+        for idea in ideas:
+            if idea.name in wide:
+                do(idea, seed)
         compared = compare()
     print('\n'.join(report.differences(compared, looks)) + f'\nreport: {out / "report.md"}', flush=True)
     if failed:
         raise UserError('runs failed: ' + '; '.join(f'{name}, seed {seed}: {error}'
                                                     for (name, seed), error in failed.items()))
     return compared
-
-
-def _wide(ideas, compared, width):
-    """The ideas of comparisons whose interval is wider."""
-    wide = {idea.name for each in compared if each.found and not each.found.high - each.found.low <= width
-            for idea in each.ideas}
-    return [idea for idea in ideas if idea.name in wide]
 
 
 def _compared(config):

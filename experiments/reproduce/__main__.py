@@ -147,6 +147,8 @@ def _timed(config, stage, clock):
     try:
         if must():
             with clock.counting(stage):
+                if stage != 'pretrain':
+                    check_finished(config.pretrained)
                 return do(config, stage, clock)
     except Interrupted:
         if must():
@@ -162,22 +164,18 @@ def _timed(config, stage, clock):
 
 def pretrain_model(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> None:
     """Pretrain the Transformer, or an LSTM on the same text; nothing for a model that is given."""
-    lstm = stage == 'pretrain_lstm'
-    if lstm:
-        check_finished(config.pretrained)
     if plan_lib.given(config, plan_lib.MODELS[stage]):
         return
     if not plan_lib.has_text(config):
         print('the LSTM: n/a: give --books=DIR, the text to train on', flush=True)
         return
     own = pathlib.Path(config.out) / stage
-    pretrain.run(plan_lib.pretraining(config, clock.used, lstm), own)
+    pretrain.run(plan_lib.pretraining(config, clock.used, stage == 'pretrain_lstm'), own)
     config[plan_lib.MODELS[stage]] = str(own)
 
 
 def run_stage(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> str | None:
     """Do the runs of a stage whose data exists, until the deadline; returns which of them failed, or None."""
-    check_finished(config.pretrained)
     runs = runner.carry_out(config, plan_lib.runs(config, stage), may_start=lambda: clock.left > 0)
     failed = [run.name for run in runs if run.status == 'failed']
     return f'{len(failed)} runs failed: {", ".join(failed)}' if failed else None

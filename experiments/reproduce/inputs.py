@@ -2,7 +2,6 @@
 OUT/data, a copy of the data set files that the runs read. OUT is then all that another machine needs.
 """
 import dataclasses
-import glob
 import itertools
 import pathlib
 import shutil
@@ -14,8 +13,8 @@ from experiments.lib import run_list
 from experiments.lib.run_list import Run, has_data
 from experiments.reproduce import plan
 from gpt1_jax import pretrain
+from gpt1_jax.data import corpus, tasks
 from gpt1_jax.data import prepare as prepare_lib
-from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import lock
 
@@ -49,31 +48,23 @@ def tokenize(config: ConfigDict, books: str) -> None:
     vocabulary = config.pretrain.tokenizer
     if plan.given(config):
         vocabulary = ConfigDict(dict.fromkeys(vocabulary) | {'source': str(plan.tokenizer_of(config))})
-    train, valid = corpus(books, config.books, config.valid_books)
+    train, valid = books_of(books, config.books, config.valid_books)
     wanted = dataclasses.replace(pretrain.prepare_config(config.pretrain.data, vocabulary), corpus=train, valid=valid)
     prepare_lib.prepare(wanted, plan.tokens_of(config), lock.hold)
 
 
-def corpus(books: str | pathlib.Path, limit: int | None = None,
-           valid_limit: int | None = None) -> tuple[list[str], list[str] | float]:
-    """(training files, validation files or the fraction to hold out) of a directory with train/ and valid/, a directory
-    of .txt files, or a glob pattern. limit, valid_limit: at most so many, evenly spaced by name; default all."""
-    path = pathlib.Path(books)
-    train, valid = path / 'train', path / 'valid'
+def books_of(books: str | pathlib.Path, limit: int | None = None,
+             valid_limit: int | None = None) -> tuple[list[str], list[str] | float]:
+    """(training files, validation files or the fraction to hold out) of a directory with train/ and valid/, another
+    directory, or a pattern. limit, valid_limit: at most so many, evenly spaced by name; default all."""
+    def spaced(spec, limit):
+        files = corpus.sources(spec)
+        n = min(limit or len(files), len(files))
+        return [files[i * len(files) // n] for i in range(n)]
+    train, valid = (pathlib.Path(books) / split for split in ('train', 'valid'))
     if train.is_dir() and valid.is_dir():
-        found, held_out = train.glob('*.txt'), valid.glob('*.txt')
-    else:
-        found, held_out = path.rglob('*.txt') if path.is_dir() else glob.glob(str(books)), ()
-    found, held_out = (sorted(map(str, names)) for names in (found, held_out))
-    if not found:
-        raise UserError(f'--books={books}: no .txt files there')
-    return _spaced(found, limit), _spaced(held_out, valid_limit) or HELD_OUT
-
-
-def _spaced(names, limit):
-    if limit is None or len(names) <= limit:
-        return names
-    return [names[i * len(names) // limit] for i in range(limit)]
+        return spaced(train, limit), spaced(valid, valid_limit)
+    return spaced(books, limit), HELD_OUT
 
 
 def copy(runs: Iterable[Run], source: pathlib.Path, target: pathlib.Path) -> None:
