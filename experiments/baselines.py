@@ -25,7 +25,7 @@ from experiments.benchmarks import record
 from experiments.lib import paper, run_list, scores
 from experiments.lib.markdown import table
 from experiments.lib.run_list import Run
-from gpt1_jax import cli, storage
+from gpt1_jax import cli, rules, storage
 from gpt1_jax.data import splits, tasks
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load, padding, task_metrics
@@ -170,7 +170,7 @@ def main() -> None:
     f.config.data = f.data or f.config.data
     run_list.find_models(f.config)
     run_list.check(f.config, pretrained=bool(f.config.pretrained))
-    run_list.check_tasks(f.config, '--task', f.task)
+    rules.require({'--task': (f.task, run_list.known_tasks(f.config))})
     try:
         rows = run(f.config, f.out, f.task)
     except ImportError as error:

@@ -69,7 +69,6 @@ def draw(config: ConfigDict, runs: Sequence[Run], path: pathlib.Path) -> None:
 
 
 def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
-    """The Markdown: a table for each task."""
     text, picture = [], []
     for task in config.layer_tasks:
         name = NAMES.get(task, task)

@@ -81,7 +81,7 @@ def draw(config: ConfigDict, runs: Sequence[Run], path: pathlib.Path) -> None:
                 shown.append(height)
         pad = 0.04 * (max(shown) - min(shown)) + 1e-3
         axes.set_ylim(min(shown) - pad, max(shown) + pad)
-        figures.label_updates(axes, figures.steps_of(curves.values()))
+        figures.label_updates(axes, sorted({point['step'] for there in curves.values() for point in there}))
         handles = [Line2D([], [], color=figures.of_task(task)[0], marker=figures.of_task(task)[1], markersize=5,
                           label=NAMES[task][0]) for task in dict.fromkeys(task for task, _ in curves)]
         handles += [Line2D([], [], color='#404040', label=model, linestyle='-' if model == 'Transformer' else '--')

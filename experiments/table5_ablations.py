@@ -45,7 +45,6 @@ def grid(config: ConfigDict) -> dict[str, dict]:
 
 
 def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
-    """The Markdown of the table."""
     columns = {name: several for name, several in paper.COLUMNS.items()
                if any(scores.column(runs, several, row) for row in ROWS)}
     if not columns:

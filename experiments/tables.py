@@ -33,13 +33,11 @@ class Table(NamedTuple):
     glue: bool = False
 
     def specs(self, config: ConfigDict) -> list[Run]:
-        """Its runs."""
         glue = paper.GLUE.values() if self.glue else ()
         tasks = dict.fromkeys(score.task for several in (self.scores, *glue) for score in several)
         return [run for task in tasks for run in run_list.finetune_runs(config, task, 'full')]
 
     def lines(self, config: ConfigDict, runs: Sequence[Run]) -> list[str]:
-        """Its Markdown."""
         rows = [line(config, runs, score) for score in self.scores]
         notes = [f'{score.label}: {score.about}.' for score in self.scores if score.about]
         if self.glue:
@@ -51,7 +49,6 @@ class Table(NamedTuple):
 
 
 def line(config: ConfigDict, runs: Sequence[Run], score: Score) -> list[str]:
-    """A row of a table under HEADER."""
     label = [score.label, score.metric, scores.number(score.paper)]
     found, split, selection = scores.shown(runs, score)
     baseline = scores.best_baseline(config, score, found, split)

@@ -5,7 +5,7 @@ says otherwise.
 """
 import contextlib
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import matplotlib
@@ -135,11 +135,6 @@ def label(axes: Axes, text: str, x: float, y: float, **style: Any) -> None:
 def of_task(task: str) -> tuple[str, str]:
     """(colour, marker), the same in every figure."""
     return COLOURS.get(task, OTHER[0]), MARKERS.get(task, OTHER[1])
-
-
-def steps_of(curves: Iterable[Sequence[dict]]) -> list[int]:
-    """The updates at which any of the curves, each a list of points, has one."""
-    return sorted({point['step'] for points in curves for point in points})
 
 
 def label_updates(axes: Axes, steps: Sequence[int], most: int = 12, **style: Any) -> None:

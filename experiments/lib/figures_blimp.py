@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from experiments.lib import blimp_published as published
-from experiments.lib.figures import COLOURS, COUNT, GREY, STYLE, UPDATES, draw_curve, label_updates, plt, save, steps_of
+from experiments.lib.figures import COLOURS, COUNT, GREY, STYLE, UPDATES, draw_curve, label_updates, plt, save
 from gpt1_jax.data.tasks.blimp import PHENOMENA
 
 MODELS = {'Transformer': {'color': COLOURS['pretrained'], 'linestyle': '-', 'marker': 'o'},
@@ -19,7 +19,7 @@ def draw(path: str | pathlib.Path, curves: Sequence[dict], tokens_per_update: in
     curves: {'group': None or a phenomenon, 'model': 'Transformer' | 'LSTM', 'points'} each, in percent.
     tokens_per_update: adds a scale of tokens, and the published decoder that was measured along its training.
     """
-    steps = steps_of(curve['points'] for curve in curves)
+    steps = sorted({point['step'] for curve in curves for point in curve['points']})
     decoder = []  # [(update, accuracy)] after as many tokens, as far as the curves reach
     if tokens_per_update and 0 not in steps:
         decoder = [(tokens / tokens_per_update, value) for tokens, value in published.DECODER_POINTS

@@ -4,7 +4,7 @@ pretrained run's checkpoints.
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from gpt1_jax.configs import experiments
 from gpt1_jax.configs import zero_shot as zero_shot_config
@@ -26,16 +26,14 @@ SOURCES = ('tfds:', 'parquet:', 'hf:')  # a data directory that begins with one 
 # open); the LSTM starts from another pretrained run.
 CONDITIONS = {'full': {}, 'no_pretraining': {'n_transfer': transfer.NOTHING}, 'no_aux': {'lm_weight': 0.0}, 'lstm': {}}
 
-
 SEEDS = (lambda x: x and rules.several(finetune.RULES['seed'])[0](x), 'a tuple of seeds')
 GRID = (lambda x: all(each and rules.several(rules.number())[0](each) for each in rules.flatten(x).values()),
         'a group of fields, each of it a tuple of numbers')
 PER_TASK = (lambda x: all(map(rules.GROUP[0], x.values())), 'a group of fields for each task that it names')
 RULES = {name: rule for name, rule in rules.of_defaults(experiments.get_config(), {
     **dict.fromkeys(('seeds', 'seeds_small', 'grid_seeds'), SEEDS), 'layers': rules.several(rules.whole(-1)),
-    **dict.fromkeys(('layer_tasks', 'zero_shot_tasks'), rules.several(rules.text())),
     'zero_shot_steps': rules.several(rules.whole(0)),
-    'curves.tasks': rules.several(rules.text()), 'curves.rows': rules.several(rules.whole(1)), 'curves.seeds': SEEDS,
+    'curves.rows': rules.several(rules.whole(1)), 'curves.seeds': SEEDS,
     'curves.trials': (lambda x: x and all(len(each) == 2 and min(each) > 0 for each in x), 'pairs (rate, updates)'),
     'curves.trial_rows': rules.whole(1),
     **{f'finetune.{name}': rule for name, rule in finetune.RULES.items()}}).items() if not name.startswith('grid.')} | {
@@ -178,8 +176,9 @@ def check(config: ConfigDict, pretrained: bool = True) -> None:
         raise UserError('give --config.data=DIR, the directory that holds the data sets')
     if not config.data.startswith(SOURCES) and not pathlib.Path(config.data).is_dir():
         raise UserError(f'{config.data}: no such directory (the data sets)')
-    for field in ('layer_tasks', 'zero_shot_tasks', 'tasks', 'zero_shot'):
-        check_tasks(config, f'config.{field}', config[field])
+    rules.require({f'config.{name}': (tuple(names), known_tasks(config)) for name, names in {
+        **{name: config[name] for name in ('layer_tasks', 'zero_shot_tasks', 'tasks', 'zero_shot')},
+        'curves.tasks': config.curves.tasks}.items()})
     for name in config.layer_tasks:
         if 'accuracy' not in tasks.get(name).metrics:
             raise UserError(f'config.layer_tasks: {name} has no accuracy')
@@ -187,12 +186,9 @@ def check(config: ConfigDict, pretrained: bool = True) -> None:
         zero_shot_heuristics.get(name)
 
 
-def check_tasks(config: ConfigDict, option: str, names: Iterable[str]) -> None:
-    """UserError, naming the option, for a name that is no task of config.directories."""
-    for name in names:
-        if name not in config.directories:
-            raise UserError(f'{option}: there is no task {name!r} (there are '
-                            f'{", ".join(sorted(config.directories))})')
+def known_tasks(config: ConfigDict) -> rules.Rule:
+    """Rule: tasks that have a directory."""
+    return rules.several(rules.one_of(*sorted(config.directories)))
 
 
 def seeds_of(config: ConfigDict, task: str) -> tuple[int, ...]:

@@ -36,7 +36,6 @@ from gpt1_jax.runs import results, workdir
 from gpt1_jax.runs.console import duration
 
 RULES = run_list.RULES | {
-    'stages': rules.several(rules.text()),
     'runs': run_list.PER_TASK,
     **dict.fromkeys(('books', 'valid_books'), rules.optional(rules.whole(1))),
     'pack': rules.flag(),
@@ -46,7 +45,6 @@ RULES = run_list.RULES | {
     'warmup': rules.between(0, 1),
     'saved': rules.whole(1, 1000),
     'dollars_an_hour': rules.optional(rules.positive())}
-CONDITIONS = (*run_list.CONDITIONS, *plan_lib.GROUPS)
 
 
 def run(config: ConfigDict, out: str | pathlib.Path, stage: str | None = None, books: str | None = None,
@@ -84,14 +82,11 @@ def checked(config: ConfigDict, out: str | pathlib.Path, data: str | None = None
     rules.validate(config, RULES)
     if config.share is not None and config.minutes is None:
         raise UserError('config.share is a fraction of the minutes: give --minutes')
-    for name in config.stages:
-        if name not in (*plan_lib.MODELS, *config.runs):
-            raise UserError(f'config.stages: {name!r} is not one of {", ".join((*plan_lib.MODELS, *config.runs))}')
-    for name, stage in config.runs.items():
-        run_list.check_tasks(config, f'config.runs.{name}.tasks', stage.tasks)
-        for condition in stage.conditions:
-            if condition not in CONDITIONS:
-                raise UserError(f'config.runs.{name}: {condition!r} is not one of {", ".join(CONDITIONS)}')
+    conditions = rules.several(rules.one_of(*run_list.CONDITIONS, *plan_lib.GROUPS))
+    rules.require({
+        'config.stages': (config.stages, rules.several(rules.one_of(*plan_lib.MODELS, *config.runs))),
+        **{f'config.runs.{name}.tasks': (of.tasks, run_list.known_tasks(config)) for name, of in config.runs.items()},
+        **{f'config.runs.{name}.conditions': (of.conditions, conditions) for name, of in config.runs.items()}})
     config.out = str(out)
     config.data = str(out / 'data' if config.pack else data or config.data)
     if config.pretrained:

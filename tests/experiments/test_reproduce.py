@@ -305,9 +305,9 @@ def test_the_stages_have_every_run_of_the_tables_and_figures(name, monkeypatch):
 
 
 @pytest.mark.parametrize('change, stage, message', [
-    ({'stages': ('pretrain', 'smal')}, None, "config.stages: 'smal' is not one of"),
-    ({'runs__small__tasks': ('colaa',)}, None, "config.runs.small.tasks: there is no task 'colaa'"),
-    ({'runs__small__conditions': ('fulll',)}, None, "config.runs.small: 'fulll' is not one of full,"),
+    ({'stages': ('pretrain', 'smal')}, None, "config.stages is .*'smal'.*one of 'pretrain',"),
+    ({'runs__small__tasks': ('colaa',)}, None, "config.runs.small.tasks is .'colaa'"),
+    ({'runs__small__conditions': ('fulll',)}, None, "config.runs.small.conditions is .'fulll'.*one of 'full',"),
     ({'minutes': None}, None, 'give --minutes'), ({'pretrained': 'nowhere'}, None, 'nowhere: not a run directory'),
     ({}, 'pretrain', 'prepare comes first'), ({}, 'prepare', 'give --books'),
     ({}, 'prepair', 'there are prepare, pretrain,')])
