@@ -11,8 +11,9 @@ sets that FILE already has with the same settings are skipped. The other scripts
 """
 import collections
 import functools
+import math
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -24,11 +25,10 @@ from experiments.benchmarks import record
 from experiments.lib import paper, run_list, scores
 from experiments.lib.markdown import table
 from experiments.lib.run_list import Run
-from gpt1_jax import cli, metrics, storage
+from gpt1_jax import cli, rules, storage
 from gpt1_jax.data import splits, tasks
-from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.errors import UserError
-from gpt1_jax.evaluation import load, padding
+from gpt1_jax.evaluation import load, padding, task_metrics
 from gpt1_jax.models.build import backbone
 from gpt1_jax.parallel import sharding
 
@@ -52,48 +52,44 @@ def run(config: ConfigDict, out: str | pathlib.Path, names: Sequence[str] = ()) 
         if not all(run_list.has_data(task, tuned.config.data.dir, split) for split in ('train', 'dev')):
             print(f'{task}: no data in {tuned.config.data.dir}', flush=True)
             continue
-        read = functools.cache(functools.partial(_read, tuned))
         for name in scores.BASELINES if models else ('constant', 'overlap', 'words'):
             model = models.origin if name in ('probe', 'random') else ''
             settings = storage.json_digest([tuned.config.data.to_dict(), model])[:16]
             if any((row['task'], row['baseline'], row['settings']) == (task, name, settings) for row in rows):
                 continue
-            found = [row | {'settings': settings} for row in of_task(tuned, name, models, read)]
+            found = [row | {'settings': settings} for row in of_task(tuned, name, models)]
             rows = [row for row in rows if (row['task'], row['baseline']) != (task, name)] + found
             record.write(str(out), {'rows': rows})
     out.with_suffix('.md').write_text('\n'.join(lines(rows)).rstrip() + '\n', encoding='utf-8')
     return rows
 
 
-def _read(run, split):
-    data = run.config.data
-    return splits.choose(tasks.get(run.task).read(data.dir, split),
-                         data.train_rows if split == 'train' else data.eval_rows)
+@functools.lru_cache(maxsize=3)  # the splits of one set
+def _read(task, directory, split, limit):
+    return splits.choose(tasks.get(task).read(directory, split), limit)
 
 
-def of_task(run: Run, name: str, models: 'Models | None',
-            read: Callable[[str], Sequence[Example]]) -> Iterator[dict]:
-    """Yields the rows of a baseline on the splits that fine-tuning scores. read: split -> examples."""
+def of_task(run: Run, name: str, models: 'Models | None') -> Iterator[dict]:
+    """Yields the rows of a baseline on the splits that fine-tuning scores."""
     from experiments.lib import baselines  # scikit-learn, an extra
-    task, train = tasks.get(run.task), read('train')
+    task, data = tasks.get(run.task), run.config.data
+    train = _read(run.task, data.dir, 'train', data.train_rows)
     for split in run.splits:
         if split == 'train':
             continue
-        rows, more = read(split), {}
+        rows, more = _read(run.task, data.dir, split, data.eval_rows), {}
         if name in ('probe', 'random'):
             states = functools.partial(models.states, pretrained=name == 'probe')
             answers, more['layer'] = baselines.probe(task, train, rows, states)
         else:
             answers = getattr(baselines, name)(task, train, rows)
-        for group in (None, *task.groups) if answers is not None else ():
-            chosen = np.array([group is None or row.id.startswith(f'{group}/') for row in rows])
-            gold = np.array([row.label for row in rows])[chosen]
-            values = metrics.compute(task.metrics, gold, answers[chosen], positive=task.positive)
-            for metric, value in values.items():
-                print(f'{task.name} {split}, {scores.BASELINES[name]}: {metric} {100 * value:.1f}', flush=True)
-                yield {'task': task.name, 'split': split, 'group': group, 'baseline': name, 'metric': metric,
-                       'value': None if value != value else round(float(value), 6), 'n': int(chosen.sum()),
-                       'train_rows': len(train), **more}
+        if answers is None:
+            continue
+        for row in task_metrics.rows(task, split, [one.id for one in rows], [one.label for one in rows], answers):
+            value = row['value']
+            print(f'{task.name} {split}, {scores.BASELINES[name]}: {row["metric"]} {100 * value:.1f}', flush=True)
+            yield row | {'baseline': name, 'value': None if math.isnan(value) else round(value, 6),
+                         'train_rows': len(train), **more}
 
 
 class Models:
@@ -106,7 +102,6 @@ class Models:
         self.model, params = load.pretrained(run, run.step(None), self.mesh)
         fresh = self.model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']
         self.params = {True: params, False: fresh}
-        self._states = {}
 
     def states(self, texts: Sequence[str], pretrained: bool) -> dict[int, np.ndarray]:
         """{layer: float32[n, D]}: the mean over a text's tokens of the hidden states after half of the layers, and
@@ -117,7 +112,7 @@ class Models:
     def _after(self, texts, pretrained, layers):
         params = self.params[pretrained]
         params = params | {'blocks': jax.tree.map(lambda leaf: leaf[:layers], params['blocks'])}
-        forward = _mean_states(backbone(self.fields | {'n_layer': layers, 'unroll': 0}))
+        model = backbone(self.fields | {'n_layer': layers, 'unroll': 0})
         n_ctx = self.model.config.n_ctx
         by_length = collections.defaultdict(list)
         ids = [self._encode(text)[:n_ctx] for text in texts]
@@ -126,13 +121,10 @@ class Models:
                 by_length[padding.padded(len(one), n_ctx)].append(i)
         found = np.zeros((len(texts), self.model.config.n_embd), np.float32)
         for length, chosen in by_length.items():
+            tokens = np.array([[*ids[i], *[0] * (length - len(ids[i]))] for i in chosen], np.int32)
+            mask = (np.arange(length) < [[len(ids[i])] for i in chosen]).astype(np.float32)
             size = max(1, TOKENS // length)
-            for first in range(0, len(chosen), size):
-                rows = chosen[first:first + size]
-                tokens, mask = np.zeros((size, length), np.int32), np.zeros((size, length), np.float32)
-                for row, i in enumerate(rows):
-                    tokens[row, :len(ids[i])], mask[row, :len(ids[i])] = ids[i], 1
-                found[rows] = np.asarray(forward(params, tokens, mask))[:len(rows)]
+            found[chosen] = padding.in_batches(functools.partial(_mean_states(model), params), size, tokens, mask)
         return found
 
     @functools.cache
@@ -154,14 +146,12 @@ def lines(rows: Sequence[dict]) -> list[str]:
     """The Markdown table of all baselines."""
     body = []
     for score in SCORES:
-        values = scores.baseline_values(rows, score)
-        if values:
-            row = next(row for row in rows if (row['task'], row['split'], row['group']) == (
-                score.task, score.split, score.group))
-            layer = next((row['layer'] for row in rows if (row['task'], row['split'], row['baseline']) == (
-                score.task, score.split, 'probe')), '')
-            cells = [scores.percent(values[name]) if name in values else '' for name in scores.BASELINES]
-            body.append([score.label, score.metric, *cells, layer, f"{row['train_rows']:,}", f"{row['n']:,}"])
+        of = scores.baseline_rows(rows, score)
+        if of:
+            row = next(iter(of.values()))
+            cells = [scores.percent(of[name]['value']) if name in of else '' for name in scores.BASELINES]
+            body.append([score.label, score.metric, *cells, of.get('probe', {}).get('layer', ''),
+                         f"{row['train_rows']:,}", f"{row['n']:,}"])
     return ['# Baselines', '', 'In percent (correlations times 100), on the rows that fine-tuning uses. Layer: of the '
             'frozen pretrained model.', '',
             *table(('task', 'metric', *scores.BASELINES.values(), 'layer', 'training rows', 'n'), body)]
@@ -180,7 +170,7 @@ def main() -> None:
     f.config.data = f.data or f.config.data
     run_list.find_models(f.config)
     run_list.check(f.config, pretrained=bool(f.config.pretrained))
-    run_list.check_tasks(f.config, '--task', f.task)
+    rules.require({'--task': (f.task, run_list.known_tasks(f.config))})
     try:
         rows = run(f.config, f.out, f.task)
     except ImportError as error:

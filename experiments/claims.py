@@ -77,7 +77,6 @@ def specs(config: ConfigDict) -> list[Run]:
 
 
 def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
-    """The Markdown of the claims."""
     layers = {task: figure2_layers.points(config, runs, task) for task in figure2_layers.NAMES}
     depth = max(figure2_layers.conditions(config), default=0)
     body = [[claim.text, claim.paper, claim.about, *weakest(claim), verdict(claim)]

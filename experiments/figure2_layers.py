@@ -41,25 +41,34 @@ def conditions(config: ConfigDict) -> dict[int, str]:
 
 def points(config: ConfigDict, runs: Sequence[Run], task: str, split: str = 'dev') -> dict[int, Estimate]:
     """{layers: accuracy} of what is there."""
-    found = {n: scores.find(runs, task, name, 'accuracy', split, 'final') for n, name in conditions(config).items()}
+    score = Score(task, task, 'accuracy', None, split)
+    found = {n: scores.find(runs, score, condition) for n, condition in conditions(config).items()}
     return {n: each for n, each in found.items() if each}
 
 
 def draw(config: ConfigDict, runs: Sequence[Run], path: pathlib.Path) -> None:
-    """Draw the figure."""
-    curves = []
-    for task in config.layer_tasks:
-        for split in ('dev', 'train'):
-            there = points(config, runs, task, split).items()
-            if there:
-                curves.append({'task': task, 'name': NAMES.get(task, task), 'split': split, 'points': [
-                    {'layers': n, **figures.point(each)} for n, each in there]})
-    if curves:
-        figures.layers_transferred(path, curves)
+    """Accuracy against the layers that were transferred; train is dashed, without a band."""
+    curves = {(task, split): there for task in config.layer_tasks for split in ('dev', 'train')
+              if (there := points(config, runs, task, split))}
+    if not curves:
+        return
+    about = '# of layers transferred (none: no weights at all, 0: the embeddings alone)'
+    with figures.panel(path, (6.4, 4.2), title='Figure 2 (left): layers transferred', xlabel=about,
+                       ylabel='accuracy (%)') as axes:
+        for (task, split), there in curves.items():
+            colour, marker = figures.of_task(task)
+            train = split == 'train'
+            figures.draw_curve(axes, [{'layers': n, **figures.point(each)} for n, each in there.items()], 'layers',
+                               band=0 if train else 0.15, color=colour, marker=marker, markersize=5, linewidth=1.6,
+                               linestyle='--' if train else '-', markerfacecolor='white' if train else colour,
+                               label=f'{NAMES.get(task, task)} {split.capitalize()}')
+        ticks = sorted(set().union(*curves.values()))
+        axes.set_xticks(ticks, ['none' if tick == transfer.NOTHING else str(tick) for tick in ticks])
+        axes.yaxis.set_major_formatter(figures.PERCENT)
+        axes.legend(ncols=2, loc='upper center', bbox_to_anchor=(0.5, -0.16))
 
 
 def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
-    """The Markdown: a table for each task."""
     text, picture = [], []
     for task in config.layer_tasks:
         name = NAMES.get(task, task)
@@ -68,7 +77,7 @@ def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
                 for n, condition in conditions(config).items()]
         text += [f'## {name}', '', *table(HEADER, rows)]
         highest = max(dev.values(), key=lambda each: each.value, default=None)
-        baseline = scores.best_baseline(scores.baselines_of(config), Score(name, task, 'accuracy', None), highest)
+        baseline = scores.best_baseline(config, Score(name, task, 'accuracy', None), highest)
         text += [f'Best baseline on dev: {baseline}.', ''] if baseline else []
         if dev or train:
             picture = ['![accuracy against layers transferred](figure2_layers.png)', '']

@@ -23,7 +23,6 @@ def specs(config: ConfigDict) -> list[Run]:
 def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
     """The Markdown of the table, and whether the interval of the mean difference includes zero."""
     found, rows = {}, []
-    baselines = scores.baselines_of(config)
     for score in SCORES:
         row = [f'{score.label} ({score.metric})']
         for condition in run_list.CONDITIONS:
@@ -33,7 +32,7 @@ def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
         gain = scores.difference(runs, [score], 'full', 'no_pretraining')
         if gain:
             found[score.label] = gain
-        rows.append([*row, scores.best_baseline(baselines, score, full, split), *scores.pair(gain, '+'),
+        rows.append([*row, scores.best_baseline(config, score, full, split), *scores.pair(gain, '+'),
                      f'{gain.n:,}' if gain else ''])
     verdict = []
     if found:

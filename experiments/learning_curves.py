@@ -8,12 +8,12 @@ rows, scored on other rows of the training file. With the best one it then train
 config.curves.rows and is scored on dev. Beside them: n-grams, a logistic regression on the same rows (scikit-learn).
 Writes learning_curves.json, .md and .png in config.out. Rerun an interrupted command to resume it.
 """
-import dataclasses
 import math
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from absl import flags
+from matplotlib.ticker import NullLocator
 from ml_collections import ConfigDict, config_flags
 
 from experiments import baselines
@@ -22,7 +22,7 @@ from experiments.lib import bootstrap, figures, paper, run_list, runner, scores
 from experiments.lib.markdown import table
 from experiments.lib.run_list import Run
 from gpt1_jax import cli
-from gpt1_jax.data import splits, tasks
+from gpt1_jax.data import tasks
 from gpt1_jax.data.tokens import permutation
 from gpt1_jax.errors import UserError
 from gpt1_jax.training.fine_tuning_defaults import EPOCHS
@@ -42,10 +42,10 @@ def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
     chosen = {(task, condition): best_trial(config, trials, task, condition)
               for task in config.curves.tasks for condition in CONDITIONS}
     runs = runner.carry_out(config, curve_runs(config, chosen))
-    found = {'trials': [trial_row(run) for run in trials], 'points': [*points(config, runs), *word_counts(config)]}
+    found = {'trials': [trial_row(run) for run in trials], 'points': list(points(config, runs))}
     path = pathlib.Path(config.out) / 'learning_curves.json'
     record.write(str(path), found)
-    figures.learning_curves(path.with_suffix('.png'), [row | {'task': label(row)} for row in found['points']])
+    draw(path.with_suffix('.png'), found['points'])
     text = lines(found)
     path.with_suffix('.md').write_text('\n'.join(text).rstrip() + '\n', encoding='utf-8')
     print('\n'.join(text))
@@ -76,11 +76,8 @@ def with_trial(config: ConfigDict, task: str, condition: str, trial: Trial, rows
     rate, updates = trial
     epochs = max(EPOCHS, math.ceil(updates / (rows // config.finetune.batch.size)))
     settings = {'optimizer.peak_rate': rate, 'train.epochs': epochs, 'train.evaluate_every': epochs,
-                'data.train_rows': rows}
-    runs = run_list.finetune_runs(config, task, f'{condition}={rows},{rate:g},{epochs}', settings, seeds)
-    for run in runs:
-        run.config.eval.selections = ('final',)
-    return [dataclasses.replace(run, selections=('final',)) for run in runs]
+                'data.train_rows': rows, 'eval.selections': ('final',)}
+    return run_list.finetune_runs(config, task, f'{condition}={rows},{rate:g},{epochs}', settings, seeds)
 
 
 def divide(task: str, directory: str, part: pathlib.Path) -> None:
@@ -117,7 +114,8 @@ def trial_row(run: Run) -> dict:
 
 def points(config: ConfigDict, runs: Sequence[Run]) -> Iterator[dict]:
     """{'task', 'rows', 'condition', 'value', 'low', 'high', 'seeds', 'n'} of every point that has results; of the
-    pretrained ones also 'difference', [value, low, high], from scratch, over the same items and seeds."""
+    pretrained ones also 'difference', [value, low, high], from scratch, over the same items and seeds. The n-grams, on
+    the same rows, have no interval."""
     for task in config.curves.tasks:
         for rows in config.curves.rows:
             found = {}
@@ -133,19 +131,30 @@ def points(config: ConfigDict, runs: Sequence[Run]) -> Iterator[dict]:
                     more['difference'] = list(figures.point(gain).values())
                 yield {'task': task, 'rows': rows, 'condition': name, **figures.point(estimate), 'n': estimate.n,
                        'seeds': {str(seed): value for seed, (value, _) in estimate.by_seed.items()}, **more}
-
-
-def word_counts(config: ConfigDict) -> Iterator[dict]:
-    """The points of the n-gram baseline, on the same rows."""
-    for task in config.curves.tasks:
-        for rows in config.curves.rows:
             run, = with_trial(config, task, 'full@words', (1.0, 1), rows, (0,))
-
-            def read(split, run=run, rows=rows):
-                limit = rows if split == 'train' else run.config.data.eval_rows
-                return splits.choose(tasks.get(run.task).read(run.config.data.dir, split), limit)
-            row = next(row for row in baselines.of_task(run, 'words', None, read) if row['split'] == 'dev')
+            row = next(row for row in baselines.of_task(run, 'words', None) if row['split'] == 'dev')
             yield {'task': task, 'rows': rows, 'condition': 'n-grams', 'value': row['value'], 'n': row['n']}
+
+
+def draw(path: pathlib.Path, points: Sequence[dict]) -> None:
+    """A panel for each task: its metric against training rows, a line for each condition."""
+    styles = {'pretrained': ('pretrained', '-', 0.15), 'from scratch': ('scratch', '-', 0.15),
+              'n-grams': ('baseline', '--', 0)}
+    names = list(dict.fromkeys(map(label, points)))
+    with figures.plt.rc_context(figures.STYLE):
+        figure, grid = figures.plt.subplots(1, len(names), figsize=(4.6 * len(names), 3.6), squeeze=False)
+        for axes, name in zip(grid[0], names):
+            for condition, (colour, line, band) in styles.items():
+                own = [row for row in points if (label(row), row['condition']) == (name, condition)]
+                figures.draw_curve(axes, own, 'rows', band, color=figures.COLOURS[colour], linestyle=line,
+                                   marker='o', markersize=4, label=condition)
+            axes.set(title=name, xlabel='training rows (log scale)', ylabel='dev (percent)', xscale='log')
+            axes.set_xticks(sorted({row['rows'] for row in points}))
+            axes.xaxis.set_major_formatter(figures.COUNT)
+            axes.xaxis.set_minor_locator(NullLocator())
+            axes.yaxis.set_major_formatter(figures.PERCENT)
+            axes.legend()
+        figures.save(figure, path)
 
 
 def label(row: Mapping) -> str:

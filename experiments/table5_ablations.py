@@ -3,12 +3,12 @@
 The models with and without pretraining also run at every setting of config.grid; each one's best is a row of its own.
 """
 import itertools
+import statistics
 from collections.abc import Mapping, Sequence
 
 from ml_collections import ConfigDict
 
 from experiments.lib import bootstrap, paper, run_list, scores
-from experiments.lib.bootstrap import Estimate
 from experiments.lib.markdown import bullets, table
 from experiments.lib.run_list import Run
 from gpt1_jax import rules
@@ -45,7 +45,6 @@ def grid(config: ConfigDict) -> dict[str, dict]:
 
 
 def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
-    """The Markdown of the table."""
     columns = {name: several for name, several in paper.COLUMNS.items()
                if any(scores.column(runs, several, row) for row in ROWS)}
     if not columns:
@@ -53,9 +52,9 @@ def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
     best = {condition: best_setting(config, runs, condition, columns) for condition in GRID}
     body, detail = [], []
     for condition in ROWS:
-        body.append(_ours(runs, condition, columns, f'{paper.NAMES[condition]}, ours'))
-        body.append([f'{paper.NAMES[condition]}, paper (test)',
-                     *_mean_first([paper.column(condition, name) for name in columns])])
+        body += [_ours(runs, condition, columns, f'{paper.NAMES[condition]}, ours'),
+                 [f'{paper.NAMES[condition]}, paper (test)', *_mean_first(
+                     [paper.TABLE5[condition][name] for name in columns], statistics.fmean, '{:.1f}'.format)]]
         detail += _details(runs, condition, columns)
         if best.get(condition):
             at = f'{condition}@{best[condition]}'
@@ -81,12 +80,17 @@ def best_setting(config: ConfigDict, runs: Sequence[Run], condition: str, column
     return max(averages, key=averages.get) if len(averages) > 1 else None
 
 
+def _mean_first(found, mean, text, gaps=itertools.repeat(scores.NA)):
+    """Cells of the mean, where all are there, then of each; `gaps` in place of those that are not."""
+    average = None if any(each is None for each in found) else mean(found)
+    return [gap if each is None else text(each) for each, gap in zip((average, *found), gaps)]
+
+
 def _ours(runs, condition, columns, label):
     """[label, Avg if every column is there, columns...]."""
     found = [scores.column(runs, several, condition) for several in columns.values()]
-    average = scores.percent(bootstrap.mean(found).value) if all(found) else scores.NA
-    return [label, average, *(scores.percent(each.value) if each else scores.absent(
-        runs, several[0].task, condition) for each, several in zip(found, columns.values()))]
+    gaps = [scores.NA, *(scores.absent(runs, several[0].task, condition) for several in columns.values())]
+    return [label, *_mean_first(found, bootstrap.mean, lambda each: scores.percent(each.value), gaps)]
 
 
 def _baselines(config, columns):
@@ -96,41 +100,29 @@ def _baselines(config, columns):
     for name, label in scores.BASELINES.items():
         values = []
         for several in columns.values():
-            there = [found[name] for found in (scores.baseline_values(rows, score) for score in several)
-                     if name in found]
-            values.append(sum(there) / len(there) if there else None)
+            there = [of[name]['value'] for score in several if name in (of := scores.baseline_rows(rows, score))]
+            values.append(statistics.fmean(there) if there else None)
         if any(value is not None for value in values):
-            average = None if None in values else sum(values) / len(values)
-            text.append([f'baseline: {label}', *('' if value is None else scores.percent(value)
-                                                 for value in (average, *values))])
+            cells = _mean_first(values, statistics.fmean, scores.percent, itertools.repeat(''))
+            text.append([f'baseline: {label}', *cells])
     return text
 
 
 def _differences(runs, columns, best):
     """Rows of 'full' minus each other condition, ours and the paper's, then both ends of the grid at their best."""
+    def ours(label, a, b):
+        found = [scores.difference(runs, several, a, b) for several in columns.values()]
+        return [label, *_mean_first(found, bootstrap.mean, scores.signed)]
     rows = []
     for condition in ROWS[1:]:
         label = f'full − {paper.NAMES[condition]}'
-        rows.append([f'{label}, ours', *_difference(runs, 'full', condition, columns)])
         theirs = [paper.difference('full', condition, name) for name in columns]
-        rows.append([f'{label}, paper (test)', *_mean_first(theirs, '+')])
+        rows += [ours(f'{label}, ours', 'full', condition),
+                 [f'{label}, paper (test)', *_mean_first(theirs, statistics.fmean, '{:+.1f}'.format)]]
     if all(best.values()):
-        ends = [f'{condition}@{best[condition]}' for condition in GRID]
-        rows.append(['full − no pretraining, ours, each at its best of the grid',
-                     *_difference(runs, *ends, columns)])
+        rows.append(ours('full − no pretraining, ours, each at its best of the grid',
+                         *(f'{condition}@{best[condition]}' for condition in GRID)))
     return rows
-
-
-def _difference(runs, a, b, columns):
-    """[Avg, columns...] of condition a - condition b with 95% intervals."""
-    found = [scores.difference(runs, several, a, b) for several in columns.values()]
-    average: Estimate | None = bootstrap.mean(found) if all(found) else None
-    return [scores.signed(each) if each else scores.NA for each in (average, *found)]
-
-
-def _mean_first(values, sign=''):
-    """Cells of the mean of values in percent, then of each."""
-    return [f'{value:{sign}.1f}' for value in (sum(values) / len(values), *values)]
 
 
 def _details(runs, condition, columns):
@@ -139,7 +131,7 @@ def _details(runs, condition, columns):
     label = paper.NAMES[name] + (f' at {setting}' if setting else '')
     rows = []
     for score in itertools.chain(*columns.values()):
-        found, best = (scores.on_dev(runs, score, condition, selection) for selection in ('final', 'best'))
+        found, best = (scores.find(runs, score, condition, selection) for selection in ('final', 'best'))
         if found:
             rows.append([label, f'{score.label} ({score.metric})', *scores.measured(found), score.split, 'final',
                          scores.percent(best.value) if best else ''])
@@ -156,7 +148,7 @@ def notes(config: ConfigDict, runs: Sequence[Run], columns: Columns,
     if absent:
         found.append(f'Missing here: {", ".join(absent)}; Avg of ours and of the paper is over the other '
                      f'{len(columns)} columns.')
-    missing = [score.label for score in itertools.chain(*columns.values()) if scores.on_dev(runs, score) is None]
+    missing = [score.label for score in itertools.chain(*columns.values()) if scores.find(runs, score) is None]
     if missing:
         found.append(f'Missing within a column: {", ".join(missing)}; ours is the mean of the rest of that column, the '
                      "paper's is as printed.")

@@ -7,9 +7,8 @@ Writes OUT/NAME.md, and OUT/NAME.png of a figure, for each NAME of --only, by de
 need are done once. RACE is one model, trained on middle and high school questions together; its last row is over all
 questions.
 """
-import functools
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from absl import flags
@@ -23,57 +22,51 @@ from experiments.lib.run_list import Run
 from gpt1_jax import cli
 from gpt1_jax.errors import UserError
 
-TITLES = {2: 'natural language inference', 3: 'question answering and commonsense reasoning',
-          4: 'semantic similarity and classification'}
-SCORES = {2: paper.TABLE2, 3: paper.TABLE3, 4: paper.TABLE4}
 HEADER = ('task', 'metric', 'paper (test)', 'ours', 'best baseline', '95% interval', 'range of seeds', 'seeds', 'n',
           'split', 'parameters', 'best on dev (optimistic)')
 
 
-def tasks_of(number: int) -> list[str]:
-    """The tasks of Table 2, 3 or 4; Table 4's GLUE score has more of them than the table has rows."""
-    glue = paper.GLUE.values() if number == 4 else ()
-    return list(dict.fromkeys(score.task for several in (SCORES[number], *glue) for score in several))
+class Table(NamedTuple):
+    """Table 2, 3 or 4. glue: whether the GLUE score is its last row, which has more tasks than the other rows."""
+    title: str
+    scores: Sequence[Score]
+    glue: bool = False
+
+    def specs(self, config: ConfigDict) -> list[Run]:
+        glue = paper.GLUE.values() if self.glue else ()
+        tasks = dict.fromkeys(score.task for several in (self.scores, *glue) for score in several)
+        return [run for task in tasks for run in run_list.finetune_runs(config, task, 'full')]
+
+    def lines(self, config: ConfigDict, runs: Sequence[Run]) -> list[str]:
+        rows = [line(config, runs, score) for score in self.scores]
+        notes = [f'{score.label}: {score.about}.' for score in self.scores if score.about]
+        if self.glue:
+            row, about = glue_line(runs)
+            rows.append(row)
+            notes += [about] if about else []
+        return [f'# {self.title}', '', *table(HEADER, rows), scores.READING, '',
+                *bullets([*notes, *scores.state(runs), *scores.settings(config, runs)])]
 
 
-def specs(number: int, config: ConfigDict) -> list[Run]:
-    """The runs of Table 2, 3 or 4."""
-    return [run for task in tasks_of(number) for run in run_list.finetune_runs(config, task, 'full')]
-
-
-def lines(number: int, config: ConfigDict, runs: Sequence[Run]) -> list[str]:
-    """The Markdown of Table 2, 3 or 4."""
-    baselines = scores.baselines_of(config)
-    rows = [line(runs, score, baselines) for score in SCORES[number]]
-    notes = [f'{score.label}: {score.about}.' for score in SCORES[number] if score.about]
-    if number == 4:
-        row, about = glue_line(runs)
-        rows.append(row)
-        notes += [about] if about else []
-    return [f'# Table {number}: {TITLES[number]}', '', *table(HEADER, rows), scores.READING, '',
-            *bullets([*notes, *scores.state(runs), *scores.settings(config, runs)])]
-
-
-def line(runs: Sequence[Run], score: Score, baselines: Sequence[dict] = ()) -> list[str]:
-    """A row of a table under HEADER. baselines: as in scores.baselines."""
+def line(config: ConfigDict, runs: Sequence[Run], score: Score) -> list[str]:
     label = [score.label, score.metric, scores.number(score.paper)]
     found, split, selection = scores.shown(runs, score)
-    baseline = scores.best_baseline(baselines, score, found, split)
+    baseline = scores.best_baseline(config, score, found, split)
     if found is None:
         return [*label, scores.absent(runs, score.task), baseline, *[''] * 7]
-    best = scores.on_dev(runs, score, selection='best') if selection == 'final' else None
+    best = scores.find(runs, score, selection='best') if selection == 'final' else None
     value, *measured = scores.measured(found)
     return [*label, value, baseline, *measured, split, selection, scores.percent(best.value) if best else '']
 
 
 def glue_line(runs: Sequence[Run]) -> tuple[list[str], str]:
     """(the row of the GLUE score, a remark on it): both the paper's and ours over what is there."""
-    found = {score: scores.on_dev(runs, score) for several in paper.GLUE.values() for score in several}
+    found = {score: scores.find(runs, score) for several in paper.GLUE.values() for score in several}
     ours, theirs, missing = paper.shared_glue(found)
     if not ours:
         return ['GLUE', 'mean', scores.number(paper.GLUE_SCORE), scores.NA, *[''] * 8], ''
     mean = paper.glue_score(ours, bootstrap.mean)
-    best = {score: scores.on_dev(runs, score, selection='best') for score in found if found[score]}
+    best = {score: scores.find(runs, score, selection='best') for score in found if found[score]}
     optimistic = paper.glue_score(paper.shared_glue(best)[0], bootstrap.mean)
     about = 'GLUE: the mean over nine tasks, of each task\'s metrics (MRPC, STS-B, QQP) or sets (MNLI) first.'
     if missing:
@@ -83,20 +76,14 @@ def glue_line(runs: Sequence[Run]) -> tuple[list[str], str]:
             scores.interval(mean), '', '', f'{mean.n:,}', 'dev', 'final', scores.percent(optimistic.value)], about
 
 
-class Part(NamedTuple):
-    """A table or figure. specs: config -> its runs. lines: (config, these runs with their results) -> Markdown. draw:
-    the same and a path -> a PNG file, if there is anything to draw."""
-    specs: Callable[[ConfigDict], list[Run]]
-    lines: Callable[[ConfigDict, Sequence[Run]], list[str]]
-    draw: Callable[[ConfigDict, Sequence[Run], pathlib.Path], None] = lambda *_: None
-
-
-PARTS = {'gains': Part(gains.specs, gains.lines), 'claims': Part(claims.specs, claims.lines),
-         **{f'table{number}': Part(functools.partial(specs, number), functools.partial(lines, number))
-            for number in SCORES},
-         'table5': Part(table5_ablations.specs, table5_ablations.lines),
-         **{module.__name__.split('.')[-1]: Part(module.specs, module.lines, module.draw)
-            for module in (figure2_layers, figure2_zero_shot, figure_blimp)}}
+# Each has specs(config), its runs; lines(config, these runs with their results), Markdown; and a figure draw(config,
+# runs, path), a PNG file if there is anything to draw.
+PARTS = {'gains': gains, 'claims': claims,
+         'table2': Table('Table 2: natural language inference', paper.TABLE2),
+         'table3': Table('Table 3: question answering and commonsense reasoning', paper.TABLE3),
+         'table4': Table('Table 4: semantic similarity and classification', paper.TABLE4, glue=True),
+         'table5': table5_ablations, 'figure2_layers': figure2_layers, 'figure2_zero_shot': figure2_zero_shot,
+         'figure_blimp': figure_blimp}
 
 
 def run(config: ConfigDict, only: Sequence[str] = tuple(PARTS), dry_run: bool = False) -> dict[str, list[str]]:
@@ -130,7 +117,8 @@ def write(config: ConfigDict, name: str, runs: Sequence[Run]) -> list[str]:
     path = pathlib.Path(config.out) / f'{name}.md'
     path.parent.mkdir(parents=True, exist_ok=True)
     text = PARTS[name].lines(config, runs)
-    PARTS[name].draw(config, runs, path.with_suffix('.png'))
+    if hasattr(PARTS[name], 'draw'):
+        PARTS[name].draw(config, runs, path.with_suffix('.png'))
     path.write_text('\n'.join(text).rstrip() + '\n', encoding='utf-8')
     print('\n'.join(text) + f'\n{path}', flush=True)
     return text

@@ -6,17 +6,15 @@ The package and its tests are copied to a temporary directory; each fault is app
 must pass without a fault. Whoever deletes a test keeps this list caught; whoever moves code keeps it current:
 tests/test_mutations.py (part of every test run) checks that each `old` text occurs exactly once in its file.
 """
-import importlib
 import os
 import pathlib
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 from typing import NamedTuple
-
-import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 COPIED = ('gpt1_jax', 'configs', 'experiments', 'tests', 'setup.cfg', 'pyproject.toml', 'README.md', 'CHANGELOG.md')
@@ -331,28 +329,18 @@ def copy_to(directory: pathlib.Path) -> None:
 
 
 def run(directory: pathlib.Path, *tests: str) -> tuple[int | None, str]:
-    """(exit status of pytest, None if it ran too long; the end of its output), in a fork of this process."""
-    log = directory / 'log'
-    child = os.fork()
-    if child == 0:
-        with open(log, 'w') as output:
-            os.setpgid(0, 0)
-            os.dup2(output.fileno(), 1)
-            os.dup2(output.fileno(), 2)
-            os.chdir(directory)
-            sys.path[0] = str(directory)
-            os._exit(pytest.main(['-n', '0', '-q', '-x', '-p', 'no:cacheprovider', '-m', '',
-                                  *(f'tests/{test}' for test in tests)]))
-    deadline = time.monotonic() + LIMIT_S * len(tests)
-    while True:
-        pid, status = os.waitpid(child, os.WNOHANG)
-        if pid:
-            return os.waitstatus_to_exitcode(status), log.read_text()[-3000:]
-        if time.monotonic() > deadline:
-            os.killpg(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return None, ''
-        time.sleep(0.1)
+    """(exit status of pytest, None if it ran too long; the end of its output)."""
+    with open(directory / 'log', 'w') as log:
+        child = subprocess.Popen([sys.executable, '-m', 'pytest', '-n', '0', '-q', '-x', '-p', 'no:cacheprovider', '-m',
+                                  '', *(f'tests/{test}' for test in tests)],
+                                 cwd=directory, stdout=log, stderr=log, start_new_session=True)
+        try:
+            status = child.wait(LIMIT_S * len(tests))
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            status = None
+    return status, (directory / 'log').read_text()[-3000:]
 
 
 def check(directory: pathlib.Path, mutation: Mutation) -> bool:
@@ -381,9 +369,6 @@ def main(words: list[str]) -> int:
                           JAX_COMPILATION_CACHE_DIR=str(directory / 'programs'),
                           JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS='0',
                           XLA_FLAGS='--xla_backend_optimization_level=0')
-        sys.dont_write_bytecode = True
-        for slow_to_import in ('flax.linen', 'optax', 'orbax.checkpoint'):  # once, before the forks
-            importlib.import_module(slow_to_import)
         status, output = run(directory, *dict.fromkeys(mutation.test for mutation in chosen))
         if status != 0:
             print(f'{output}\nwithout a fault the tests do not pass')

@@ -18,7 +18,7 @@ from gpt1_jax.configs.ablate import RULES
 from ml_collections import ConfigDict, config_flags
 
 from experiments.ablate import report, runs
-from experiments.lib import finished
+from experiments.lib import runner
 from gpt1_jax import cli, rules
 from gpt1_jax.errors import Interrupted, UserError, did_you_mean
 from gpt1_jax.runs import results
@@ -53,7 +53,7 @@ def run(config: ConfigDict, out: str | pathlib.Path, until: float | None = None,
         except Interrupted:
             raise
         except Exception as error:  # any: it may be of the user's code
-            failed[idea.name, seed] = finished.one_line(error)
+            failed[idea.name, seed] = runner.one_line(error)
             print(f'{idea.name}, seed {seed}: {failed[idea.name, seed]}', flush=True)
 
     def compare():
@@ -66,21 +66,17 @@ def run(config: ConfigDict, out: str | pathlib.Path, until: float | None = None,
             do(idea, seed)
         compared = compare()
     for seed in range(config.seeds, config.max_seeds if until else 0):
-        for idea in _wide(ideas, compared, until):
-            do(idea, seed)
+        wide = {idea.name for each in compared if each.found and not each.found.high - each.found.low <= until
+                for idea in each.ideas}
+        for idea in ideas:
+            if idea.name in wide:
+                do(idea, seed)
         compared = compare()
     print('\n'.join(report.differences(compared, looks)) + f'\nreport: {out / "report.md"}', flush=True)
     if failed:
         raise UserError('runs failed: ' + '; '.join(f'{name}, seed {seed}: {error}'
                                                     for (name, seed), error in failed.items()))
     return compared
-
-
-def _wide(ideas, compared, width):
-    """The ideas of comparisons whose interval is wider."""
-    wide = {idea.name for each in compared if each.found and not each.found.high - each.found.low <= width
-            for idea in each.ideas}
-    return [idea for idea in ideas if idea.name in wide]
 
 
 def _compared(config):

@@ -72,9 +72,7 @@ def shown(found: Difference | None) -> str:
 def write(out: pathlib.Path, ideas: Sequence[Idea], compared: Sequence[Comparison], rows: Rows,
           failed: Mapping[tuple[str, int], str], looks: int) -> None:
     """Writes report.md, report.html and ideas.png."""
-    drawn = [{'name': each.name, 'value': d.mean, 'low': d.low, 'high': d.high, 'clear': d.excludes_zero}
-             for each in compared if (d := each.bits)]
-    figures.forest(out / 'ideas.png', drawn, 'difference from the baseline in bits a byte, 95% intervals')
+    _draw(out / 'ideas.png', compared)
     level = '95%' if looks == 1 else (
         f'95% for whichever of the {looks} possible reports is read: seeds were added until the intervals were narrow, '
         f'so {5 / looks:.2g}% is outside of each, Bonferroni')
@@ -86,6 +84,23 @@ def write(out: pathlib.Path, ideas: Sequence[Idea], compared: Sequence[Compariso
         lines += ['## Failed', '', *bullets([f'{name}, seed {seed}: {why}' for (name, seed), why in failed.items()])]
     (out / 'report.md').write_text('\n'.join(lines), encoding='utf-8')
     html_page.write(out / 'report.md')
+
+
+def _draw(path, compared):
+    """A forest plot of the differences, the best first."""
+    drawn = sorted((each for each in compared if each.bits), key=lambda each: each.bits.mean)
+    about = ('difference from the baseline in bits a byte, 95% intervals\n(left: better; hollow: the interval contains '
+             'zero)')
+    with figures.panel(path, (7.2, 1.2 + 0.27 * len(drawn)), xlabel=about) as axes:
+        axes.axvline(0, color=figures.GREY, linewidth=1)
+        for height, found in enumerate(each.bits for each in drawn):
+            clear = found.excludes_zero
+            colour = figures.COLOURS[('pretrained' if found.mean < 0 else 'scratch') if clear else 'baseline']
+            axes.plot([found.low, found.high], [height] * 2, color=colour, linewidth=1.8)
+            axes.plot(found.mean, height, 'o', color=colour, markersize=5, markerfacecolor=colour if clear else 'white')
+        axes.set_yticks(range(len(drawn)), [each.name for each in drawn])
+        axes.set_ylim(len(drawn) - 0.4, -0.6)
+        axes.grid(axis='y', visible=False)
 
 
 def differences(compared: Sequence[Comparison], looks: int) -> list[str]:

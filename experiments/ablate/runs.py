@@ -1,6 +1,7 @@
 """The runs of an ablation: the settings of each idea, its text, and the training that is not done yet."""
 import ast
 import contextlib
+import functools
 import pathlib
 import shlex
 import shutil
@@ -59,15 +60,6 @@ def parse(text: str) -> tuple[str, dict[str, str]]:
     raise UserError(f"idea {text!r}: must be 'NAME: FIELD=VALUE FIELD=VALUE'")
 
 
-def _value(text, wanted):
-    if wanted is str:
-        return text
-    try:
-        return ast.literal_eval(text)
-    except (SyntaxError, ValueError):
-        return text
-
-
 def ideas(config: ConfigDict, out: pathlib.Path) -> list[Idea]:
     """The baseline and each idea of a config, all of them checked before any text is prepared. UserError naming the
     idea for a mistake in it."""
@@ -76,16 +68,20 @@ def ideas(config: ConfigDict, out: pathlib.Path) -> list[Idea]:
         if name in changes:
             raise UserError(f'duplicate idea {name!r}')
         changes[name] = changed
-    configs = {}
+    resolved = {}
     for name, changed in changes.items():
         with _of_idea(name):
-            configs[name] = _configured(config.pretrain, changed, out)
-            pretrain.resolve(configs[name], storage.path(out / 'runs' / 'new'))
-    manifests: dict[str, dict] = {}  # of each directory of tokens
-    for name, config in configs.items():
-        if config.data.tokens not in manifests:
-            manifests[config.data.tokens] = _prepared(name, config, out)
-    return [Idea(name, changes[name], config, manifests[config.data.tokens]) for name, config in configs.items()]
+            configured = _configured(config.pretrain, changed, out)
+            resolved[name] = configured, pretrain.resolve(configured, storage.path(out / 'runs' / 'new'))
+    manifests: dict[storage.Path, dict] = {}  # of each directory of tokens
+    for name, (_, setting) in resolved.items():
+        if setting.tokens not in manifests:
+            with _of_idea(name):
+                manifests[setting.tokens] = (
+                    storage.read_json(setting.tokens / tokens.MANIFEST) if setting.prepare is None else
+                    prepare.prepare(setting.prepare, setting.tokens, lock.hold))
+    return [Idea(name, changes[name], configured, manifests[setting.tokens])
+            for name, (configured, setting) in resolved.items()]
 
 
 @contextlib.contextmanager
@@ -99,32 +95,25 @@ def _of_idea(name):
 def _configured(base, changes, out):
     """The pretraining config with changes, which may add fields to the model, for a backbone of the user's."""
     config = base.copy_and_resolve_references()
-    for field, value in changes.items():
+    for field, text in changes.items():
         *parents, last = field.split('.')
-        group = config
-        for parent in parents:
-            group = group.get(parent) if isinstance(group, ConfigDict) else None
         known = rules.flatten(config)
-        if not isinstance(group, ConfigDict) or field not in known and parents != ['model']:
+        if field not in known and parents != ['model']:
             raise UserError(f'unknown field {field}{did_you_mean(field, known)}')
+        group = functools.reduce(ConfigDict.__getitem__, parents, config)
+        value = text
+        if last not in group or group.get_type(last) is not str:
+            with contextlib.suppress(SyntaxError, ValueError):
+                value = ast.literal_eval(text)
         try:
             with config.unlocked():
-                group[last] = _value(value, group.get_type(last) if last in group else None)
+                group[last] = value
         except (TypeError, ValueError) as error:
-            raise UserError(f'{field}={value}: {error}') from None
+            raise UserError(f'{field}={text}: {error}') from None
     if not config.data.tokens:
         text = provenance.digest([config.data.to_dict(), config.tokenizer.to_dict()])
         config.data.tokens = str(out / f'tokens-{text[:8]}')
     return config
-
-
-def _prepared(name, config, out):
-    """The manifest of an idea's text, which is prepared where it is not."""
-    with _of_idea(name):
-        setting = pretrain.resolve(config, storage.path(out / 'runs' / 'new'))
-        if setting.prepare is not None:
-            return prepare.prepare(setting.prepare, setting.tokens, lock.hold)
-        return storage.read_json(setting.tokens / tokens.MANIFEST)
 
 
 # Training and scoring

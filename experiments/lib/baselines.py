@@ -25,6 +25,7 @@ from sklearn.preprocessing import MaxAbsScaler
 from gpt1_jax import metrics
 from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.data.tokens import permutation
+from gpt1_jax.evaluation import task_metrics
 
 STRENGTHS = (0.01, 0.1, 1.0, 10.0)  # C of the logistic regression, 1 / alpha of the ridge
 LEAST_ROWS = 20  # with a fifth of which to choose the strength; below it is 1
@@ -36,9 +37,7 @@ def constant(task: Task, train: Sequence[Example], examples: Sequence[Example]) 
     if task.score is not None:
         return None
     n = len(train[0].choices) or len(task.labels)
-    gold = np.array([example.label for example in train])
-    value = [metrics.compute(task.metrics[:1], gold, np.tile(np.eye(n)[label], (len(train), 1)),
-                             positive=task.positive)[task.metrics[0]] for label in range(n)]
+    value = [_metric(task, train, np.tile(np.eye(n)[label], (len(train), 1))) for label in range(n)]
     return np.tile(np.eye(n)[int(np.argmax(value))], (len(examples), 1))
 
 
@@ -135,11 +134,15 @@ def fitted(task: Task, train: Sequence[Example], examples: Sequence[Example],
     values = {}
     for strength in STRENGTHS if len(train) >= LEAST_ROWS else (1.0,):
         scores = _scores(task, rest, matrices['rest'], held_out, matrices['held_out'], strength)
-        value = metrics.compute(task.metrics[:1], [row.label for row in held_out], scores,
-                                positive=task.positive)[task.metrics[0]] if held_out else 0.0
+        value = _metric(task, held_out, scores) if held_out else 0.0
         values[strength] = -1.0 if math.isnan(value) else value
     strength = max(values, key=values.get)
     return _scores(task, train, matrices['train'], examples, matrices['examples'], strength), values[strength]
+
+
+def _metric(task, rows, scores):
+    """The task's first metric."""
+    return task_metrics.compute(task, [row.label for row in rows], scores)[task.metrics[0]]
 
 
 def _scores(task, train, matrix, examples, wanted, strength):

@@ -101,27 +101,19 @@ def minus(a: Estimate, b: Estimate) -> Estimate:
 
     UserError where the items differ, or no seed is shared.
     """
-    if a.items and b.items and a.items != b.items:
+    if a.items != b.items:
         raise UserError('a difference of scores that are not about the same items')
     common = sorted(a.by_seed.keys() & b.by_seed.keys())
-    by_seed = {}
-    for seed in common:
-        (value_a, draws_a), (value_b, draws_b) = a.by_seed[seed], b.by_seed[seed]
-        by_seed[seed] = value_a - value_b, draws_a - draws_b
-    if not a.items and not b.items:  # means over several sets
-        return Estimate(a.value - b.value, a.draws - b.draws, a.n, by_seed, '')
     if not common:
         raise UserError(f'a difference of scores without a common seed ({a.seeds} and {b.seeds})')
-    a_common = _median({seed: a.by_seed[seed] for seed in common}, a.n, a.items)
-    b_common = _median({seed: b.by_seed[seed] for seed in common}, b.n, b.items)
-    return Estimate(a_common.value - b_common.value, a_common.draws - b_common.draws, a.n, by_seed, a.items)
+    a, b = (_median({seed: each.by_seed[seed] for seed in common}, each.n, each.items) for each in (a, b))
+    by_seed = {seed: (a.by_seed[seed][0] - b.by_seed[seed][0], a.by_seed[seed][1] - b.by_seed[seed][1])
+               for seed in common}
+    return Estimate(a.value - b.value, a.draws - b.draws, a.n, by_seed, a.items)
 
 
 def mean(several: Sequence[Estimate]) -> Estimate:
     """The plain mean; different sets are resampled independently of each other."""
-    several = list(several)
-    if len(several) == 1:
-        return several[0]
     by_seed = {}
     for seed in sorted(set.intersection(*(set(one.by_seed) for one in several))):
         values, draws = zip(*(one.by_seed[seed] for one in several))

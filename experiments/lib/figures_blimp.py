@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from experiments.lib import blimp_published as published
-from experiments.lib.figures import COLOURS, COUNT, GREY, STYLE, UPDATES, draw_curve, label_updates, plt, save, steps_of
+from experiments.lib.figures import COLOURS, COUNT, GREY, STYLE, UPDATES, draw_curve, label_updates, plt, save
 from gpt1_jax.data.tasks.blimp import PHENOMENA
 
 MODELS = {'Transformer': {'color': COLOURS['pretrained'], 'linestyle': '-', 'marker': 'o'},
@@ -13,14 +13,13 @@ MODELS = {'Transformer': {'color': COLOURS['pretrained'], 'linestyle': '-', 'mar
 LINES = {'LSTM': '--', 'Transformer-XL': ':'}  # published models that have figures of each phenomenon
 
 
-def draw(path: str | pathlib.Path, curves: Sequence[dict], tokens_per_update: int | None = None,
-         title: str = 'BLiMP, zero-shot') -> None:
+def draw(path: str | pathlib.Path, curves: Sequence[dict], tokens_per_update: int | None = None) -> None:
     """BLiMP overall, and a panel for each of its phenomena, against pretraining updates, beside published models.
 
     curves: {'group': None or a phenomenon, 'model': 'Transformer' | 'LSTM', 'points'} each, in percent.
     tokens_per_update: adds a scale of tokens, and the published decoder that was measured along its training.
     """
-    steps = steps_of(curves)
+    steps = sorted({point['step'] for curve in curves for point in curve['points']})
     decoder = []  # [(update, accuracy)] after as many tokens, as far as the curves reach
     if tokens_per_update and 0 not in steps:
         decoder = [(tokens / tokens_per_update, value) for tokens, value in published.DECODER_POINTS
@@ -30,7 +29,7 @@ def draw(path: str | pathlib.Path, curves: Sequence[dict], tokens_per_update: in
         grid = figure.add_gridspec(5, 4, height_ratios=(1, 1, 1.05, 1.05, 1.05), hspace=0.55, wspace=0.18)
         axes = figure.add_subplot(grid[:2, :3])
         _overall(axes, [curve for curve in curves if curve['group'] is None], steps, tokens_per_update, decoder)
-        axes.set_title(title, pad=34 if tokens_per_update else 8)
+        axes.set_title('BLiMP, zero-shot', pad=34 if tokens_per_update else 8)
         figure.legend(*axes.get_legend_handles_labels(), loc='upper center', bbox_to_anchor=(0.5, 0.085), ncols=3)
         lowest = min([20, *(point['low'] for curve in curves if curve['group'] for point in curve['points'])])
         first = None

@@ -27,35 +27,27 @@ pre code { padding: 0; overflow-wrap: normal; }
 """
 
 
-def write(report: str | pathlib.Path) -> pathlib.Path:
-    """Write REPORT.html beside a Markdown report whose figures lie in its directory; returns its path.
+def write(report: pathlib.Path) -> pathlib.Path:
+    """Write REPORT.html beside a Markdown report that begins with its title and has its figures in its directory.
 
-    Figures become data URIs; one that is not there stays a link. A wide table scrolls by itself, so that the page
-    fits a narrow window.
+    Returns its path. Figures become data URIs; one that is not there stays a link. A wide table scrolls by itself, so
+    that the page fits a narrow window.
     """
-    report = pathlib.Path(report)
     text = report.read_text(encoding='utf-8')
     body = markdown.markdown(text, extensions=['tables', 'fenced_code', 'toc'], output_format='html')
     body = body.replace('<table>', '<div class="scroll"><table>').replace('</table>', '</table></div>')
-    body = re.sub(r'src="([^"]+\.png)"', lambda match: f'src="{_data_uri(report.parent, match[1])}"', body)
+
+    def embedded(match):
+        figure = report.parent / html.unescape(match[1])
+        if not figure.is_file():
+            return match[0]
+        return f'src="data:image/png;base64,{base64.b64encode(figure.read_bytes()).decode()}"'
+    body = re.sub(r'src="([^"]+\.png)"', embedded, body)
+    title = text.partition('\n')[0].removeprefix('# ')
     path = report.with_suffix('.html')
     path.write_text(
         '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<title>{html.escape(_title(text))}</title>\n<style>{STYLE}</style>\n<body>\n{body}\n</body>\n</html>\n',
+        f'<title>{html.escape(title)}</title>\n<style>{STYLE}</style>\n<body>\n{body}\n</body>\n</html>\n',
         encoding='utf-8')
     return path
-
-
-def _title(text):
-    """The first heading of a Markdown text."""
-    match = re.search(r'^#\s+(.+)$', text, re.MULTILINE)
-    return match[1] if match else 'Report'
-
-
-def _data_uri(directory, name):
-    """The picture's bytes in the page itself."""
-    path = directory / html.unescape(name)
-    if not path.is_file():
-        return name
-    return 'data:image/png;base64,' + base64.b64encode(path.read_bytes()).decode()

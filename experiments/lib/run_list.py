@@ -4,7 +4,7 @@ pretrained run's checkpoints.
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from gpt1_jax.configs import experiments
 from gpt1_jax.configs import zero_shot as zero_shot_config
@@ -26,25 +26,18 @@ SOURCES = ('tfds:', 'parquet:', 'hf:')  # a data directory that begins with one 
 # open); the LSTM starts from another pretrained run.
 CONDITIONS = {'full': {}, 'no_pretraining': {'n_transfer': transfer.NOTHING}, 'no_aux': {'lm_weight': 0.0}, 'lstm': {}}
 
-
-def _group_of(rule, wanted):
-    """Rule: a group, all of whose fields another rule accepts."""
-    return lambda x: all(map(rule[0], rules.flatten(x.to_dict()).values())), f'a group of fields, each of it {wanted}'
-
-
 SEEDS = (lambda x: x and rules.several(finetune.RULES['seed'])[0](x), 'a tuple of seeds')
-VALUES = (lambda x: x and rules.several(rules.number())[0](x), 'a tuple of numbers')
+GRID = (lambda x: all(each and rules.several(rules.number())[0](each) for each in rules.flatten(x).values()),
+        'a group of fields, each of it a tuple of numbers')
 PER_TASK = (lambda x: all(map(rules.GROUP[0], x.values())), 'a group of fields for each task that it names')
 RULES = {name: rule for name, rule in rules.of_defaults(experiments.get_config(), {
     **dict.fromkeys(('seeds', 'seeds_small', 'grid_seeds'), SEEDS), 'layers': rules.several(rules.whole(-1)),
-    **dict.fromkeys(('layer_tasks', 'zero_shot_tasks'), rules.several(rules.text())),
     'zero_shot_steps': rules.several(rules.whole(0)),
-    'curves.tasks': rules.several(rules.text()), 'curves.rows': rules.several(rules.whole(1)), 'curves.seeds': SEEDS,
+    'curves.rows': rules.several(rules.whole(1)), 'curves.seeds': SEEDS,
     'curves.trials': (lambda x: x and all(len(each) == 2 and min(each) > 0 for each in x), 'pairs (rate, updates)'),
     'curves.trial_rows': rules.whole(1),
     **{f'finetune.{name}': rule for name, rule in finetune.RULES.items()}}).items() if not name.startswith('grid.')} | {
-    'directories': _group_of(rules.text(), 'a text'), 'grid': _group_of(VALUES, VALUES[1]), 'tasks': PER_TASK,
-    'zero_shot': PER_TASK}
+    'grid': GRID, 'tasks': PER_TASK, 'zero_shot': PER_TASK}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -54,7 +47,6 @@ class Run:
     name:       file-name safe, unique in its list. task: a name in gpt1_jax.data.tasks.
     condition:  which row of a table or line of a figure: 'full', 'no_pretraining', 'layers_3', ...
     kind:       'finetune' or 'zero_shot'. config: the ConfigDict of that program, complete but for `results`.
-    splits:     those that it scores. selections: the parameters that a fine-tuned run scores: 'final', 'best' on dev.
     steps:      zero-shot alone: the pretraining steps scored.
     keep:       its checkpoint is wanted later: it is not deleted, and a run that lost it is done again.
 
@@ -67,8 +59,6 @@ class Run:
     seed: int
     kind: str
     config: ConfigDict
-    splits: tuple[str, ...]
-    selections: tuple[str, ...] = ('final', 'best')
     steps: tuple[int, ...] = ()
     keep: bool = False
     status: str = 'to do'
@@ -76,6 +66,21 @@ class Run:
     rows: tuple[dict, ...] = ()
     error: str = ''
     tokens: int = 0
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Those that it scores."""
+        return tuple(self.config.eval.splits) if self.kind == 'finetune' else (self.config.data.split,)
+
+    @property
+    def splits_read(self) -> tuple[str, ...]:
+        """Those that it scores, and train to fine-tune or to choose a threshold."""
+        needs_train = self.kind == 'finetune' or zero_shot_heuristics.get(self.task).threshold
+        return tuple(dict.fromkeys(('train', *self.splits) if needs_train else self.splits))
+
+    def lacks_data(self) -> bool:
+        """Whether files that it reads are missing."""
+        return not all(has_data(self.task, self.config.data.dir, split) for split in self.splits_read)
 
 
 def finetune_runs(config: ConfigDict, task: str, condition: str, settings: Mapping | None = None,
@@ -89,24 +94,23 @@ def finetune_runs(config: ConfigDict, task: str, condition: str, settings: Mappi
     """
     base = condition.split('@')[0]
     origin = config.lstm if base == 'lstm' else config.pretrained
-    if not origin and base == 'lstm':
-        return []
     if not origin:
+        if base == 'lstm':
+            return []
         raise UserError(NO_MODEL)
     runs = []
     for seed in seeds_of(config, task) if seeds is None else seeds:
         tuned = config.finetune.copy_and_resolve_references().lock()  # an unknown field is an error
         with _fits(f'config.tasks.{task} or the settings of {condition}', 'configs/finetune.py'):
             tuned.update(config.tasks.get(task, ConfigDict()))
+            tuned.eval.selections = ('final', 'best')
             tuned.update_from_flattened_dict(CONDITIONS.get(base, {}) | dict(settings or {}))
         tuned.task = task
         tuned.seed = seed
         tuned.data.dir = directory(config, task)
         tuned.init_from = str(origin)
         tuned.eval.splits = _scored_splits(config, task, tuned.data.dir)
-        tuned.eval.selections = ('final', 'best')
-        runs.append(Run(f'{task}-{condition}-{seed}', task, condition, seed, 'finetune', tuned, tuned.eval.splits,
-                        keep=keep))
+        runs.append(Run(f'{task}-{condition}-{seed}', task, condition, seed, 'finetune', tuned, keep=keep))
     return runs
 
 
@@ -148,8 +152,7 @@ def zero_shot_runs(config: ConfigDict, task: str, condition: str = 'full', steps
         steps = tuple(step for step in steps if step in saved)
         if not steps:
             return []
-    return [Run(f'{task}-zero_shot-{condition}', task, condition, 0, 'zero_shot', scored, (scored.data.split,),
-                    selections=(), steps=steps)]
+    return [Run(f'{task}-zero_shot-{condition}', task, condition, 0, 'zero_shot', scored, steps)]
 
 
 def find_models(config: ConfigDict) -> None:
@@ -173,8 +176,9 @@ def check(config: ConfigDict, pretrained: bool = True) -> None:
         raise UserError('give --config.data=DIR, the directory that holds the data sets')
     if not config.data.startswith(SOURCES) and not pathlib.Path(config.data).is_dir():
         raise UserError(f'{config.data}: no such directory (the data sets)')
-    for field in ('layer_tasks', 'zero_shot_tasks', 'tasks', 'zero_shot'):
-        check_tasks(config, f'config.{field}', config[field])
+    rules.require({f'config.{name}': (tuple(names), known_tasks(config)) for name, names in {
+        **{name: config[name] for name in ('layer_tasks', 'zero_shot_tasks', 'tasks', 'zero_shot')},
+        'curves.tasks': config.curves.tasks}.items()})
     for name in config.layer_tasks:
         if 'accuracy' not in tasks.get(name).metrics:
             raise UserError(f'config.layer_tasks: {name} has no accuracy')
@@ -182,12 +186,9 @@ def check(config: ConfigDict, pretrained: bool = True) -> None:
         zero_shot_heuristics.get(name)
 
 
-def check_tasks(config: ConfigDict, option: str, names: Iterable[str]) -> None:
-    """UserError, naming the option, for a name that is no task of config.directories."""
-    for name in names:
-        if name not in config.directories:
-            raise UserError(f'{option}: there is no task {name!r} (there are '
-                            f'{", ".join(sorted(config.directories))})')
+def known_tasks(config: ConfigDict) -> rules.Rule:
+    """Rule: tasks that have a directory."""
+    return rules.several(rules.one_of(*sorted(config.directories)))
 
 
 def seeds_of(config: ConfigDict, task: str) -> tuple[int, ...]:
@@ -202,17 +203,6 @@ def directory(config: ConfigDict, task: str) -> str:
     name = config.directories[task]
     source = next((each for each in (name, config.data) if each.startswith(SOURCES)), None)
     return source or str(pathlib.Path(config.data) / name)
-
-
-def splits_read(run: Run) -> tuple[str, ...]:
-    """The splits that a run reads: those that it scores, and train to fine-tune or to choose a threshold."""
-    needs_train = run.kind == 'finetune' or zero_shot_heuristics.get(run.task).threshold
-    return tuple(dict.fromkeys(('train', *run.splits) if needs_train else run.splits))
-
-
-def lacks_data(run: Run) -> bool:
-    """Whether files that a run reads are missing."""
-    return not all(has_data(run.task, run.config.data.dir, split) for split in splits_read(run))
 
 
 def has_data(task: str, data_dir: str, split: str) -> bool:

@@ -1,5 +1,7 @@
 """Does a list of runs one after the other. Runs that are in results.jsonl are not repeated; a failed run is named, and
 the next one starts. Tables and figures are made from the rows of these runs, never from other rows of results.jsonl.
+
+A run's rows are found by its key, a digest of its settings, files, pretrained parameters and code.
 """
 import pathlib
 import shutil
@@ -10,9 +12,9 @@ from dataclasses import replace
 
 from ml_collections import ConfigDict
 
-from experiments.lib.finished import complete, look_up, one_line
 from experiments.lib.run_list import Run
-from gpt1_jax import finetune, zero_shot
+from gpt1_jax import errors, finetune, zero_shot
+from gpt1_jax.data import tasks
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.runs import results, workdir
 from gpt1_jax.runs.console import duration
@@ -32,8 +34,7 @@ def carry_out(config: ConfigDict, runs: Sequence[Run], dry_run: bool = False,
     is False are left out, as all are with config.start=False.
     A failed run is printed as one line; an interrupt stops all.
     """
-    path = results_path(config)
-    rows = results.read(path)
+    rows = results.read(results_path(config))
     runs = [look_up(run, rows, config.any_version) for run in runs]
     to_do = {run.key for run in runs if run.status == 'to do'}  # two runs with one key are one under two names
     counts = [f'{sum(run.status == status for run in runs)} {status}' for status in ('done', 'no data', 'failed')]
@@ -72,6 +73,72 @@ def _line(run):
     return f'{run.name}: {run.status}{": " if run.error else ""}{run.error}'
 
 
+def look_up(run: Run, rows: Sequence[dict], any_version: bool) -> Run:
+    """A run before it is started: 'done', 'to do', 'no data' or 'failed'.
+
+    rows: of results.jsonl. any_version: also take rows made by other versions of the code.
+    """
+    if run.lacks_data():
+        needed = ', '.join(sorted(run.splits_read))
+        return replace(run, status='no data', error=f'{run.config.data.dir} lacks files of {needed}')
+    try:
+        key = _key(run)
+        found = _rows_with(run, key, rows)
+        if not complete(run, found) and any_version:
+            found = _of_another_version(run, rows) or found
+    except Exception as error:
+        return replace(run, status='failed', error=one_line(error))
+    return replace(run, status='done' if complete(run, found) else 'to do', key=key, rows=tuple(found))
+
+
+def _key(run, **code):
+    """The `key` of the rows of the run; of several zero-shot steps their keys, joined. code: as in finetune.run_key."""
+    if run.kind == 'finetune':
+        return finetune.run_key(run.config, **code)
+    if not run.steps:
+        raise UserError(f'{run.config.init_from}: no complete checkpoint yet')
+    return '+'.join(zero_shot.run_key(run.config, step, **code) for step in run.steps)
+
+
+def _rows_with(run, key, rows):
+    """The rows of this very run: same settings, files, pretrained parameters and code."""
+    keys = set(key.split('+'))
+    return [row for row in rows if row.get('key') in keys and row['split'] in run.splits
+            and (run.kind == 'zero_shot' or row['selection'] in run.config.eval.selections)]
+
+
+def complete(run: Run, found: Sequence[dict]) -> bool:
+    """Whether every metric of every evaluation is there with its predictions (which intervals are made of), and the
+    checkpoint where it is to be kept."""
+    if run.keep and not all(workdir.Run(pathlib.Path(row['run']), {}).steps() for row in found):
+        return False
+    if run.kind == 'zero_shot':
+        fields, evaluations = ('step',), [(step,) for step in run.steps]
+    else:
+        fields = 'split', 'selection'
+        evaluations = [(split, selection) for split in run.splits for selection in run.config.eval.selections]
+    there = {(*(row[field] for field in fields), row['metric']) for row in found
+             if pathlib.Path(row['predictions']).exists()}
+    return {(*each, metric) for each in evaluations for metric in tasks.get(run.task).metrics} <= there
+
+
+def _of_another_version(run, rows):
+    """The rows of this run made by other code, the newest complete ones; [] without any."""
+    for code in dict.fromkeys(row['code'] for row in reversed(rows) if row.get('code')):
+        found = _rows_with(run, _key(run, code=code), rows)
+        if complete(run, found):
+            print(f'{run.name}: rows of another version of the code are taken ({code})', flush=True)
+            return found
+    return []
+
+
+def one_line(error: Exception) -> str:
+    """An error as one line, with its type where it is not the user's mistake."""
+    if isinstance(error, UserError):
+        return str(error)
+    return errors.one_line(f'{type(error).__name__}: {" ".join(str(error).split())}', 300)
+
+
 def _do(config, run, name):
     """The run with its rows, or failed; raises nothing but an interrupt. name: printed when it starts and ends."""
     own = run.config.copy_and_resolve_references()
@@ -82,8 +149,9 @@ def _do(config, run, name):
     print(name, flush=True)
     began = time.perf_counter()
     try:
-        if run.kind == 'zero_shot':
-            rows = _score_missing(run, own)
+        if run.kind == 'zero_shot':  # only the steps without complete rows
+            missing = [step for step in run.steps if not complete(replace(run, steps=(step,)), run.rows)]
+            rows = [row for row in run.rows if row['step'] not in missing] + zero_shot.run(own, missing)
         else:
             rows = finetune.run(own, directory)
             if not (run.keep or config.keep_checkpoints):
@@ -96,12 +164,6 @@ def _do(config, run, name):
         return replace(run, status='failed', rows=(), error=one_line(error))
     print(f'{name}: done; {time.perf_counter() - began:.0f} s, ', end='', flush=True)
     return replace(run, status='ran', rows=tuple(rows))
-
-
-def _score_missing(run, config):
-    """All rows of a zero-shot run, of which only the steps without complete rows are scored."""
-    missing = [step for step in run.steps if not complete(replace(run, steps=(step,)), run.rows)]
-    return [row for row in run.rows if row['step'] not in missing] + zero_shot.run(config, missing)
 
 
 def _count_tokens(run):

@@ -26,35 +26,26 @@ READING = ('All results are in percent (correlations times 100). With several se
            f'that were best on dev. {bootstrap.INTERVALS}')
 
 
-def find(runs: Sequence[Run], task: str, condition: str, metric: str, split: str, selection: str,
-         group: str | None = None) -> Estimate | None:
-    """The Estimate of one metric over its seeds from the rows of the runs; None where there are none."""
-    wanted = split, metric, group, selection
-    rows = [row for run in runs if (run.task, run.condition) == (task, condition)
-            for row in run.rows
+def find(runs: Sequence[Run], score: Score, condition: str = 'full', selection: str = 'final',
+         split: str | None = None) -> Estimate | None:
+    """The Estimate of a score over its seeds from the rows of the runs; None where there are none. split: default the
+    score's."""
+    wanted = split or score.split, score.metric, score.group, selection
+    rows = [row for run in runs if (run.task, run.condition) == (score.task, condition) for row in run.rows
             if (row['split'], row['metric'], row.get('group'), row.get('selection')) == wanted]
     return bootstrap.of_rows(rows) if rows else None
 
 
 def shown(runs: Sequence[Run], score: Score, condition: str = 'full') -> tuple[Estimate | None, str, str]:
     """(estimate, split, selection) that stand for a score of the paper, by the rule above."""
-    if score.task in run_list.LABELLED_TEST:
-        found = find(runs, score.task, condition, score.metric, 'test', 'best', score.group)
-        if found is not None:
-            return found, 'test', 'best'
-    return on_dev(runs, score, condition), score.split, 'final'
-
-
-def on_dev(runs: Sequence[Run], score: Score, condition: str = 'full',
-           selection: str = 'final') -> Estimate | None:
-    """The estimate that stands for a score of the paper on dev; None where there is none."""
-    return find(runs, score.task, condition, score.metric, score.split, selection, score.group)
+    if score.task in run_list.LABELLED_TEST and (found := find(runs, score, condition, 'best', 'test')):
+        return found, 'test', 'best'
+    return find(runs, score, condition), score.split, 'final'
 
 
 def absent(runs: Sequence[Run], task: str, condition: str = 'full') -> str:
     """The cell for a missing result: 'n/a', or 'n/a (not run)' if its runs were left out."""
-    left_out = any((run.status, run.task, run.condition) == ('left out', task, condition)
-                   for run in runs)
+    left_out = any((run.status, run.task, run.condition) == ('left out', task, condition) for run in runs)
     return f'{NA} ({NOT_RUN})' if left_out else NA
 
 
@@ -101,13 +92,10 @@ def listed(fields: Mapping) -> str:
 def pretrained(config: ConfigDict) -> str:
     """Which pretrained runs the results start from. One that was imported under a name is called
     'packaged/novels-DIGEST' or 'hub/USER--NAME/REVISION', wherever this machine has it."""
-    lstm = f'; LSTM: {_without_cache(config.lstm)}' if config.lstm else ''
-    return f'Pretrained: {_without_cache(config.pretrained)}{lstm}.'
-
-
-def _without_cache(directory):
-    path, cache = pathlib.Path(directory), storage.cache('')
-    return str(path.relative_to(cache) if path.is_relative_to(cache) else directory)
+    def named(directory):
+        path, cache = pathlib.Path(directory), storage.cache('')
+        return str(path.relative_to(cache) if path.is_relative_to(cache) else directory)
+    return f'Pretrained: {named(config.pretrained)}' + (f'; LSTM: {named(config.lstm)}.' if config.lstm else '.')
 
 
 def state(runs: Sequence[Run]) -> list[str]:
@@ -147,10 +135,9 @@ def contrasts(models: Mapping[str, Mapping], minus: Callable, what: str) -> list
     return text
 
 
-def column(runs: Sequence[Run], scores: Sequence[Score], condition: str,
-           selection: str = 'final') -> Estimate | None:
+def column(runs: Sequence[Run], scores: Sequence[Score], condition: str) -> Estimate | None:
     """A column of Table 5 on dev: the mean of those of its scores that are there."""
-    found = [on_dev(runs, score, condition, selection) for score in scores]
+    found = [find(runs, score, condition) for score in scores]
     return bootstrap.mean(list(filter(None, found))) if any(found) else None
 
 
@@ -165,21 +152,21 @@ def baselines_of(config: ConfigDict) -> list[dict]:
     return baselines(pathlib.Path(config.out) / BASELINES_FILE)
 
 
-def baseline_values(rows: Sequence[dict], score: Score, split: str | None = None) -> dict[str, float]:
-    """{baseline: value} of a score. split: default the score's."""
+def baseline_rows(rows: Sequence[dict], score: Score, split: str | None = None) -> dict[str, dict]:
+    """{baseline: its row} of those that are defined for a score. split: default the score's."""
     wanted = score.task, split or score.split, score.group, score.metric
-    return {row['baseline']: row['value'] for row in rows
+    return {row['baseline']: row for row in rows
             if (row['task'], row['split'], row['group'], row['metric']) == wanted and row['value'] is not None}
 
 
-def best_baseline(rows: Sequence[dict], score: Score, found: Estimate | None, split: str | None = None) -> str:
+def best_baseline(config: ConfigDict, score: Score, found: Estimate | None, split: str | None = None) -> str:
     """The cell '75.1 (n-grams)' of the highest baseline, '; ours is below' where it is above the result."""
-    values = baseline_values(rows, score, split)
-    if not values:
+    rows = baseline_rows(baselines_of(config), score, split).values()
+    best = max(rows, key=lambda row: row['value'], default=None)
+    if best is None:
         return ''
-    name = max(values, key=values.get)
-    below = '; ours is below' if found is not None and found.value < values[name] else ''
-    return f'{percent(values[name])} ({BASELINES[name]}){below}'
+    below = '; ours is below' if found is not None and found.value < best['value'] else ''
+    return f'{percent(best["value"])} ({BASELINES[best["baseline"]]}){below}'
 
 
 def number(value: float | None) -> str:

@@ -36,7 +36,6 @@ from gpt1_jax.runs import results, workdir
 from gpt1_jax.runs.console import duration
 
 RULES = run_list.RULES | {
-    'stages': rules.several(rules.text()),
     'runs': run_list.PER_TASK,
     **dict.fromkeys(('books', 'valid_books'), rules.optional(rules.whole(1))),
     'pack': rules.flag(),
@@ -46,7 +45,6 @@ RULES = run_list.RULES | {
     'warmup': rules.between(0, 1),
     'saved': rules.whole(1, 1000),
     'dollars_an_hour': rules.optional(rules.positive())}
-CONDITIONS = (*run_list.CONDITIONS, *plan_lib.GROUPS)
 
 
 def run(config: ConfigDict, out: str | pathlib.Path, stage: str | None = None, books: str | None = None,
@@ -56,8 +54,8 @@ def run(config: ConfigDict, out: str | pathlib.Path, stage: str | None = None, b
     if stage not in (None, 'prepare', 'report', *config.stages):
         raise UserError(f'--stage={stage}: there are prepare, {", ".join(config.stages)}, report')
     if stage in (None, 'prepare') and not dry_run:
-        inputs.prepare(config, plan_lib.every_run, books, data, again=stage == 'prepare')
-    if not inputs.has_text(config) and not inputs.given(config):
+        inputs.prepare(config, books, data, again=stage == 'prepare')
+    if not plan_lib.has_text(config) and not plan_lib.given(config):
         raise UserError(f'{out}: nothing is prepared there: --stage=prepare comes first')
     run_list.check(config, pretrained=False)
     if dry_run:
@@ -67,11 +65,8 @@ def run(config: ConfigDict, out: str | pathlib.Path, stage: str | None = None, b
     results.append(out / 'commands.jsonl', {'command': ' '.join(['python -m experiments.reproduce', *sys.argv[1:]])})
     clock = clock_lib.Clock(out / 'clock.json', 60 * config.minutes if config.minutes else math.inf,
                             stage_minutes and 60 * stage_minutes)
-    failures = {}
-    for name in config.stages:
-        error = _timed(config, name, clock) if stage in (None, name) else None
-        if error:
-            failures[name] = error
+    failures = {name: error for name in config.stages if stage in (None, name)
+                if (error := _timed(config, name, clock))}
     if stage in (None, 'report'):
         check_finished(config.pretrained)
         from experiments.reproduce import report  # draws: needs matplotlib
@@ -87,14 +82,11 @@ def checked(config: ConfigDict, out: str | pathlib.Path, data: str | None = None
     rules.validate(config, RULES)
     if config.share is not None and config.minutes is None:
         raise UserError('config.share is a fraction of the minutes: give --minutes')
-    for name in config.stages:
-        if name not in (*plan_lib.MODELS, *config.runs):
-            raise UserError(f'config.stages: {name!r} is not one of {", ".join((*plan_lib.MODELS, *config.runs))}')
-    for name, stage in config.runs.items():
-        run_list.check_tasks(config, f'config.runs.{name}.tasks', stage.tasks)
-        for condition in stage.conditions:
-            if condition not in CONDITIONS:
-                raise UserError(f'config.runs.{name}: {condition!r} is not one of {", ".join(CONDITIONS)}')
+    conditions = rules.several(rules.one_of(*run_list.CONDITIONS, *plan_lib.GROUPS))
+    rules.require({
+        'config.stages': (config.stages, rules.several(rules.one_of(*plan_lib.MODELS, *config.runs))),
+        **{f'config.runs.{name}.tasks': (of.tasks, run_list.known_tasks(config)) for name, of in config.runs.items()},
+        **{f'config.runs.{name}.conditions': (of.conditions, conditions) for name, of in config.runs.items()}})
     config.out = str(out)
     config.data = str(out / 'data' if config.pack else data or config.data)
     if config.pretrained:
@@ -150,6 +142,8 @@ def _timed(config, stage, clock):
     try:
         if must():
             with clock.counting(stage):
+                if stage != 'pretrain':
+                    check_finished(config.pretrained)
                 return do(config, stage, clock)
     except Interrupted:
         if must():
@@ -157,31 +151,26 @@ def _timed(config, stage, clock):
     except Exception as error:
         if stage == 'pretrain':
             raise
-        if isinstance(error, UserError):
-            return ' '.join(str(error).split())
-        traceback.print_exc()
-        return repr(error)
+        if not isinstance(error, UserError):
+            traceback.print_exc()
+        return runner.one_line(error)
     print(f'{stage}: the {duration(clock.total)} are over; the remaining runs are n/a (not run)', flush=True)
 
 
 def pretrain_model(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> None:
     """Pretrain the Transformer, or an LSTM on the same text; nothing for a model that is given."""
-    lstm = stage == 'pretrain_lstm'
-    if lstm:
-        check_finished(config.pretrained)
-    if inputs.given(config, plan_lib.MODELS[stage]):
+    if plan_lib.given(config, plan_lib.MODELS[stage]):
         return
-    if not inputs.has_text(config):
+    if not plan_lib.has_text(config):
         print('the LSTM: n/a: give --books=DIR, the text to train on', flush=True)
         return
     own = pathlib.Path(config.out) / stage
-    pretrain.run(plan_lib.pretraining(config, clock.used, lstm), own)
+    pretrain.run(plan_lib.pretraining(config, clock.used, stage == 'pretrain_lstm'), own)
     config[plan_lib.MODELS[stage]] = str(own)
 
 
 def run_stage(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> str | None:
     """Do the runs of a stage whose data exists, until the deadline; returns which of them failed, or None."""
-    check_finished(config.pretrained)
     runs = runner.carry_out(config, plan_lib.runs(config, stage), may_start=lambda: clock.left > 0)
     failed = [run.name for run in runs if run.status == 'failed']
     return f'{len(failed)} runs failed: {", ".join(failed)}' if failed else None

@@ -8,9 +8,8 @@ from ml_collections import ConfigDict
 
 from experiments import baselines, plots, tables
 from experiments.lib import runner, scores
-from experiments.lib.finished import one_line
 from experiments.lib.markdown import bullets, included, table
-from experiments.reproduce import inputs
+from experiments.reproduce import plan
 from experiments.reproduce.clock import Clock
 from gpt1_jax.data import tokens
 from gpt1_jax.errors import UserError
@@ -28,7 +27,7 @@ def write(config: ConfigDict, clock: Clock, failures: Mapping[str, str]) -> None
     try:
         baselines.run(config, out / scores.BASELINES_FILE)
     except Exception as error:  # scikit-learn is an extra; the tables do without
-        print(f'baselines: {one_line(error)}', flush=True)
+        print(f'baselines: {runner.one_line(error)}', flush=True)
     parts = [name for name in tables.PARTS if name != 'figure_blimp' or 'blimp' in config.zero_shot_tasks]
     try:
         tables.run(config, parts)
@@ -61,7 +60,7 @@ def facts(config: ConfigDict, clock: Clock, trained: Mapping[str, workdir.Run]) 
              ['GPT-1', f'{model["n_layer"]} layers x {model["n_embd"]} wide, context {model["n_ctx"]}']]
     if config.lstm:
         rows.append(['LSTM', f'{workdir.load(config.lstm).config["model"]["n_units"]} units'])
-    if inputs.has_text(config):
+    if plan.has_text(config):
         rows.append(['training text', f'{_text(config)["tokens"]:,} tokens'])
     if 'GPT-1' not in trained:
         rows.append(['pretraining', f'not here. {scores.pretrained(config)}'])
@@ -83,7 +82,7 @@ def facts(config: ConfigDict, clock: Clock, trained: Mapping[str, workdir.Run]) 
 
 def _text(config):
     """The manifest's entry of the training text."""
-    return tokens.read_manifest(inputs.tokens_of(config))['splits']['train']
+    return tokens.read_manifest(plan.tokens_of(config))['splits']['train']
 
 
 def _of_training(config, name, run):
@@ -91,7 +90,7 @@ def _of_training(config, name, run):
     logged = results.read(run.metrics)
     read = logged[-1]['step'] * run.config['batch']['size'] * run.config['model']['n_ctx']
     length = f'{logged[-1]["step"]:,} updates, {read:,} tokens'
-    if inputs.has_text(config):
+    if plan.has_text(config):
         length += f', {read / _text(config)["tokens"]:.2f} epochs'
     rows = [[f'{name}: pretraining', length]]
     timed = [row for row in logged if row.get('tokens_per_s')]
@@ -114,7 +113,7 @@ def _of_training(config, name, run):
 def differences(config: ConfigDict) -> Sequence[str]:
     """What is not as in the paper, in plain words. Fine-tuning's settings are under each table."""
     found = []
-    if inputs.has_text(config):
+    if plan.has_text(config):
         text = _text(config)
         found.append(f'The corpus: {text["documents"]:,} books ({text["tokens"]:,} tokens) rather than BooksCorpus '
                      '(about 7,000 books, a billion tokens).')

@@ -147,7 +147,7 @@ def test_an_interrupt_stops_all(config, trainer, error):
 
 
 @pytest.mark.parametrize('field, value, message', [
-    ('layer_tasks', ('colaa',), "config.layer_tasks: there is no task 'colaa'"),
+    ('layer_tasks', ('colaa',), "config.layer_tasks is .'colaa',., must be .*'cola',"),
     ('layer_tasks', ('stsb',), 'config.layer_tasks: stsb has no accuracy'), ('zero_shot_tasks', ('mnli',), 'mnli'),
     ('data', 'nowhere', 'nowhere: no such directory'), ('pretrained', '', 'give --config.pretrained'),
     ('pretrained', 'nowhere', 'nowhere: not a run directory'),

@@ -21,7 +21,7 @@ class Made:
             rows.append({'kind': 'finetune', 'task': task, 'split': split, 'group': group, 'n': n, 'metric': metric,
                          'value': right / n if value is None else value, 'selection': selection,
                          'seed': seed, 'step': 10_000, 'predictions': where})
-        self._append(f'{task}-{condition}-{seed}', task, condition, seed, 'finetune', split, rows)
+        self._append(f'{task}-{condition}-{seed}', task, condition, seed, 'finetune', rows)
 
     def zero_shot(self, task, condition, curve, metric='accuracy', **fields):
         """curve: {step: how many of HARD items are right, as many of either label}."""
@@ -31,7 +31,7 @@ class Made:
             rows.append({'kind': 'zero_shot', 'task': task, 'split': 'dev', 'group': None, 'n': HARD, 'metric': metric,
                          'value': right / HARD if metric == 'accuracy' else 2 * right / HARD - 1, 'step': step,
                          'predictions': predictions(path, right, HARD)} | fields)
-        self._append(f'{task}-zero_shot-{condition}', task, condition, 0, 'zero_shot', 'dev', rows)
+        self._append(f'{task}-zero_shot-{condition}', task, condition, 0, 'zero_shot', rows)
 
-    def _append(self, name, task, condition, seed, kind, split, rows):
-        self.outcomes.append(Run(name, task, condition, seed, kind, None, (split,), status='ran', rows=tuple(rows)))
+    def _append(self, name, task, condition, seed, kind, rows):
+        self.outcomes.append(Run(name, task, condition, seed, kind, None, status='ran', rows=tuple(rows)))
