@@ -5,7 +5,7 @@ import pytest
 from absl import flags
 
 from gpt1_jax import cli
-from gpt1_jax.cli import config_file, config_help, flag_errors
+from gpt1_jax.cli import config_file, config_help
 from gpt1_jax.errors import UserError
 from refusal import refusal
 from tiny import ROOT, load_config
@@ -32,14 +32,8 @@ def config_of(monkeypatch, *words, default='finetune:cola'):
     values = flags.FlagValues()
     monkeypatch.setattr(flags, 'FLAGS', values)
     monkeypatch.setattr(sys, 'argv', ['program', *words])
-    monkeypatch.setattr(config_file, '_unset', [])
-    original = config_file.config_flags.DEFINE_config_file
-    with monkeypatch.context() as patch:
-        patch.setattr(config_file.config_flags, 'DEFINE_config_file',
-                      lambda *given: original(*given, flag_values=values))
-        config_file.define(default, 'what to run')
+    config_file.define(default, 'what to run')
     values(sys.argv)
-    config_file.unset(values.config)
     return values.config
 
 
@@ -182,7 +176,7 @@ PRETRAIN = ['workdir', 'config', *(f'config.{name}' for name, *_ in config_help.
     ('micro-batches', 'config.batch.microbatches'), ('wrokdir', 'workdir'),
     ('steps', 'config.train.steps'), ('seeds', 'config.seed'), ('zzz', None)])
 def test_a_slip_names_the_field_that_is_like_it_if_any(given, meant):
-    assert flag_errors.suggestion(given, PRETRAIN) == (f', did you mean --{meant}?' if meant else '')
+    assert cli.suggestion(given, PRETRAIN) == (f', did you mean --{meant}?' if meant else '')
 
 
 def error_of(monkeypatch, capsys, define, *words):
