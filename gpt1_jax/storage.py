@@ -182,8 +182,8 @@ def write_json(file: str | os.PathLike, value: Any) -> None:
 
 
 def json_digest(value: Any) -> str:
-    """SHA-256 of a JSON value, in hexadecimal digits. The order of an object's keys makes no difference."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+    """SHA-256 of a value as JSON, in hexadecimal digits, whatever the order of an object's keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def generation(file: str | os.PathLike) -> str:
@@ -267,7 +267,7 @@ def fetch(file: str | os.PathLike, expected: str) -> pathlib.Path:
         copy.parent.mkdir(parents=True, exist_ok=True)
         partial = copy.with_name(f'{copy.name}.{os.getpid()}.partial')
         try:
-            with path(file).open('rb') as source, open(partial, 'wb') as target:
+            with opened(file) as source, open(partial, 'wb') as target:
                 shutil.copyfileobj(source, target, BLOCK)
             if sha256(partial) != expected:
                 raise UserError(f'{os.fspath(file)}: damaged, its SHA-256 is not the one in the manifest')

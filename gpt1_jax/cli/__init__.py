@@ -35,8 +35,6 @@ def run(main: Callable[[], None], define_flags: Callable[[], None], ends_with_ou
     logging.set_verbosity(logging.FATAL)  # Orbax logs every file at INFO, and at ERROR the exceptions that it raises
     sys.unraisablehook = _unraisable
     warnings.showwarning = _show_warning
-    assert isinstance(sys.stdout, terminal.Stream)
-    sys.stdout.reconfigure(errors='backslashreplace')  # for file names that the terminal's encoding lacks
     if '--version' in sys.argv[1:]:  # before flags that must be given are missed
         print(f'gpt1_jax {gpt1_jax.__version__}')
         sys.exit(0)

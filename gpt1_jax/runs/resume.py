@@ -44,10 +44,9 @@ def resume(directory: storage.Path, abstract: TrainState, fallback: bool = False
 
 def _set_aside(directory, step):
     """Rename a step; returns its new name. Process 0 does it, the others wait."""
-    path = directory / str(step)
-    names = itertools.chain([f'{step}{DAMAGED}'], (f'{step}{DAMAGED}{n}' for n in itertools.count(2)))
-    name = next(name for name in names if not path.with_name(name).exists())
+    names = (f'{step}{DAMAGED}{n}' for n in itertools.chain([''], itertools.count(2)))
+    name = next(name for name in names if not (directory / name).exists())
     if processes.primary():
-        path.rename(path.with_name(name))
+        (directory / str(step)).rename(directory / name)
     processes.barrier(f'set aside {step}')
     return name
