@@ -83,11 +83,10 @@ def _as_os_errors(where: str | os.PathLike, writes: bool = False) -> Iterator[No
         with naming(where):
             yield
     except FileNotFoundError as error:
-        if writes:
-            raise FileNotFoundError(errno.ENOENT, 'no such bucket', os.fspath(where)) from error
-        if error.errno is None:  # gcsfs gives the object's name alone
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(where)) from error
-        raise
+        if error.errno is not None and not writes:
+            raise
+        cause = 'no such bucket' if writes else os.strerror(errno.ENOENT)  # gcsfs gives the object's name alone
+        raise FileNotFoundError(errno.ENOENT, cause, os.fspath(where)) from error
     except (OSError, UserError):
         raise
     except Exception as error:
