@@ -72,7 +72,7 @@ def test_damaged_files_are_named_or_restore_to_the_bit(real, tmp_path, few):
     """Each time in a fresh copy, as TensorStore keeps in memory what it has read of a path."""
     step, rng, counts = real[0] / str(STEP), random.Random(0), collections.Counter()
     files = sorted(path for path in step.rglob('*') if path.is_file())
-    assert len(files) > 20
+    assert len(files) > 15
     if few:
         arrays = max((step / 'params').rglob('d/*'), key=lambda p: p.stat().st_size)
         files = [step / 'meta' / 'data.json', arrays, step / 'opt_state' / 'manifest.ocdbt']
