@@ -83,11 +83,10 @@ def _as_os_errors(where: str | os.PathLike, writes: bool = False) -> Iterator[No
         with naming(where):
             yield
     except FileNotFoundError as error:
-        if writes:
-            raise FileNotFoundError(errno.ENOENT, 'no such bucket', os.fspath(where)) from error
-        if error.errno is None:  # gcsfs gives the object's name alone
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(where)) from error
-        raise
+        if error.errno is not None and not writes:
+            raise
+        cause = 'no such bucket' if writes else os.strerror(errno.ENOENT)  # gcsfs gives the object's name alone
+        raise FileNotFoundError(errno.ENOENT, cause, os.fspath(where)) from error
     except (OSError, UserError):
         raise
     except Exception as error:
@@ -182,8 +181,8 @@ def write_json(file: str | os.PathLike, value: Any) -> None:
 
 
 def json_digest(value: Any) -> str:
-    """SHA-256 of a JSON value, in hexadecimal digits. The order of an object's keys makes no difference."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+    """SHA-256 of a value as JSON, in hexadecimal digits, whatever the order of an object's keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def generation(file: str | os.PathLike) -> str:
@@ -267,7 +266,7 @@ def fetch(file: str | os.PathLike, expected: str) -> pathlib.Path:
         copy.parent.mkdir(parents=True, exist_ok=True)
         partial = copy.with_name(f'{copy.name}.{os.getpid()}.partial')
         try:
-            with path(file).open('rb') as source, open(partial, 'wb') as target:
+            with opened(file) as source, open(partial, 'wb') as target:
                 shutil.copyfileobj(source, target, BLOCK)
             if sha256(partial) != expected:
                 raise UserError(f'{os.fspath(file)}: damaged, its SHA-256 is not the one in the manifest')

@@ -32,7 +32,7 @@ def load(name: str, field: str) -> Any:
     process ran it, or has no such name.
     """
     place, _, attribute = name.rpartition(':')
-    module = _library(place) if place in LIBRARIES else _module(place, _contents(place, field), field)
+    module = importlib.import_module(place) if place in LIBRARIES else _module(place, field)
     try:
         return functools.reduce(getattr, attribute.split('.'), module)
     except AttributeError:
@@ -44,7 +44,7 @@ def digest(name: str, field: str) -> str:
     """What a run records of 'FILE:NAME': the SHA-256 of the file; of a library its version."""
     place = name.rpartition(':')[0]
     if place in LIBRARIES:
-        return _library(place).__version__
+        return importlib.import_module(place).__version__
     return hashlib.sha256(_contents(place, field)).hexdigest()
 
 
@@ -64,10 +64,6 @@ def check(run: Any, recorded: Mapping[str, str]) -> None:
             raise UserError(f'{run}: was trained with {name}, which has changed since')
 
 
-def _library(name):
-    return importlib.import_module(name)
-
-
 def _contents(file, field):
     try:
         return pathlib.Path(file).read_bytes()
@@ -78,9 +74,9 @@ def _contents(file, field):
 _modules: dict[pathlib.Path, tuple[bytes, types.ModuleType]] = {}  # (contents, module) of the files run so far
 
 
-def _module(file, contents, field):
+def _module(file, field):
     """The module of a file, which runs once: programs that were compiled with it stay in use in this process."""
-    path = pathlib.Path(file).resolve()
+    path, contents = pathlib.Path(file).resolve(), _contents(file, field)
     if path in _modules:
         before, module = _modules[path]
         if before != contents:

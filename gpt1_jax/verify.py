@@ -18,7 +18,6 @@ from ml_collections import ConfigDict
 from gpt1_jax import cli, pretrain, storage
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load
-from gpt1_jax.models import build
 from gpt1_jax.parallel import processes
 from gpt1_jax.parallel.sharding import named_leaves
 from gpt1_jax.runs import checkpoint, provenance, results, workdir
@@ -80,9 +79,7 @@ def _check_config(run, steps):
     """UserError naming the fields of config.json that are not those saved with a checkpoint."""
     for step in steps:
         saved = checkpoint.read_meta(run.checkpoints, step)['config']
-        saved |= {'model': build.with_added(saved['model']),
-                  'optimizer': workdir.ADDED['pretrain'] | saved['optimizer']}
-        changed = workdir.changed(saved, run.config)
+        changed = workdir.changed(workdir.with_added(saved), run.config)
         if changed:
             raise UserError(f'{run.path}: config.json is not what step {step:,} was trained with '
                             f'({"; ".join(changed.values())})')

@@ -287,7 +287,7 @@ MUTATIONS = [Mutation(*fields) for fields in (
     ('the worst step is kept as the best', 'runs/retention.py',
      '(-finite[step], step)', '(finite[step], step)',
      'runs/test_checkpoint.py::test_retention_keeps_the_latest_two_and_the_best_finite_one'),
-    ('a run goes on from its oldest step', 'runs/resume.py',
+    ('a run goes on from its oldest step', 'runs/session.py',
      'reversed(checkpoint.steps(directory))', 'checkpoint.steps(directory)',
      'runs/test_resume.py::test_the_newest_step_is_taken_without_a_word_where_nothing_changed'),
     ("another run's tokenizer is taken", 'runs/workdir.py',

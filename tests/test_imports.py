@@ -25,7 +25,7 @@ ALONE = {
     'tensorboardX': {'runs.tensorboard'}, 'wandb': set(), 'trackio': set(),  # runs.tracker, by name
     'huggingface_hub': {'data.hub'},
     'lm_eval': {'evaluation.lm_harness', 'lm_eval'},
-    'absl': {*PROGRAMS, 'cli', 'cli.config_file', 'cli.config_help', 'cli.own_data', 'weights.openai',
+    'absl': {*PROGRAMS, 'cli', 'cli.config_file', 'cli.own_data', 'weights.openai',
              'weights.hugging_face', 'weights.average'},
     'ml_collections': {'pretrain', 'finetune', 'zero_shot', 'verify', 'runs.fine_tuning', 'runs.pretraining_plan',
                        'cli.config_file', 'cli.config_help', 'cli.own_data'},

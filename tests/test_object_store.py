@@ -19,7 +19,7 @@ from gpt1_jax import finetune, prepare, pretrain, storage, zero_shot
 from gpt1_jax.data import corpus as corpus_lib
 from gpt1_jax.data.parts import Part
 from gpt1_jax.errors import UserError
-from gpt1_jax.runs import checkpoint, console, lock, results, resume, retention
+from gpt1_jax.runs import checkpoint, console, lock, results, retention, session
 from short_runs import arrays, rows
 from tiny import cola, corpus, finetune_config, load_config, override, pretrain_config
 
@@ -147,7 +147,7 @@ def test_what_is_not_committed_is_no_step_and_goes(place):
     program, history = saved.saved(place, 3, keep_latest=3)
     (place / '3' / retention.COMMITTED).unlink()  # a save, or a removal, that was cut short
     assert checkpoint.steps(place) == [1, 2]
-    state = resume.resume(place, program.state)
+    state = session.resume(place, program.state)
     writer = checkpoint.Writer(place, keep_latest=2)
     assert not [name for name in storage.files(place) if name.startswith('3/')]
     writer.save(saved.advanced(program, state), {})

@@ -3,17 +3,19 @@
 A traceback is a bug of this library.
 """
 import contextlib
+import difflib
 import functools
 import os
+import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from absl import app, flags, logging
 
 import gpt1_jax
-from gpt1_jax.cli import config_file, config_help, flag_errors
+from gpt1_jax.cli import config_file, config_help
 from gpt1_jax.data.document import Join
 from gpt1_jax.errors import Interrupted, UserError, one_line, os_line
 from gpt1_jax.runs import terminal
@@ -33,8 +35,6 @@ def run(main: Callable[[], None], define_flags: Callable[[], None], ends_with_ou
     logging.set_verbosity(logging.FATAL)  # Orbax logs every file at INFO, and at ERROR the exceptions that it raises
     sys.unraisablehook = _unraisable
     warnings.showwarning = _show_warning
-    assert isinstance(sys.stdout, terminal.Stream)
-    sys.stdout.reconfigure(errors='backslashreplace')  # for file names that the terminal's encoding lacks
     if '--version' in sys.argv[1:]:  # before flags that must be given are missed
         print(f'gpt1_jax {gpt1_jax.__version__}')
         sys.exit(0)
@@ -86,19 +86,34 @@ def _has_devices():
 
 def _parse(argv):
     try:
-        left = flags.FLAGS(argv)
+        return flags.FLAGS(argv)
     except SystemExit:  # absl exits with 1 after --help
-        for line in config_help.of_command_line(argv):
-            print(line)
+        if 'config' in flags.FLAGS:
+            lines = config_help.lines(*config_help.load(config_file.chosen))
+            print('\n'.join(['', f'Fields of {config_file.chosen}, set by --config.FIELD=VALUE:', '', *lines]))
         sys.exit(0)
     except flags.UnrecognizedFlagError as error:
-        meant = flag_errors.suggestion(error.flagname, [*flags.FLAGS, *config_help.flags_of(argv)])
+        fields = config_help.fields(flags.FLAGS['config'].default) if 'config' in flags.FLAGS else []
+        meant = suggestion(error.flagname, [*flags.FLAGS, *(f'config.{name}' for name, *_ in fields)])
         if not meant:
             raise
         raise flags.Error(f'Unknown command line flag {error.flagname!r}{meant}') from None
-    if 'config' in flags.FLAGS and flags.FLAGS.config is not None:
-        config_file.unset(flags.FLAGS.config)
-    return left
+
+
+def suggestion(given: str, known: Iterable[str]) -> str:
+    """', did you mean --config.batch.size?' for an unknown flag, or '' where no known one is like it.
+
+    given: the unknown flag, without dashes (configs/coming_from.md has those of other libraries). known: the program's
+    flags, with 'config.batch.size' for each field, which is also known as 'batch_size' and 'size'.
+    """
+    name = given.replace('-', '_').replace('.', '_')
+    names: dict[str, str] = {}
+    for flag in known:
+        for one in (flag.removeprefix('config.').replace('.', '_'), flag.rpartition('.')[2]):
+            names.setdefault(one, flag)
+    near = ([name] if name in names else [one for one in names if f'_{name}_' in f'_{one}_']  # of config.warmup_steps
+            or difflib.get_close_matches(name, names, n=1, cutoff=0.7))
+    return f', did you mean --{names[near[0]]}?' if near else ''
 
 
 def _exit_if_bad(function, *arguments):
@@ -106,7 +121,7 @@ def _exit_if_bad(function, *arguments):
     try:
         return function(*arguments)
     except flags.Error as error:
-        _fail(flag_errors.message(_folded(error), flags.FLAGS), 2)
+        _fail(_flag_error(_folded(error)), 2)
     except (OSError, UserError) as error:
         _fail(_folded(error), 2)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -114,6 +129,24 @@ def _exit_if_bad(function, *arguments):
             raise
         # ml_collections raises these for an unknown field or a value of the wrong type
         _fail(_with_flag(_folded(error)), 2)
+
+
+# absl's cause: what the value of a flag must be
+WANTED = {'invalid literal for int': 'a whole number', 'could not convert string to float': 'a number',
+          "('Non-boolean argument": 'True or False'}
+
+
+def _flag_error(text):
+    """An error of absl in our words: flags that must be given with their help, a value of the wrong type with what it
+    must be."""
+    missing = re.findall(r'Flag --(\w+) must have a value other than None', text)
+    if missing:
+        return 'give ' + ', '.join(f'--{name} ({flags.FLAGS[name].help})' for name in missing)
+    for cause, wanted in WANTED.items():
+        given, found, _ = text.partition(f': {cause}')
+        if found:
+            return f'{given.removeprefix("flag ")}: must be {wanted}'
+    return text
 
 
 def _with_flag(text):

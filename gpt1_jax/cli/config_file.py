@@ -3,6 +3,7 @@ import ast
 import importlib.util
 import os
 import pathlib
+import re
 import sys
 
 from absl import flags
@@ -12,8 +13,7 @@ from gpt1_jax import configs, rules
 from gpt1_jax.errors import UserError, did_you_mean, in_code
 
 flags.disclaim_key_flags()  # --help counts what is defined here among the caller's
-CONFIG = '--config=', '-config='
-_unset: list[str] = []  # fields given as --config.FIELD=None
+chosen = ''  # what --config is, or its default
 
 
 def define(default: str, help_string: str) -> None:
@@ -23,28 +23,30 @@ def define(default: str, help_string: str) -> None:
     flags.IllegalFlagValueError for a name that is neither, with the nearest one. UserError for a file that gives no
     config, or that of another program.
     """
-    config = load(named(sys.argv) or default)
+    global chosen
+    name, *arguments = _joined(flags.FLAGS.read_flags_from_files(sys.argv, force_gnu=False))
+    chosen = [default, *(argument[9:] for argument in arguments if argument.partition('=')[0] == '--config')][-1]
+    config = load(chosen)
     program = default.partition(':')[0]
     if program in rules.PROGRAMS:
         rules.check_program(config, program)
     defaults = rules.flatten(config)
-    # ml_collections reads the arguments itself, before they are parsed, and wants --config before its overrides.
-    program, *arguments = _joined(sys.argv)
-    arguments.sort(key=lambda argument: not argument.startswith(CONFIG))
-    sys.argv[:] = [program, *(found for argument in arguments if (found := _override(argument, defaults)) is not None)]
-    config_flags.DEFINE_config_file('config', path_of(default), help_string)
-    flags.FLAGS['config'].default_as_str = f"'{default}'"  # the name, in place of the file's path
+    unset: set[str] = set()
+    sys.argv[:] = [name]
+    for argument in arguments:
+        flag, _, value = argument.partition('=')
+        field = flag.partition('--config.')[2]
+        if value == 'None' and field in defaults:  # ml_collections would take the text, or refuse it
+            sys.argv[:] = [earlier for earlier in sys.argv if earlier.partition('=')[0] != flag]
+            unset.add(field)
+        elif isinstance(defaults.get(field), tuple) and value[:1] not in ('', '(', '['):
+            sys.argv.append(f'{flag}={tuple(map(_literal, value.split(",")))}')
+        elif flag != '--config':
+            sys.argv.append(argument)
+    config_flags.DEFINE_config_dict('config', config, help_string, flags.FLAGS)
+    flags.FLAGS['config'].default_as_str = f"'{default}'"  # the name, in place of all fields
     flags.declare_key_flag('config', flags.FLAGS)
-
-
-def unset(config: ConfigDict) -> None:
-    """Set the fields to None that were given as --config.FIELD=None."""
-    for name in _unset:
-        *parents, last = name.split('.')
-        group = config
-        for parent in parents:
-            group = group[parent]
-        group[last] = None
+    config.update_from_flattened_dict(dict.fromkeys(unset))
 
 
 def given(name: str) -> bool:
@@ -63,7 +65,7 @@ def packaged() -> dict[str, str]:
 def path_of(given: str) -> str:
     """The path, with ':ARGUMENT' where there is one, of what --config was given; a file's is left as it is."""
     name, colon, argument = given.partition(':')
-    if not name or os.path.isfile(name):
+    if os.path.isfile(name):
         return given
     known = packaged()
     if name in known:
@@ -95,20 +97,14 @@ def load(given: str) -> ConfigDict:
     return config
 
 
-def named(arguments: list[str]) -> str | None:
-    """What --config is on a command line."""
-    values = [argument.partition('=')[2] for argument in _joined(arguments) if argument.startswith(CONFIG)]
-    return values[-1] if values else None
-
-
 def _joined(arguments):
-    """The arguments with `--config NAME` as `--config=NAME`."""
+    """The arguments with `--config NAME` and `-config=NAME` as `--config=NAME`."""
     found: list[str] = []
     for argument in arguments:
-        if found and found[-1] in ('--config', '-config'):
+        if found and found[-1] == '--config':
             found[-1] += f'={argument}'
         else:
-            found.append(argument)
+            found.append(re.sub(r'^-config(?=[=.]|$)', '--config', argument))
     return found
 
 
@@ -116,23 +112,6 @@ def _short(path):
     """A path below the working directory relative to it, so that messages name `configs/pretrain.py`."""
     relative = os.path.relpath(path)
     return path if relative.startswith('..') else relative
-
-
-def _override(argument, defaults):
-    """An argument as ml_collections takes it: the path of a config; a tuple for a,b; None where a field is to be unset
-    later."""
-    flag, _, value = argument.partition('=')
-    if flag in ('--config', '-config') and value:
-        return f'{flag}={path_of(value)}'
-    name = flag.lstrip('-').removeprefix('config.')
-    if not flag.lstrip('-').startswith('config.') or name not in defaults:
-        return argument
-    if value == 'None':
-        _unset.append(name)
-        return None
-    if isinstance(defaults[name], tuple) and value[:1] not in ('', '(', '['):
-        return f'{flag}={tuple(map(_literal, value.split(",")))}'
-    return argument
 
 
 def _literal(text):

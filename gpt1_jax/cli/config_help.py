@@ -7,38 +7,12 @@ import sys
 import textwrap
 from typing import Any
 
-from absl import flags
 from ml_collections import ConfigDict
 
 from gpt1_jax.cli import config_file
 
 WIDTH = 120
 COLUMN = 44  # where comments begin
-
-
-def of_command_line(argv: list[str]) -> list[str]:
-    """The lines about the config that a command line names, or the program's default; none without a flag --config."""
-    given = _given(argv)
-    if given is None:
-        return []
-    return ['', f'Fields of {given}, set by --config.FIELD=VALUE:', '', *lines(*load(given))]
-
-
-def flags_of(argv: list[str]) -> list[str]:
-    """['config.batch.size', ...]: the fields of that config; none where its file cannot be read."""
-    given = _given(argv)
-    try:
-        return [] if given is None else [f'config.{name}' for name, *_ in fields(config_file.load(given))]
-    except Exception:  # whatever is wrong with the file: the message will be about a flag
-        return []
-
-
-def _given(argv):
-    """What --config is on a command line, or its default; None where there is neither."""
-    if 'config' not in flags.FLAGS:
-        return None
-    given = config_file.named(argv) or flags.FLAGS['config'].default_as_str.strip("'")
-    return None if given == 'None' else given
 
 
 def lines(config: ConfigDict, comments: dict[str, str]) -> list[str]:

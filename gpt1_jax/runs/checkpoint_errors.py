@@ -88,13 +88,7 @@ def _cause(error):
 def _quiet():
     """Silence 'Event loop is closed' from TensorStore's threads: after an error Orbax closes the loop that they call,
     and Python would print dozens of these beside the error's one line."""
-    unraisable, uncaught = sys.unraisablehook, sys.excepthook
-
-    def unraisable_hook(args):
-        if str(args.exc_value) != 'Event loop is closed':
-            unraisable(args)
-
-    def uncaught_hook(kind, error, traceback):
-        if str(error) != 'Event loop is closed':
-            uncaught(kind, error, traceback)
-    sys.unraisablehook, sys.excepthook = unraisable_hook, uncaught_hook
+    def quieter(hook, error):
+        return lambda *args: str(error(*args)) == 'Event loop is closed' or hook(*args)
+    sys.unraisablehook = quieter(sys.unraisablehook, lambda args: args.exc_value)
+    sys.excepthook = quieter(sys.excepthook, lambda kind, error, traceback: error)

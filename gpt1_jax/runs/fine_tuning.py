@@ -54,25 +54,22 @@ def resolve(config: ConfigDict, init_from: storage.Path | None) -> Setting:
     """
     if config.task == 'custom' and 'custom' in config:
         _read_labels(config.custom, config.data.dir)
+    scratch = init_from is None
 
     def check_splits():
         for split in config.eval.splits:
             splits.check_split(tasks.of(config.to_dict()), split)
-
-    def check_origin():
-        if init_from is None and config.tokenizer is None:
-            raise UserError('give --config.init_from=DIR (a pretrained run), '
-                            'or --config.tokenizer=DIR to train from scratch')
-        if init_from is None and config.n_transfer is not None:
-            raise UserError(f'n_transfer = {config.n_transfer} needs weights to transfer: give --config.init_from=DIR')
-        if init_from is not None and config.tokenizer is not None:
-            raise UserError(f'config.tokenizer = {config.tokenizer} is for training from scratch: the run of '
-                            'config.init_from has its own')
-
-    def check_directory():
-        if not config.data.dir and config.task != 'custom':
-            raise UserError('give --config.data.dir=DIR, the directory of the data set')
-    rules.all_of(lambda: optimizer.check(config.optimizer), check_splits, check_origin, check_directory)
+    rules.all_of(
+        lambda: optimizer.check(config.optimizer), check_splits,
+        lambda: scratch and config.tokenizer is None and fail(
+            'give --config.init_from=DIR (a pretrained run), or --config.tokenizer=DIR to train from scratch'),
+        lambda: scratch and config.n_transfer is not None and fail(
+            f'n_transfer = {config.n_transfer} needs weights to transfer: give --config.init_from=DIR'),
+        lambda: not scratch and config.tokenizer is not None and fail(
+            f'config.tokenizer = {config.tokenizer} is for training from scratch: the run of config.init_from has its '
+            'own'),
+        lambda: config.data.dir or config.task == 'custom' or fail(
+            'give --config.data.dir=DIR, the directory of the data set'))
     task = tasks.of(config.to_dict())
     given = {name: value for name, value in config.model.to_dict().items() if value is not None}
     origin = None if init_from is None else origins.open_origin(init_from, config.init_step)

@@ -1,8 +1,6 @@
 """What a result and a checkpoint were made from: input files, code, versions, devices, and digests of arrays."""
 import functools
-import hashlib
 import importlib.metadata
-import json
 import os
 import pathlib
 import platform
@@ -18,6 +16,9 @@ import gpt1_jax
 from gpt1_jax import storage
 from gpt1_jax.models.dropout import mix
 from gpt1_jax.parallel.sharding import named_leaves
+
+PACKAGE = pathlib.Path(gpt1_jax.__file__).resolve().parent
+LIBRARIES = 'gpt1_jax jax jaxlib flax optax orbax-checkpoint sentencepiece spacy ftfy numpy'.split()
 
 
 def describe(tree: Any) -> dict[str, dict]:
@@ -92,7 +93,7 @@ def _state(path):
 
 def digest(value: Any) -> str:
     """16 hex digits of the SHA-256 of a value as JSON."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    return storage.json_digest(value)[:16]
 
 
 @functools.cache
@@ -101,17 +102,15 @@ def code_digest() -> str:
 
     The wheel's copy of configs/ is no code: the wheel and the clone that it was built from have one digest.
     """
-    root = _package()
-    files = sorted(set(root.rglob('*.py')) - set((root / 'configs').rglob('*.py')))
-    return digest([(str(file.relative_to(root)), file.read_text(encoding='utf-8')) for file in files])
+    files = sorted(set(PACKAGE.rglob('*.py')) - set((PACKAGE / 'configs').rglob('*.py')))
+    return digest([(str(file.relative_to(PACKAGE)), file.read_text(encoding='utf-8')) for file in files])
 
 
 def versions() -> dict:
     """{'commit': of the clone, with +dirty where it has changes, or None; 'code': code_digest(); 'versions': of Python
     and the libraries}."""
     found: dict[str, str | None] = {'python': platform.python_version()}
-    for name in ('gpt1_jax', 'jax', 'jaxlib', 'flax', 'optax', 'orbax-checkpoint', 'sentencepiece', 'spacy', 'ftfy',
-                 'numpy'):
+    for name in LIBRARIES:
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
@@ -119,18 +118,12 @@ def versions() -> dict:
     return {'commit': _commit(), 'code': code_digest(), 'versions': found}
 
 
-def _package():
-    """The directory of the package gpt1_jax."""
-    return pathlib.Path(gpt1_jax.__file__).resolve().parent
-
-
 def _commit():
-    root = _package().parent
-    if not (root / '.git').exists():
+    if not (PACKAGE.parent / '.git').exists():
         return None
 
     def git(*arguments):
-        return subprocess.run(['git', '-C', str(root), *arguments], capture_output=True, text=True,
+        return subprocess.run(['git', *arguments], cwd=PACKAGE.parent, capture_output=True, text=True,
                               check=True).stdout.strip()
     try:
         return git('rev-parse', 'HEAD') + ('+dirty' if git('status', '--porcelain') else '')

@@ -47,4 +47,5 @@ def guard(ends: bool = False) -> None:
     """Make standard output and error of this process Streams. ends: of output, see Stream."""
     # Python has None for a stream that was closed from the start.
     sys.stdout = Stream(sys.stdout or open(os.devnull, 'w', encoding='utf-8'), ends)
+    sys.stdout.reconfigure(errors='backslashreplace')  # for file names that the terminal's encoding lacks
     sys.stderr = Stream(sys.stderr or open(os.devnull, 'w', encoding='utf-8'))

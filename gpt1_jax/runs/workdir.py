@@ -76,9 +76,7 @@ class Run:
     def progress(self) -> tuple[int | None, int | None]:
         """(the latest saved step, 0 for imported weights; the steps of the whole training), None where unknown."""
         saved = self.steps()
-        if not saved:  # a length in epochs is in the checkpoints alone
-            return None, self.config.get('train', {}).get('steps')
-        return saved[-1], checkpoint.read_meta(self.checkpoints, saved[-1]).get('total')
+        return (saved[-1], checkpoint.read_meta(self.checkpoints, saved[-1]).get('total')) if saved else (None, None)
 
     def step(self, chosen: int | None = None) -> int:
         """The chosen step, or by default the best one of a fine-tuned run and the latest one of a pretrained run.
@@ -110,8 +108,8 @@ class Run:
         meta = checkpoint.read_meta(self.checkpoints, step)
         if 'config' not in meta:
             return
-        saved = meta['config'] | {'model': build.with_added(meta['config']['model'])}  # as in `load`
-        fixed = [line for name, line in changed(saved, self.config).items() if listed(name, FIXED)]
+        differing = changed(with_added(meta['config']), self.config)
+        fixed = [line for name, line in differing.items() if listed(name, FIXED)]
         if fixed:
             raise checkpoint.CheckpointError(f"{self.checkpoints / str(step)}: is not this run's "
                                              f'checkpoint, or config.json was edited ({"; ".join(fixed)})')
@@ -128,12 +126,9 @@ def load(path: str | storage.Path) -> Run:
         raise UserError(f"{file}: not a run's config: its model or fingerprint is missing")
     if config.get('kind') not in ('pretrain', 'finetune'):
         raise UserError(f"{file}: kind is {shown(config.get('kind'))}, must be 'pretrain' or 'finetune'")
-    if isinstance(config.get('optimizer'), dict):
-        config['optimizer'] = ADDED[config['kind']] | config['optimizer']
     try:
         user_code.check(path, config['fingerprint'].get('code', {}))
-        build.own_fields(config['model'])
-        config['model'] = build.with_added(config['model'])
+        config = with_added(config)
         missing = {'vocab_size', *build.sizes(config['model']['kind'])} - config['model'].keys()
         if missing:
             raise UserError(f'model.{min(missing)} is missing')
@@ -141,6 +136,14 @@ def load(path: str | storage.Path) -> Run:
     except UserError as error:
         raise UserError(f'{file}: {error}') from None
     return Run(path, config)
+
+
+def with_added(config: dict) -> dict:
+    """The config of a run that was trained before some fields of the model and the optimizer existed."""
+    later = {'model': build.with_added(config['model'])}
+    if isinstance(config.get('optimizer'), dict):  # imported weights have none
+        later['optimizer'] = ADDED[config['kind']] | config['optimizer']
+    return config | later
 
 
 def check(path: storage.Path, kind: str = '') -> None:

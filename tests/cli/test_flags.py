@@ -5,7 +5,7 @@ import pytest
 from absl import flags
 
 from gpt1_jax import cli
-from gpt1_jax.cli import config_file, config_help, flag_errors
+from gpt1_jax.cli import config_file, config_help
 from gpt1_jax.errors import UserError
 from refusal import refusal
 from tiny import ROOT, load_config
@@ -32,14 +32,8 @@ def config_of(monkeypatch, *words, default='finetune:cola'):
     values = flags.FlagValues()
     monkeypatch.setattr(flags, 'FLAGS', values)
     monkeypatch.setattr(sys, 'argv', ['program', *words])
-    monkeypatch.setattr(config_file, '_unset', [])
-    original = config_file.config_flags.DEFINE_config_file
-    with monkeypatch.context() as patch:
-        patch.setattr(config_file.config_flags, 'DEFINE_config_file',
-                      lambda *given: original(*given, flag_values=values))
-        config_file.define(default, 'what to run')
+    config_file.define(default, 'what to run')
     values(sys.argv)
-    config_file.unset(values.config)
     return values.config
 
 
@@ -52,15 +46,12 @@ def test_the_flag_takes_both_ways_of_writing_and_overrides_before_and_after_it(t
     assert (config.task, config.batch.size) == ('rte', 7)
 
 
-@pytest.mark.parametrize('given', ['finetune:cola', 'zero_shot:cola'])
-def test_a_config_of_another_program_is_named_before_its_overrides_are_read(monkeypatch, given):
-    with pytest.raises(UserError, match=f'^this config is for gpt1 {given.partition(":")[0]}$'):
+@pytest.mark.parametrize('given, owner', [
+    ('finetune:cola', 'for gpt1 finetune'), ('zero_shot:cola', 'for gpt1 zero_shot'),
+    ('small_cpu', 'not for gpt1 pretrain, but for a program of experiments/')])
+def test_a_config_of_another_program_is_named_before_its_overrides_are_read(monkeypatch, given, owner):
+    with pytest.raises(UserError, match=f'^this config is {owner}$'):
         config_of(monkeypatch, f'--config={given}', '--config.data.corpus=text', default='pretrain')
-
-
-def test_a_config_of_the_experiments_is_not_a_program_s(monkeypatch):
-    with pytest.raises(UserError, match='^this config is not for gpt1 pretrain, but for a program of experiments/$'):
-        config_of(monkeypatch, '--config=small_cpu', default='pretrain')
 
 
 def test_none_unsets_a_field_and_commas_make_a_list(monkeypatch):
@@ -182,7 +173,7 @@ PRETRAIN = ['workdir', 'config', *(f'config.{name}' for name, *_ in config_help.
     ('micro-batches', 'config.batch.microbatches'), ('wrokdir', 'workdir'),
     ('steps', 'config.train.steps'), ('seeds', 'config.seed'), ('zzz', None)])
 def test_a_slip_names_the_field_that_is_like_it_if_any(given, meant):
-    assert flag_errors.suggestion(given, PRETRAIN) == (f', did you mean --{meant}?' if meant else '')
+    assert cli.suggestion(given, PRETRAIN) == (f', did you mean --{meant}?' if meant else '')
 
 
 def error_of(monkeypatch, capsys, define, *words):

@@ -2,33 +2,20 @@
 import struct
 
 from tensorboardX.proto.event_pb2 import Event, SessionLog
+from tensorboardX.record_writer import masked_crc32c
 
 import short_runs
-
-TABLE = []
-for number in range(256):
-    for _ in range(8):
-        number = number >> 1 ^ (0x82F63B78 if number & 1 else 0)  # CRC-32C, reflected
-    TABLE.append(number)
-
-
-def masked_crc(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = crc >> 8 ^ TABLE[(crc ^ byte) & 255]
-    crc ^= 0xFFFFFFFF
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def records(content):
     """The payloads; a last one that a kill has cut is left out. AssertionError where a checksum is wrong."""
     while len(content) >= 12:
         size, crc = struct.unpack('<QI', content[:12])
-        assert crc == masked_crc(content[:8])
+        assert crc == masked_crc32c(content[:8])
         payload, rest = content[12:12 + size], content[12 + size:]
         if len(rest) < 4:
             return
-        assert struct.unpack('<I', rest[:4]) == (masked_crc(payload),)
+        assert struct.unpack('<I', rest[:4]) == (masked_crc32c(payload),)
         yield payload
         content = rest[4:]
 

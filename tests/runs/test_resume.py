@@ -1,11 +1,16 @@
 """Where a run goes on: the newest checkpoint, or with fallback the newest sound one, and what is said about it."""
+import json
+import shutil
+
 import jax
 import pytest
 
+from gpt1_jax import pretrain
 from gpt1_jax.runs import checkpoint
 from gpt1_jax.runs.checkpoint import CheckpointError
-from gpt1_jax.runs.resume import resume
+from gpt1_jax.runs.session import resume
 from saved import flip, same, saved, spoil
+from tiny import corpus, override, pretrain_config
 
 
 @pytest.fixture
@@ -58,3 +63,22 @@ def test_other_versions_and_flags_are_told(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out == (
         f'resumed on a different setup; results match up to rounding: jax 0.1 -> {jax.__version__}, '
         'XLA_FLAGS --a=2 --b=1 -> --a=2\n')
+
+
+@pytest.fixture(scope='module')
+def run(tmp_path_factory):
+    """(config, directory) of a run that was stopped after 4 of 6 steps, with a row a step."""
+    base = tmp_path_factory.mktemp('run')
+    config = pretrain_config(corpus(base / 'text'), train__steps=4, log_every=1)
+    return config, pretrain.run(config, base / 'run').path
+
+
+@pytest.mark.parametrize('rows, missing', [(4, None), (2, '3 to 4'), (0, '1 to 4')])
+def test_missing_rows_are_reported(run, rows, missing, tmp_path, capsys):
+    config, directory = run
+    copy = shutil.copytree(directory, tmp_path / 'run')
+    lines = [line for line in (copy / 'metrics.jsonl').read_text().splitlines() if 'learning_rate' in json.loads(line)]
+    (copy / 'metrics.jsonl').write_text(''.join(f'{line}\n' for line in lines[:rows]))
+    pretrain.run(override(config.copy_and_resolve_references(), {'train__steps': 6}), copy, allow_change=True)
+    notices = [line for line in capsys.readouterr().out.splitlines() if line.startswith('notice:')]
+    assert notices == ([f'notice: {copy}/metrics.jsonl has no rows for steps {missing}'] if missing else [])

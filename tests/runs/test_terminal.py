@@ -15,7 +15,7 @@ from gpt1_jax.data import bpe_training
 from gpt1_jax.runs import checkpoint, results
 from many_processes import wait_for
 from saved import run as saved_run
-from tiny import ROOT, corpus
+from tiny import ROOT, corpus, small_flags
 
 pytestmark = pytest.mark.full
 
@@ -30,11 +30,9 @@ def base(tmp_path_factory):
 
 
 def arguments(base, name, steps=STEPS):
-    fields = (f'data.corpus={base / "text"} data.valid=0.2 data.processes=1 model.n_layer=1 model.n_embd=16 '
-              f'model.n_head=2 model.n_inner=16 model.n_ctx=16 tokenizer.merges=50 train.steps={steps} batch.size=4 '
-              'log_every=7 optimizer.warmup_steps=1 checkpoint.every=1000 eval.every=1000')
     return [sys.executable, '-m', 'gpt1_jax.pretrain', '--config=configs/pretrain.py', f'--workdir={base / name}',
-            *(f'--config.{field}' for field in fields.split())]
+            *small_flags(data__corpus=base / 'text', model__n_layer=1, model__n_inner=16, train__steps=steps,
+                         batch__size=4, log_every=7, checkpoint__every=1000, eval__every=1000)]
 
 
 def rows(base, name):
