@@ -88,12 +88,14 @@ def _parse(argv):
     try:
         return flags.FLAGS(argv)
     except SystemExit:  # absl exits with 1 after --help
-        if 'config' in flags.FLAGS:
-            lines = config_help.lines(*config_help.load(config_file.chosen))
-            print('\n'.join(['', f'Fields of {config_file.chosen}, set by --config.FIELD=VALUE:', '', *lines]))
+        given = config_file.given_of(argv)
+        if given:
+            lines = config_help.lines(*config_help.load(given))
+            print('\n'.join(['', f'Fields of {given}, set by --config.FIELD=VALUE:', '', *lines]))
         sys.exit(0)
     except flags.UnrecognizedFlagError as error:
-        fields = config_help.fields(flags.FLAGS['config'].default) if 'config' in flags.FLAGS else []
+        given = config_file.given_of(argv)
+        fields = config_help.fields(config_file.load(given)) if given else []
         meant = suggestion(error.flagname, [*flags.FLAGS, *(f'config.{name}' for name, *_ in fields)])
         if not meant:
             raise

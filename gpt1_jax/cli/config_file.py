@@ -25,7 +25,7 @@ def define(default: str, help_string: str) -> None:
     """
     global chosen
     name, *arguments = _joined(flags.FLAGS.read_flags_from_files(sys.argv, force_gnu=False))
-    chosen = [default, *(argument[9:] for argument in arguments if argument.partition('=')[0] == '--config')][-1]
+    chosen = _last(default, arguments)
     config = load(chosen)
     program = default.partition(':')[0]
     if program in rules.PROGRAMS:
@@ -47,6 +47,19 @@ def define(default: str, help_string: str) -> None:
     flags.FLAGS['config'].default_as_str = f"'{default}'"  # the name, in place of all fields
     flags.declare_key_flag('config', flags.FLAGS)
     config.update_from_flattened_dict(dict.fromkeys(unset))
+
+
+def given_of(argv: list[str]) -> str:
+    """What --config is, or its default; '' in a program without it. argv: where it is if ml_collections defined it."""
+    if chosen or 'config' not in flags.FLAGS:
+        return chosen
+    default = flags.FLAGS['config'].default_as_str or 'None'
+    found = _last(default.strip("'"), _joined(argv))
+    return '' if found == 'None' else found
+
+
+def _last(default, arguments):
+    return [default, *(argument[9:] for argument in arguments if argument.partition('=')[0] == '--config')][-1]
 
 
 def given(name: str) -> bool:
