@@ -38,7 +38,7 @@ def damages(data, flips, rng):
     yield 'removed', None
     for length in sorted({0, len(data) // 2, len(data) - 1} - {len(data)}):
         yield f'cut to {length} of {len(data)} bytes', data[:length]
-    for place in sorted({int(i * (len(data) - 1) / max(flips - 1, 1)) for i in range(flips)}):
+    for place in sorted({int(i * (len(data) - 1) / max(flips - 1, 1)) for i in range(flips if data else 0)}):
         bit = rng.randrange(8)
         yield f'bit {bit} of byte {place} flipped', data[:place] + bytes([data[place] ^ 1 << bit]) + data[place + 1:]
     middle = len(data) // 2
