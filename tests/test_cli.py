@@ -21,6 +21,17 @@ def test_a_key_that_a_dict_of_the_config_lacks_is_named_with_its_flag(tmp_path):
 
 
 @pytest.mark.full
+@pytest.mark.parametrize('flags, shown', [
+    (['--help'], '\nFields of configs/experiments.py, '), (['--help'], '\n  finetune.batch.size: int = 32 '),
+    (['--config', 'configs/small_cpu.py', '--help'], '\nFields of configs/small_cpu.py, '),
+    (['--finetune.batch.size=8'], 'did you mean --config.finetune.batch.size?\n')])
+def test_a_program_of_the_experiments_knows_the_fields_of_its_config(flags, shown):
+    command = [sys.executable, '-m', 'experiments.tables', *flags]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert shown in done.stdout + done.stderr and 'Traceback' not in done.stderr
+
+
+@pytest.mark.full
 def test_a_warning_about_data_is_one_line(tmp_path):
     data = cola(tmp_path / 'cola')
     bpe_training.train(['the cat sat'], merges=3).save(tmp_path / 'tokenizer')

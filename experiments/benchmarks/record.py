@@ -31,14 +31,15 @@ def define_step_flags() -> None:
 
 
 def write(path: str | None, found: dict, device: str | None = None) -> None:
-    """Write a result; nothing where --out was not given. found: plain values. device: what it was measured on, by
-    default this machine's processor."""
+    """Write a result, and its folder if it is missing; nothing where --out was not given. found: plain values. device:
+    what it was measured on, by default this machine's processor."""
     if path is None:
         return
     module = getattr(sys.modules['__main__'].__spec__, 'name', sys.argv[0]).removesuffix('.__main__')
     about = {'date': datetime.date.today().isoformat(), 'command': ' '.join(['python', '-m', module, *sys.argv[1:]]),
              'device': device or f'{os.cpu_count()} cores, {platform.machine()}', 'processor': processor(),
              **provenance.versions()}
+    pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
     storage.write(path, (json.dumps(about | found, indent=1) + '\n').encode())
 
 

@@ -32,8 +32,8 @@ PARTITIONS = (
     (r'mlp/proj/kernel$', P(None, 'tensor', 'fsdp')),               # [N, F, D]
     (r'blocks/(input|recurrent)_kernel$', P(None, 'fsdp', None, 'tensor')),  # [N, D, 4, U]
     (r'blocks/bias$', P(None, None, 'tensor')),                     # [N, 4, U]
-    (r'^windows$', P(ROWS, None)),                                 # [B, L + 1]
-    (r'^activations$', P(ROWS, None, None)),                       # [B, L, D]
+    (r'^windows$', P(ROWS, None)),                                  # [B, L + 1]
+    (r'^activations$', P(ROWS, None, None)),                        # [B, L, D]
     (r'^embeddings$', P()),                       # [rows, D], gathered once a step, in the compute dtype
     (r'^recurrent$', P(None, None, 'tensor')),    # [U, 4, U], gathered before the scan, not at each of its steps
 )

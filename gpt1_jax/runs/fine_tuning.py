@@ -1,5 +1,6 @@
 """Resolves a fine-tuning config: its task, its pretrained weights, its files; and the key of its results."""
 import dataclasses
+import functools
 import pathlib
 from typing import Any
 
@@ -54,22 +55,21 @@ def resolve(config: ConfigDict, init_from: storage.Path | None) -> Setting:
     """
     if config.task == 'custom' and 'custom' in config:
         _read_labels(config.custom, config.data.dir)
-    scratch = init_from is None
 
     def check_splits():
         for split in config.eval.splits:
             splits.check_split(tasks.of(config.to_dict()), split)
-    rules.all_of(
-        lambda: optimizer.check(config.optimizer), check_splits,
-        lambda: scratch and config.tokenizer is None and fail(
-            'give --config.init_from=DIR (a pretrained run), or --config.tokenizer=DIR to train from scratch'),
-        lambda: scratch and config.n_transfer is not None and fail(
-            f'n_transfer = {config.n_transfer} needs weights to transfer: give --config.init_from=DIR'),
-        lambda: not scratch and config.tokenizer is not None and fail(
-            f'config.tokenizer = {config.tokenizer} is for training from scratch: the run of config.init_from has its '
-            'own'),
-        lambda: config.data.dir or config.task == 'custom' or fail(
-            'give --config.data.dir=DIR, the directory of the data set'))
+    scratch = init_from is None
+    mistakes = {
+        'give --config.init_from=DIR (a pretrained run), or --config.tokenizer=DIR to train from scratch':
+            scratch and config.tokenizer is None,
+        f'n_transfer = {config.n_transfer} needs weights to transfer: give --config.init_from=DIR':
+            scratch and config.n_transfer is not None,
+        f'config.tokenizer = {config.tokenizer} is for training from scratch: the run of config.init_from has its own':
+            not scratch and config.tokenizer is not None,
+        'give --config.data.dir=DIR, the directory of the data set': not config.data.dir and config.task != 'custom'}
+    rules.all_of(lambda: optimizer.check(config.optimizer), check_splits,
+                 *(functools.partial(fail, message) for message, made in mistakes.items() if made))
     task = tasks.of(config.to_dict())
     given = {name: value for name, value in config.model.to_dict().items() if value is not None}
     origin = None if init_from is None else origins.open_origin(init_from, config.init_step)

@@ -21,7 +21,7 @@ class Trace:
     def __init__(self, span: tuple[int, int] | None = None, directory: storage.Path = None) -> None:
         self._span: tuple[int | None, int | None] = span or (None, None)
         self._directory = directory
-        self._local: storage.Path = None  # where the running trace is written
+        self._local: storage.Path | None = None  # where the running trace is written
 
     def before(self, step: int) -> None:
         if step == self._span[0]:

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from experiments.benchmarks import fine_tuning
-from gpt1_jax.data import batches
+from gpt1_jax.data import batches, tasks
 from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.data.tokens import permutation
+from shared import DATA, needs_data
 
 
 def of_lengths(lengths, labels=None):
@@ -97,6 +98,20 @@ def test_batches_have_the_very_labels_of_the_plain_shuffle():
     ours, plain = (batches.epoch_order(data, 0, 32, sizes, window)(1) for window in (None, 1))
     assert ours.tolist() != plain.tolist() and sorted(ours.ravel()) == sorted(plain.ravel())
     assert sorted(map(sorted, labels[ours].tolist())) == sorted(map(sorted, labels[plain].tolist()))
+
+
+@needs_data
+@pytest.mark.parametrize('name, folder', [
+    ('stsb', 'STS-B'), ('mrpc', 'MRPC'), ('rte', 'RTE'), ('story_cloze', 'StoryCloze'), ('cola', 'CoLA')])
+def test_official_sets_are_as_random_as_shuffled_and_padded_less(name, folder):
+    task = tasks.get(name)
+    examples = task.read(DATA / folder, 'train')
+    words = [sum(len(text.split()) for text in (*example.texts, *example.choices[:1])) for example in examples]
+    data = of_lengths([3 + 1.2 * n for n in words], [example.label for example in examples])  # about as many tokens
+    found = fine_tuning.randomness(data, 512, 32, 6)
+    assert found['label_variance']['ours'] <= 1.15 and found['met_again']['ours'] <= 0.05
+    tokens = fine_tuning.count(data, 512, 32, 6)
+    assert tokens['ours'] < 0.9 * tokens['batch'] and tokens['ours'] < 1.3 * tokens['sorted']
 
 
 @pytest.mark.parametrize('n', [1, 2, 3, 4])
