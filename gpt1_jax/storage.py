@@ -98,10 +98,12 @@ def _as_os_errors(where: str | os.PathLike, writes: bool = False) -> Iterator[No
 
 @contextlib.contextmanager
 def naming(file: str | os.PathLike) -> Iterator[None]:
-    """Gives an OSError the name of its file where it has none, as when a write to an open file fails."""
+    """Gives an OSError the name of its file where it has none, as when a write to an open file fails, and the cause
+    where it has only a text, as those of pyarrow."""
     try:
         yield
     except OSError as error:
+        error.strerror = error.strerror or str(error)
         error.filename = error.filename or os.fspath(file)
         raise
 

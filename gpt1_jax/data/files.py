@@ -44,4 +44,4 @@ def opened(name: str) -> Iterator[BinaryIO]:
                 stream = pyarrow.CompressedInputStream(raw, COMPRESSED[extension])
             yield stream if hasattr(stream, 'peek') else stack.enter_context(io.BufferedReader(stream, 1 << 20))
     except OSError as error:
-        raise UserError(f'{name}: cannot be read ({error})') from None
+        raise UserError(f'{name}: cannot be read ({error.strerror})') from None
