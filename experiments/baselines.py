@@ -1,15 +1,14 @@
-"""Baselines beside the fine-tuned tables: a constant answer, shared words, n-grams, and a linear probe of the frozen
-model.
+"""Baselines beside the fine-tuned tables: a constant answer, shared words, n-grams, and linear models of the frozen
+model's hidden states and log-probabilities.
 
 python -m experiments.baselines --config=configs/overnight_cpu.py --config.pretrained=novels --data=DATA \\
     --out=runs/paper/baselines.json [--task=stsb]
 
 Needs scikit-learn (extra `baselines`). Trains and scores on the rows that fine-tuning uses with the same config; a set
-takes seconds to a minute, most of it for the probes. The same probe of random weights shows what the architecture
-brings without pretraining; without --config.pretrained there are no probes. Writes FILE and a Markdown table beside it;
-sets that FILE already has with the same settings are skipped. The other scripts read baselines.json in config.out.
+takes minutes, nearly all for the frozen model. The same with random weights shows what the architecture and the lengths
+bring without pretraining; without --config.pretrained there is no frozen model. Writes FILE and a Markdown table beside
+it; sets that FILE already has with the same settings are skipped. The other scripts read baselines.json in config.out.
 """
-import collections
 import functools
 import math
 import pathlib
@@ -28,12 +27,11 @@ from experiments.lib.run_list import Run
 from gpt1_jax import cli, rules, storage
 from gpt1_jax.data import splits, tasks
 from gpt1_jax.errors import UserError
-from gpt1_jax.evaluation import load, padding, task_metrics
+from gpt1_jax.evaluation import load, log_probs, states, task_metrics
 from gpt1_jax.models.build import backbone
 from gpt1_jax.parallel import sharding
 
 SCORES = tuple(dict.fromkeys([*paper.TABLE2, *paper.TABLE3, *paper.TABLE4, *sum(paper.GLUE.values(), ())]))
-TOKENS = 8192  # that the frozen model reads at once
 
 
 def run(config: ConfigDict, out: str | pathlib.Path, names: Sequence[str] = ()) -> list[dict]:
@@ -52,8 +50,8 @@ def run(config: ConfigDict, out: str | pathlib.Path, names: Sequence[str] = ()) 
         if not all(run_list.has_data(task, tuned.config.data.dir, split) for split in ('train', 'dev')):
             print(f'{task}: no data in {tuned.config.data.dir}', flush=True)
             continue
-        for name in scores.BASELINES if models else ('constant', 'overlap', 'words'):
-            model = models.origin if name in ('probe', 'random') else ''
+        for name in scores.BASELINES if models else scores.WITHOUT_MODEL:
+            model = '' if name in scores.WITHOUT_MODEL else models.origin
             settings = storage.json_digest([tuned.config.data.to_dict(), model])[:16]
             if any((row['task'], row['baseline'], row['settings']) == (task, name, settings) for row in rows):
                 continue
@@ -78,9 +76,13 @@ def of_task(run: Run, name: str, models: 'Models | None') -> Iterator[dict]:
         if split == 'train':
             continue
         rows, more = _read(run.task, data.dir, split, data.eval_rows), {}
-        if name in ('probe', 'random'):
-            states = functools.partial(models.states, pretrained=name == 'probe')
-            answers, more['layer'] = baselines.probe(task, train, rows, states)
+        pretrained = not name.endswith('random')
+        if name in ('probe', 'random', 'joined'):
+            of_texts = functools.partial(models.states, pretrained=pretrained)
+            answers, more['layer'] = baselines.probe(task, train, rows, of_texts, joined=name == 'joined')
+        elif name not in scores.WITHOUT_MODEL:
+            of_texts = functools.partial(models.log_probs, pretrained=pretrained)
+            answers = baselines.likelihood(task, train, rows, of_texts)
         else:
             answers = getattr(baselines, name)(task, train, rows)
         if answers is None:
@@ -93,7 +95,7 @@ def of_task(run: Run, name: str, models: 'Models | None') -> Iterator[dict]:
 
 
 class Models:
-    """The frozen models of the probes: a pretrained run's, and the same with random weights."""
+    """The frozen models: a pretrained run's, and the same with random weights."""
 
     def __init__(self, origin: str) -> None:
         run = load.open_pretrained(origin)
@@ -103,58 +105,56 @@ class Models:
         fresh = self.model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']
         self.params = {True: params, False: fresh}
 
-    def states(self, texts: Sequence[str], pretrained: bool) -> dict[int, np.ndarray]:
-        """{layer: float32[n, D]}: the mean over a text's tokens of the hidden states after half of the layers, and
-        after all. Of a text longer than the context the first tokens are read; one without tokens is zeros."""
-        depth = self.model.config.n_layer
-        return {n: self._after(texts, pretrained, n) for n in sorted({(depth + 1) // 2, depth})}
-
-    def _after(self, texts, pretrained, layers):
-        params = self.params[pretrained]
-        params = params | {'blocks': jax.tree.map(lambda leaf: leaf[:layers], params['blocks'])}
-        model = backbone(self.fields | {'n_layer': layers, 'unroll': 0})
-        n_ctx = self.model.config.n_ctx
-        by_length = collections.defaultdict(list)
-        ids = [self._encode(text)[:n_ctx] for text in texts]
-        for i, one in enumerate(ids):
-            if one:
-                by_length[padding.padded(len(one), n_ctx)].append(i)
-        found = np.zeros((len(texts), self.model.config.n_embd), np.float32)
-        for length, chosen in by_length.items():
-            tokens = np.array([[*ids[i], *[0] * (length - len(ids[i]))] for i in chosen], np.int32)
-            mask = (np.arange(length) < [[len(ids[i])] for i in chosen]).astype(np.float32)
-            size = max(1, TOKENS // length)
-            found[chosen] = padding.in_batches(functools.partial(_mean_states(model), params), size, tokens, mask)
+    def states(self, sequences: Sequence[tuple[str, ...]], pretrained: bool) -> dict[int, np.ndarray]:
+        """{layer: float32[n, D]}: the mean over the last text's tokens of the hidden states after half of the layers,
+        and after all. Of a text longer than the context, or than half of it where there are two, the first tokens are
+        read; one without tokens is zeros."""
+        ids = [self._lines(texts) if len(texts) > 1 else self._alone(*texts) for texts in sequences]
+        found, params, depth = {}, self.params[pretrained], self.model.config.n_layer
+        for n in sorted({(depth + 1) // 2, depth}):
+            lower = params | {'blocks': jax.tree.map(lambda leaf, n=n: leaf[:n], params['blocks'])}
+            model = backbone(self.fields | {'n_layer': n, 'unroll': 0})
+            found[n] = states.mean_states(model, lower, self.mesh, ids)
         return found
+
+    def log_probs(self, sequences: Sequence[tuple[str, ...]], pretrained: bool) -> np.ndarray:
+        """float64[n, 2]: the log-probability of the last text after a line break and the text before it, if there is
+        one, and how many tokens that is; texts are cut as in `states`."""
+        ids = [self._lines(texts) for texts in sequences]
+        found = np.array([(0.0, n) for _, n in ids])
+        found[found[:, 1] > 0, 0], _ = log_probs.last_tokens(
+            self.model, self.params[pretrained], self.mesh, [each for each in ids if each[1]])
+        return found
+
+    def _lines(self, texts):
+        """(ids, how many are the last text's): each text after a line break."""
+        room = self.model.config.n_ctx // len(texts)
+        lines = [[self.tokenizer.newline_id, *self._encode(text)][:room] for text in texts]
+        return sum(lines, []), len(lines[-1]) - 1
+
+    def _alone(self, text):
+        ids = self._encode(text)[:self.model.config.n_ctx]
+        return ids, len(ids)
 
     @functools.cache
     def _encode(self, text):
         return self.tokenizer.encode(text)
 
 
-@functools.lru_cache
-def _mean_states(model):
-    @jax.jit
-    def mean_states(params, tokens, mask):
-        hidden, _ = model.apply({'params': params}, tokens)
-        total = jnp.einsum('bld,bl->bd', hidden.astype(jnp.float32), mask)
-        return total / jnp.maximum(mask.sum(-1, keepdims=True), 1)
-    return mean_states
-
-
 def lines(rows: Sequence[dict]) -> list[str]:
-    """The Markdown table of all baselines."""
+    """The Markdown table of all baselines that there are."""
+    names = [name for name in scores.BASELINES if any(row['baseline'] == name for row in rows)]
     body = []
     for score in SCORES:
         of = scores.baseline_rows(rows, score)
         if of:
             row = next(iter(of.values()))
-            cells = [scores.percent(of[name]['value']) if name in of else '' for name in scores.BASELINES]
+            cells = [scores.percent(of[name]['value']) if name in of else '' for name in names]
             body.append([score.label, score.metric, *cells, of.get('probe', {}).get('layer', ''),
                          f"{row['train_rows']:,}", f"{row['n']:,}"])
     return ['# Baselines', '', 'In percent (correlations times 100), on the rows that fine-tuning uses. Layer: of the '
             'frozen pretrained model.', '',
-            *table(('task', 'metric', *scores.BASELINES.values(), 'layer', 'training rows', 'n'), body)]
+            *table(('task', 'metric', *map(scores.BASELINES.get, names), 'layer', 'training rows', 'n'), body)]
 
 
 def _define_flags():

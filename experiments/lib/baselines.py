@@ -6,9 +6,13 @@ a fine-tuned model does. None where it does not apply to the task.
     constant   the one answer that has the highest metric: all entailment, all paraphrases, the first ending
     overlap    how many words the texts share: Jaccard, containment, both again weighted by rarity, and the lengths
     words      unigrams and bigrams, of each text of a pair or of each choice; for several texts beside `overlap`
-    probe      mean hidden states of a frozen model: u; of a pair u - v and u * v; of a choice all three
+    probe      mean hidden states of a frozen model: u; of a pair u - v and u * v
+    joined     of a pair only: the mean hidden state over the second text, read after the first as in fine-tuning, for
+               similarity summed over both orders
+    likelihood the frozen model's log-probability of a text, in sum and per token, and its length; of a pair those of
+               each text alone and after the other one
 
-The last three are a linear model: logistic regression, or ridge regression where the label is a number. Of the
+All but the first are a linear model: logistic regression, or ridge regression where the label is a number. Of the
 strengths of regularisation, and of the probe's layers, the best on a held-out fifth of the training rows is taken.
 """
 import collections
@@ -64,23 +68,60 @@ def words(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> 
 
 
 def probe(task: Task, train: Sequence[Example], examples: Sequence[Example],
-          states: Callable[[Sequence[str]], Mapping[int, np.ndarray]]) -> tuple[np.ndarray, int]:
-    """(scores, layer). states: texts -> {layer: float[n, D]}, the mean hidden state of each text."""
-    texts = list(dict.fromkeys(text for row in (*train, *examples) for pair in pairs(row) for text in pair))
-    place = {text: i for i, text in enumerate(texts)}
+          states: Callable[[Sequence[tuple[str, ...]]], Mapping[int, np.ndarray]],
+          joined: bool = False) -> tuple[np.ndarray | None, int]:
+    """(scores, layer) of a linear model of hidden states. joined: of `joined`; (None, 0) for single texts.
+
+    states: sequences of texts, each read after those before it -> {layer: float[n, D]}, the mean hidden state over the
+    last text of each sequence.
+    """
+    several, both_orders = len(pairs(train[0])[0]) > 1, task.head == 'similarity'
+    if joined and not several:
+        return None, 0
+
+    def read(pair):
+        if joined:
+            return [pair, pair[::-1]] if both_orders else [pair]
+        return [(text,) for text in pair]
+    sequences, places = _distinct(train, examples, read)
     best = None
-    for layer, found in states(texts).items():
+    for layer, found in states(sequences).items():
         def features(rows, found=found):
-            sides = [found[[place[pair[side]] for pair in _all_pairs(rows)]]
-                     for side in range(len(pairs(rows[0])[0]))]
-            if len(sides) == 1:
-                return sides[0]
-            u, v = sides
-            return np.concatenate([np.abs(u - v) if task.head == 'similarity' else u - v, u * v], -1)
+            sides = found[places(rows)]
+            if joined or not several:
+                return sides.sum(axis=1)
+            u, v = np.moveaxis(sides, 1, 0)
+            return np.concatenate([np.abs(u - v) if both_orders else u - v, u * v], -1)
         scores, value = fitted(task, train, examples, features)
         if best is None or value > best[2]:
             best = scores, layer, value
     return best[:2]
+
+
+def likelihood(task: Task, train: Sequence[Example], examples: Sequence[Example],
+               log_probs: Callable[[Sequence[tuple[str, ...]]], np.ndarray]) -> np.ndarray:
+    """log_probs: sequences of texts -> float[n, 2], for the last text of each its log-probability given those before
+    it, and its number of tokens."""
+    def read(pair):
+        return [*((text,) for text in pair), *([pair[::-1], pair] if len(pair) > 1 else [])]
+    sequences, places = _distinct(train, examples, read)
+    found = log_probs(sequences)
+
+    def features(rows):
+        sums, n = np.moveaxis(found[places(rows)], -1, 0)
+        n = np.maximum(n, 1)
+        lengths = n[:, :len(pairs(rows[0])[0])]
+        return np.concatenate([sums, sums / n, np.log(lengths)], -1)
+    return fitted(task, train, examples, features)[0]
+
+
+def _distinct(train, examples, read):
+    """(the distinct ones of all that `read` lists for a pair, a function: rows -> int[pairs, listed], their places)."""
+    place = {}
+    for pair in _all_pairs([*train, *examples]):
+        for each in read(pair):
+            place.setdefault(each, len(place))
+    return list(place), lambda rows: np.array([[place[each] for each in read(pair)] for pair in _all_pairs(rows)])
 
 
 def pairs(example: Example) -> list[tuple[str, ...]]:

@@ -25,29 +25,37 @@ def last_states(model: Any, params: Any, mesh: Mesh, sequences: Sequence[Sequenc
 
     model, params: a backbone.
     """
+    return mean_states(model, params, mesh, [(ids, 1) for ids in sequences])
+
+
+def mean_states(model: Any, params: Any, mesh: Mesh, sequences: Sequence[tuple[Sequence[int], int]]) -> np.ndarray:
+    """float32[n, D]: the mean of the last block's hidden states at the last m tokens of each (ids, m), none longer than
+    the context; zeros where m is 0."""
     by_length = collections.defaultdict(list)
-    for i, ids in enumerate(sequences):
+    for i, (ids, _) in enumerate(sequences):
         by_length[padding.padded(len(ids), model.config.n_ctx)].append(i)
     found = np.zeros((len(sequences), model.config.n_embd), np.float32)
     for length, chosen in by_length.items():
         rounded_up = 1 << (len(chosen) - 1).bit_length()  # to a power of two, so that few programs are compiled
         size = padding.batch_size(min(TOKENS, length * rounded_up), length, mesh)
-        tokens = np.array([[*sequences[i], *[0] * (length - len(sequences[i]))] for i in chosen], np.int32)
-        last = np.array([len(sequences[i]) - 1 for i in chosen], np.int32)
-        found[chosen] = padding.in_batches(functools.partial(_last_states(model, mesh), params), size, tokens, last)
+        tokens = np.array([[*sequences[i][0], *[0] * (length - len(sequences[i][0]))] for i in chosen], np.int32)
+        end = np.array([[len(sequences[i][0])] for i in chosen])
+        read = (np.arange(length) < end) & (np.arange(length) >= end - [[sequences[i][1]] for i in chosen])
+        found[chosen] = padding.in_batches(functools.partial(_mean_states(model, mesh), params), size, tokens, read)
     return found
 
 
 @functools.lru_cache
-def _last_states(model, mesh):
-    """(params, tokens int[B, L], last int[B]) -> float32[B, D], the hidden state at each `last`."""
+def _mean_states(model, mesh):
+    """(params, tokens int[B, L], read bool[B, L]) -> float32[B, D], the mean of the hidden states that are read."""
     rows = sharding.batch_sharding(mesh)
 
     @functools.partial(jax.jit, in_shardings=(None, rows, rows), out_shardings=sharding.replicated(mesh))
-    def last_states(params, tokens, last):
+    def mean_states(params, tokens, read):
         hidden, _ = model.apply({'params': params}, tokens)
-        return jnp.take_along_axis(hidden, last[:, None, None], axis=1)[:, 0].astype(jnp.float32)
-    return loop.on_mesh(last_states, mesh, precision.of(model.config))
+        total = jnp.where(read[..., None], hidden.astype(jnp.float32), 0).sum(axis=1)
+        return total / jnp.maximum(read.sum(axis=1, keepdims=True), 1)
+    return loop.on_mesh(mean_states, mesh, precision.of(model.config))
 
 
 def attention_maps(model: Any, params: Any, tokens: Any) -> jax.Array:

@@ -87,7 +87,7 @@ def test_the_probe_takes_the_layer_that_knows(task):
 
     def states(texts):
         found = np.zeros((len(texts), len(words)), np.float32)
-        for row, text in zip(found, texts):
+        for row, (text,) in zip(found, texts):
             row[[words[word] for word in text.split()]] = 1
         return {1: rng.normal(size=found.shape), 2: found}
     train, rows = planted(rng, task), planted(rng, task)
