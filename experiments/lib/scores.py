@@ -21,7 +21,7 @@ NA, NOT_RUN = 'n/a', 'not run'
 BASELINES = {'constant': 'constant answer', 'overlap': 'shared words', 'words': 'n-grams',  # of experiments.baselines
              'probe': 'frozen model', 'random': 'frozen random weights', 'joined': 'frozen model, texts joined',
              'likelihood': 'log-probabilities', 'likelihood_random': 'log-probabilities, random weights'}
-WITHOUT_MODEL = ('constant', 'overlap', 'words')
+WITHOUT_MODEL = ('constant', 'overlap', 'words')  # the others need a pretrained run
 BASELINES_FILE = 'baselines.json'  # in config.out
 READING = ('All results are in percent (correlations times 100). With several seeds a result is the median, and the '
            'range is that of the seeds. "final": the parameters of the last step of the fixed schedule; "best": those '

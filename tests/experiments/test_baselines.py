@@ -1,12 +1,16 @@
-"""The baselines of the fine-tuned tables: features by hand, planted rules found, the cell that says who is ahead."""
+"""The baselines of the fine-tuned tables: features by hand, planted rules found, the frozen model's numbers against the
+numpy model, the cell that says who is ahead."""
 import dataclasses
 import json
 import math
 import types
 
+import jax
 import numpy as np
 import pytest
 
+import plain_scores
+import reference
 from experiments import baselines as program
 from experiments.lib import baselines, paper, run_list, scores
 from gpt1_jax import metrics
@@ -95,6 +99,60 @@ def test_the_probe_takes_the_layer_that_knows(task):
     assert layer == 2 and value(task, rows, found) > 0.8
 
 
+@pytest.mark.parametrize('task', [RTE, STSB, STORY])
+def test_the_probe_of_joined_texts_reads_the_second_after_the_first(task):
+    """The state is how many words the last text has of the one before it."""
+    def states(sequences):
+        return {6: np.array([[len(set(a.split()) & set(b.split()))] for a, b in sequences], np.float32)}
+    rng = np.random.default_rng(0)
+    train, rows = planted(rng, task), planted(rng, task)
+    found, layer = baselines.probe(task, train, rows, states, joined=True)
+    assert layer == 6 and value(task, rows, found) > 0.9
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """The features of the evaluated rows, of each linear model that a baseline asks for."""
+    found = []
+    monkeypatch.setattr(baselines, 'fitted', lambda task, train, rows, features: (found.append(features(rows)), 0.0))
+    return found
+
+
+def test_similarity_sums_the_joined_states_of_both_orders(made):
+    """Neither order may count more; of other pairs the given one is read."""
+    states = {('a', 'b'): [1.0, 2.0], ('b', 'a'): [10.0, 20.0], ('c', 'd'): [3.0, 5.0], ('d', 'c'): [7.0, 9.0]}
+    rows = [Example('0', ('c', 'd'), (), 0), Example('1', ('a', 'b'), (), 0)]
+    for task in (STSB, RTE):
+        baselines.probe(task, rows, rows, lambda pairs: {1: np.array([states[pair] for pair in pairs])}, joined=True)
+    assert [of.tolist() for of in made] == [[[10.0, 14.0], [11.0, 22.0]], [[3.0, 5.0], [1.0, 2.0]]]
+    assert baselines.probe(SST2, [Example('0', ('a',), (), 0)], [], None, joined=True) == (None, 0)
+
+
+@pytest.mark.parametrize('task', [RTE, STSB, SST2, STORY])
+def test_a_rule_that_shows_in_log_probabilities_is_found(task):
+    """A word costs 5 nats, one of the text before it 1, "bad" 9."""
+    def log_probs(sequences):
+        return np.array([(-sum(1.0 if word in ' '.join(before).split() else {'bad': 9.0}.get(word, 5.0)
+                               for word in last.split()), len(last.split())) for *before, last in sequences])
+    rng = np.random.default_rng(0)
+    train, rows = planted(rng, task), planted(rng, task)
+    assert value(task, rows, baselines.likelihood(task, train, rows, log_probs)) > 0.9
+
+
+def test_the_features_of_log_probabilities_by_hand(made):
+    known = {('a',): (-8.0, 4), ('b',): (-6.0, 2), ('b', 'a'): (-4.0, 4), ('a', 'b'): (-1.0, 2), ('',): (0.0, 0)}
+
+    def log_probs(sequences):
+        return np.array([known[texts] for texts in sequences])
+    baselines.likelihood(RTE, [Example('0', ('a', 'b'), (), 0)], [Example('1', ('a', 'b'), (), 0)], log_probs)
+    baselines.likelihood(SST2, [Example('0', ('a',), (), 0)], [Example(text, (text,), (), 0) for text in ('b', '')],
+                         log_probs)
+    pair, single = made
+    log2, log4 = math.log(2), math.log(4)
+    assert pair.tolist() == [pytest.approx([-8, -6, -4, -1, -2, -3, -1, -0.5, log4, log2])]
+    assert single.tolist() == [pytest.approx([-6, -3, log2]), [0, 0, 0]]
+
+
 def test_choices_may_be_of_different_numbers():
     rows = [Example('0', ('a cat',), ('cat', 'dog', 'cow'), 0), Example('1', ('a dog',), ('cat', 'dog'), 1)] * 20
     found = baselines.overlap(STORY, rows, rows)
@@ -134,3 +192,67 @@ def test_without_a_pretrained_model_there_are_no_probes(tmp_path):
     rows = program.run(config, tmp_path / 'baselines.json', ['cola'])
     assert config.pretrained == '' and {row['baseline'] for row in rows} == {'constant', 'words'}
     assert all(row['n'] == 13 and row['train_rows'] == 40 for row in rows)
+
+
+@pytest.fixture(scope='module')
+def models(pretrained):
+    return program.Models(str(pretrained))
+
+
+def line(models, *texts):
+    """The ids of texts, each after a line break, with at most 64 / number of texts tokens for each."""
+    return [i for text in texts
+            for i in [models.tokenizer.newline_id, *models.tokenizer.encode(text)][:64 // len(texts)]]
+
+
+LONG = 'The cat sat on a mat. ' * 9
+
+
+@pytest.mark.parametrize('trained', [True, False])
+def test_log_probabilities_are_the_plain_softmax_of_the_text_after_the_other(models, trained):
+    sequences = [('The cat',), ('red dogs', 'The cat'), ('The cat', 'red dogs'), (LONG,), (LONG, LONG), ('The cat', ''),
+                 ('', 'The cat')]
+    found = models.log_probs(sequences, trained)
+    for texts, (total, n) in zip(sequences, found):
+        assert n == min(len(models.tokenizer.encode(texts[-1])), 64 // len(texts) - 1)
+        expected = plain_scores.last(models.params[trained], line(models, *texts), int(n))[0].sum() if n else 0.0
+        assert total == pytest.approx(expected, rel=1e-5)
+    assert found[3, 1] == 63 and found[4, 1] == 31 and found[5].tolist() == [0, 0]
+    assert (models.params[True]['embed']['tokens'] != models.params[False]['embed']['tokens']).any()
+
+
+def test_states_are_the_mean_over_the_last_text_after_half_of_the_layers_and_after_all(models):
+    sequences = [('The cat',), ('red dogs', 'The cat'), (LONG,), (LONG, LONG), ('',)]
+    found = models.states(sequences, pretrained=True)
+    assert sorted(found) == [2, 3]  # of three
+    encode, params = models.tokenizer.encode, models.params[True]
+    for layers, of in found.items():
+        lower = params | {'blocks': jax.tree.map(lambda leaf: leaf[:layers], params['blocks'])}
+        for state, ids, m in (
+                (of[0], encode('The cat'), len(encode('The cat'))),
+                (of[1], line(models, 'red dogs', 'The cat'), len(encode('The cat'))),
+                (of[2], encode(LONG)[:64], 64), (of[3], line(models, LONG, LONG), 31)):
+            expected = reference.gpt(lower, np.array([ids]))[0][0, -m:].mean(axis=0)
+            np.testing.assert_allclose(state, expected, atol=1e-5)
+        assert not of[4].any()
+
+
+def test_with_a_pretrained_model_the_file_and_its_table_have_what_applies(tmp_path, pretrained, monkeypatch):
+    """CoLA has single texts, so nothing is joined. A second run computes nothing."""
+    asked = []
+    for name in ('states', 'log_probs'):
+        def asks(self, texts, pretrained, name=name, real=getattr(program.Models, name)):
+            asked.append((name, pretrained))
+            return real(self, texts, pretrained)
+        monkeypatch.setattr(program.Models, name, asks)
+    config = override(load_config('experiments'), {
+        'data': str(cola(tmp_path / 'CoLA').parent), 'pretrained': str(pretrained), 'finetune__data__train_rows': None})
+    rows = program.run(config, tmp_path / 'baselines.json', ['cola'])
+    assert asked == [('states', True), ('states', False), ('log_probs', True), ('log_probs', False)]
+    there = ['constant', 'words', 'probe', 'random', 'likelihood', 'likelihood_random']
+    assert [row['baseline'] for row in rows if row['metric'] == 'matthews'] == there
+    assert [('layer' in row) for row in rows if row['metric'] == 'matthews'] == [False] * 2 + [True] * 2 + [False] * 2
+    header = (tmp_path / 'baselines.md').read_text(encoding='utf-8').splitlines()[4]
+    assert [cell.strip() for cell in header.split('|')[3:-4]] == [scores.BASELINES[name] for name in there]
+    monkeypatch.setattr(program, 'of_task', lambda run, name, models: iter([]))
+    assert program.run(config, tmp_path / 'baselines.json', ['cola']) == rows
