@@ -4,8 +4,8 @@ python -m experiments.learning_curves --config=configs/overnight_cpu.py --config
     --config.out=runs/curves [--dry_run]
 
 Each condition first has its own search: every (rate, updates) of config.curves.trials, on config.curves.trial_rows
-rows, scored on other rows of the training file. With the best one it then trains on each number of rows of
-config.curves.rows and is scored on dev. Beside them: n-grams, a logistic regression on the same rows (scikit-learn).
+rows, scored on other rows of the training file; with a single trial there is nothing to search. With the best one it
+then trains on each number of rows of config.curves.rows and is scored on dev. Beside them: n-grams, a logistic regression on the same rows (scikit-learn).
 Writes learning_curves.json, .md and .png in config.out. Rerun an interrupted command to resume it.
 """
 import math
@@ -27,9 +27,10 @@ from gpt1_jax.data.tokens import permutation
 from gpt1_jax.errors import UserError
 from gpt1_jax.training.fine_tuning_defaults import EPOCHS
 
-LABELS = {score.task: score.label for score in reversed(paper.TABLE2 + paper.TABLE4)}
+LABELS = {score.task: score.label for score in reversed(paper.TABLE2 + paper.TABLE3 + paper.TABLE4)}
 CONDITIONS = {'full': 'pretrained', 'no_pretraining': 'from scratch'}
 HELD_OUT = 1000  # rows of a training file that score its trials
+NO_HEADER = ('cola',)  # sets whose training file begins with a row
 Trial = tuple[float, int]  # (peak rate, updates)
 
 
@@ -53,7 +54,9 @@ def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
 
 
 def trial_runs(config: ConfigDict) -> list[Run]:
-    """A run of seed 0 for each task, condition and trial, on a part of the training rows."""
+    """A run of seed 0 for each task, condition and trial, on a part of the training rows; none for a single trial."""
+    if len(config.curves.trials) == 1:
+        return []
     config = config.copy_and_resolve_references()
     parts = pathlib.Path(config.out) / 'parts'
     for task in config.curves.tasks:
@@ -81,9 +84,10 @@ def with_trial(config: ConfigDict, task: str, condition: str, trial: Trial, rows
 
 
 def divide(task: str, directory: str, part: pathlib.Path) -> None:
-    """Write PART/train.tsv and dev.tsv, both from the training file of a set that has a header and one row a line."""
+    """Write PART/train.tsv and dev.tsv, both from the training file of a set that has one row a line."""
     names = [pathlib.Path(tasks.get(task).files(directory, split)[0]) for split in ('train', 'dev')]
-    header, *rows = names[0].read_text(encoding='utf-8').splitlines(keepends=True)
+    rows = names[0].read_text(encoding='utf-8').splitlines(keepends=True)
+    header = '' if task in NO_HEADER else rows.pop(0)
     dev = set(permutation(1, 0, len(rows))[:HELD_OUT].tolist())
     part.mkdir(parents=True, exist_ok=True)
     for name, held_out in zip(names, (False, True)):
@@ -93,6 +97,8 @@ def divide(task: str, directory: str, part: pathlib.Path) -> None:
 
 def best_trial(config: ConfigDict, trials: Sequence[Run], task: str, condition: str) -> Trial:
     """The trial with the highest metric on the held-out rows; of equal ones the first."""
+    if not trials:
+        return config.curves.trials[0]
     own = [run for run in trials if (run.task, run.condition.split('@')[0]) == (task, condition)]
     if any(run.status == 'failed' for run in own):
         raise UserError(f'{task}, {CONDITIONS[condition]}: a trial failed, so none can be chosen')

@@ -68,3 +68,19 @@ def test_trials_are_scored_on_rows_of_the_training_file_that_they_do_not_read(co
     assert train[0] == dev[0] == 'sentence\tlabel' and len(dev) == 1 + learning_curves.HELD_OUT
     whole = (pathlib.Path(config.data) / 'SST-2' / 'train.tsv').read_text().splitlines()
     assert sorted(train[1:] + dev[1:]) == sorted(whole[1:])
+
+
+def test_a_file_without_a_header_loses_no_row(tmp_path):
+    rows = [f'gj04\t{i % 2}\t\tsentence {i} .\n' for i in range(learning_curves.HELD_OUT + 5)]
+    (tmp_path / 'train.tsv').write_text(''.join(rows))
+    (tmp_path / 'dev.tsv').write_text(rows[0])
+    learning_curves.divide('cola', str(tmp_path), tmp_path / 'part')
+    train, dev = ((tmp_path / 'part' / f'{split}.tsv').read_text().splitlines(True) for split in ('train', 'dev'))
+    assert len(train) == 5 and len(dev) == learning_curves.HELD_OUT and sorted(train + dev) == sorted(rows)
+
+
+def test_a_single_trial_is_used_without_a_search(config):
+    config.curves.trials = ((1e-3, 10),)
+    learning_curves.run(config)
+    rates = {row['key'] for row in results.read(runner.results_path(config))}
+    assert len(rates) == 2 * 2 * 2 and not (pathlib.Path(config.out) / 'parts').exists()

@@ -1,0 +1,48 @@
+"""Ten minutes of one H200: a GPT of 30M parameters that reads novels, then learning curves of what fine-tuning makes
+of it.
+
+gpt1 pretrain --config=configs/ten_minutes_gpu.py:pretrain --config.data.tokens=tokens --workdir=runs/novels_30M
+python -m experiments.learning_curves --config=configs/ten_minutes_gpu.py --config.pretrained=runs/novels_30M \\
+    --config.data=DATA --config.out=runs/curves
+"""
+from gpt1_jax.configs import overnight_cpu
+from ml_collections import ConfigDict
+
+STEPS = 8_700                              # of 64 x 512 tokens: 285M tokens, 3.8 epochs of 620 novels
+LENGTHS = (32, 64, 128, 256)               # that fine-tuning rows are padded to: each set compiles these programs once
+
+
+def get_config(part=None):
+    if part is not None:
+        return model(part)
+    config = overnight_cpu.get_config()
+    config.pretrain = model('pretrain')
+
+    f = config.finetune
+    f.data.n_ctx = LENGTHS[-1]             # few rows are longer
+    f.data.train_rows = 10_000
+    f.batch.fixed_lengths = LENGTHS
+    f.batch.eval_size = 128
+    f.model.unroll = 0                     # by device
+    config.tasks = ConfigDict()            # all sets are fine-tuned alike
+
+    c = config.curves
+    c.tasks, c.rows, c.seeds = ('sst2', 'mnli', 'qnli'), (500, 2000, 10000), (0, 1, 2)
+    c.trials = ((1.4e-4, 600), (2.8e-4, 600), (5.6e-4, 600))  # from what the rule for an open rate gives at this width
+    c.trial_rows = 4000                    # training rows of a trial
+    return config
+
+
+def model(part):
+    """The config of pretraining: 'pretrain'."""
+    p = overnight_cpu.model(part)
+    p.model.n_layer, p.model.n_embd, p.model.n_head, p.model.n_inner, p.model.n_ctx = 8, 512, 8, 2048, 512
+    p.model.unroll = 0                     # by device
+    p.model.embd_dropout = p.model.attn_dropout = p.model.resid_dropout = 0.1  # the paper's: four epochs could overfit
+    p.batch.size = 64
+    p.optimizer.peak_rate, p.optimizer.warmup_steps = 5e-4, 1000
+    p.optimizer.schedule, p.optimizer.decay_steps = 'stable_decay', STEPS // 4  # constant, then linear to zero
+    p.train.steps = STEPS
+    p.eval.every, p.eval.batch_size = 1000, 64
+    p.checkpoint.every, p.checkpoint.keep_steps, p.checkpoint.keep_latest = STEPS, (), 1
+    return p
