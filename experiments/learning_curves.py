@@ -5,7 +5,8 @@ python -m experiments.learning_curves --config=configs/overnight_cpu.py --config
 
 Each condition first has its own search: every (rate, updates) of config.curves.trials, on config.curves.trial_rows
 rows, scored on other rows of the training file; with a single trial there is nothing to search. With the best one it
-then trains on each number of rows of config.curves.rows and is scored on dev. Beside them: n-grams, a logistic regression on the same rows (scikit-learn).
+then trains on each number of rows of config.curves.rows and is scored on dev. Beside them: n-grams, a logistic
+regression on the same rows (scikit-learn).
 Writes learning_curves.json, .md and .png in config.out. Rerun an interrupted command to resume it.
 """
 import math
