@@ -16,18 +16,19 @@ def get_config(part=None):
     if part is not None:
         return model(part)
     config = overnight_cpu.get_config()
-    config.pretrain = model('pretrain')
+    config.pretrain = model('pretrain')    # the model
 
     f = config.finetune
     f.data.n_ctx = LENGTHS[-1]             # few rows are longer
-    f.data.train_rows = 10_000
-    f.batch.fixed_lengths = LENGTHS
-    f.batch.eval_size = 128
+    f.data.train_rows = 10_000             # of the large sets
+    f.batch.fixed_lengths = LENGTHS        # see above
+    f.batch.eval_size = 128                # no gradients: larger batches fit
     f.model.unroll = 0                     # by device
     config.tasks = ConfigDict()            # all sets are fine-tuned alike
 
     c = config.curves
-    c.tasks, c.rows, c.seeds = ('sst2', 'mnli', 'qnli'), (500, 2000, 10000), (0, 1, 2)
+    c.tasks = 'sst2', 'mnli', 'qnli'       # the other sets are given on the command line
+    c.rows, c.seeds = (500, 2000, 10000), (0, 1, 2)
     c.trials = ((1.4e-4, 600), (2.8e-4, 600), (5.6e-4, 600))  # from what the rule for an open rate gives at this width
     c.trial_rows = 4000                    # training rows of a trial
     return config
