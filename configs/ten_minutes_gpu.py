@@ -17,6 +17,7 @@ def get_config(part=None):
         return model(part)
     config = overnight_cpu.get_config()
     config.pretrain = model('pretrain')    # the model
+    config.layers = (-1, *range(config.pretrain.model.n_layer + 1))  # all there are
 
     f = config.finetune
     f.data.n_ctx = LENGTHS[-1]             # few rows are longer

@@ -85,9 +85,15 @@ def with_trial(config: ConfigDict, task: str, condition: str, trial: Trial, rows
 
 
 def divide(task: str, directory: str, part: pathlib.Path) -> None:
-    """Write PART/train.tsv and dev.tsv, both from the training file of a set that has one row a line."""
-    names = [pathlib.Path(tasks.get(task).files(directory, split)[0]) for split in ('train', 'dev')]
-    rows = names[0].read_text(encoding='utf-8').splitlines(keepends=True)
+    """Write PART/train.tsv and dev.tsv, both from the training file of a set that has one row a line. UserError for a
+    set whose training rows are not one file of their own: RACE, Story Cloze."""
+    train, dev = (tasks.get(task).files(directory, split) for split in ('train', 'dev'))
+    if len(train) > 1 or train == dev:
+        raise UserError(f'{task}: its training rows are not one file of their own, so that no part of them can score '
+                        'trials: give a single one, --config.curves.trials="((RATE,UPDATES),)"')
+    names = [pathlib.Path(files[0]) for files in (train, dev)]
+    with names[0].open(encoding='utf-8') as file:
+        rows = file.readlines()  # str.splitlines would also split at characters inside a row, as U+2028
     header = '' if task in NO_HEADER else rows.pop(0)
     dev = set(permutation(1, 0, len(rows))[:HELD_OUT].tolist())
     part.mkdir(parents=True, exist_ok=True)

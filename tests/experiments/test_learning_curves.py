@@ -8,6 +8,7 @@ from gpt1_jax.configs import experiments as experiments_config
 from experiments import learning_curves
 from experiments.lib import run_list, runner
 from gpt1_jax import finetune
+from gpt1_jax.errors import UserError
 from gpt1_jax.runs import provenance, results
 from tiny import predictions
 
@@ -71,11 +72,11 @@ def test_trials_are_scored_on_rows_of_the_training_file_that_they_do_not_read(co
 
 
 def test_a_file_without_a_header_loses_no_row(tmp_path):
-    rows = [f'gj04\t{i % 2}\t\tsentence {i} .\n' for i in range(learning_curves.HELD_OUT + 5)]
-    (tmp_path / 'train.tsv').write_text(''.join(rows))
-    (tmp_path / 'dev.tsv').write_text(rows[0])
+    rows = [f'gj04\t{i % 2}\t\tsentence\u2028{i} .\n' for i in range(learning_curves.HELD_OUT + 5)]
+    (tmp_path / 'train.tsv').write_text(''.join(rows), encoding='utf-8')
+    (tmp_path / 'dev.tsv').write_text(rows[0], encoding='utf-8')
     learning_curves.divide('cola', str(tmp_path), tmp_path / 'part')
-    train, dev = ((tmp_path / 'part' / f'{split}.tsv').read_text().splitlines(True) for split in ('train', 'dev'))
+    train, dev = ((tmp_path / 'part' / f'{split}.tsv').open(encoding='utf-8').readlines() for split in ('train', 'dev'))
     assert len(train) == 5 and len(dev) == learning_curves.HELD_OUT and sorted(train + dev) == sorted(rows)
 
 
@@ -84,3 +85,9 @@ def test_a_single_trial_is_used_without_a_search(config):
     learning_curves.run(config)
     rates = {row['key'] for row in results.read(runner.results_path(config))}
     assert len(rates) == 2 * 2 * 2 and not (pathlib.Path(config.out) / 'parts').exists()
+
+
+def test_a_set_whose_training_rows_are_not_a_file_of_their_own_has_no_trials(tmp_path):
+    (tmp_path / 'cloze_test_val__spring2016 - cloze_test_ALL_val.csv').write_text('one file for train and dev')
+    with pytest.raises(UserError, match='story_cloze: .* give a single one'):
+        learning_curves.divide('story_cloze', str(tmp_path), tmp_path / 'part')

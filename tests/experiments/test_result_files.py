@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments import baselines
+from experiments import baselines, learning_curves
 from experiments.lib import scores
 from gpt1_jax.runs import results
 from tiny import ROOT
@@ -99,3 +99,27 @@ def test_the_differences_of_ideas_are_students_t_of_their_runs(where):
         mean, low, high = np.mean(np.subtract(values, baseline)), interval.low, interval.high
         assert f'| {idea} | {mean:+.4f} ({low:+.4f} to {high:+.4f}) | ' in report
         assert f'| {idea} | {mean:+.3f} | {low:+.3f} to {high:+.3f} | ' in page
+
+
+def test_the_page_of_ten_minutes_of_a_gpu_has_the_figures_of_its_files():
+    place = ROOT / 'experiments' / 'results' / 'ten_minutes_gpu'
+    table = [cells(line) for line in (place / 'README.md').read_text(encoding='utf-8').splitlines()
+             if line.startswith('| ')]
+    losses = [[f'{row["step"]:,}', f'{row["step"] * 64 * 512 / 1e6:.1f}M', f'{row["valid_loss"]:.3f}',
+               f'{row["valid_perplexity"]:.1f}'] for row in results.read(place / 'losses.jsonl')]
+    assert [row for row in table if len(row) == 4][1:] == losses
+    found = json.loads((place / 'learning_curves.json').read_text(encoding='utf-8'))
+    assert (place / 'learning_curves.md').read_text(encoding='utf-8').split('\n') == (
+        '\n'.join(learning_curves.lines(found)).rstrip() + '\n').split('\n')
+    known = scores.baselines(place / 'baselines.json')
+    assert (place / 'baselines.md').read_text(encoding='utf-8').splitlines() == (
+        '\n'.join(baselines.lines(known)).rstrip().splitlines())
+    sets = [row for row in table if len(row) == 9][1:]
+    assert len(sets) == 10
+    curves = [cells(line) for line in learning_curves.lines(found) if line.startswith('| ')]
+    beside = [cells(line) for line in baselines.lines(known) if line.startswith('| ')]
+    for name, rows, _, pretrained, scratch, difference, *simple in sets:
+        label = name.split(' (')[0]
+        assert any((row[:3], row[3].split(' ')[0], row[4]) == ([label, rows, pretrained], scratch, difference)
+                   for row in curves if len(row) == 6), name
+        assert any((row[0], row[2:5]) == (label, simple) for row in beside), name
