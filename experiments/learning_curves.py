@@ -187,13 +187,14 @@ def lines(found: dict) -> list[str]:
         body.append([label(of['n-grams']), f'{rows:,}', *cells, scores.percent(of['n-grams']['value'])])
     trials = [[label(row), row['condition'], f'{row["rate"]:g}', f'{row["rows"]:,}', row['epochs'],
                scores.percent(row['value'])] for row in found['trials']]
+    searched = trials and [
+        '## Trials', '', f'Scored on {HELD_OUT:,} other rows of the training file; seed 0.', '',
+        *table(('task', 'condition', 'peak rate', 'training rows', 'epochs', 'held-out rows'), trials)]
     seeds = max((len(row.get('seeds', ())) for row in found['points']), default=0)
     return ['# Learning curves', '', f'Dev sets in percent: the median of up to {seeds} seeds, with 95% intervals over '
             'the items, which leave out the spread between seeds. Every point of a condition has the setting that its '
             'own search chose.', '',
-            *table(('task', 'training rows', 'pretrained', 'from scratch', 'difference', 'n-grams'), body),
-            '## Trials', '', f'Scored on {HELD_OUT:,} other rows of the training file; seed 0.', '',
-            *table(('task', 'condition', 'peak rate', 'training rows', 'epochs', 'held-out rows'), trials)]
+            *table(('task', 'training rows', 'pretrained', 'from scratch', 'difference', 'n-grams'), body), *searched]
 
 
 def _define_flags():

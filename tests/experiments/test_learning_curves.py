@@ -82,7 +82,7 @@ def test_a_file_without_a_header_loses_no_row(tmp_path):
 
 def test_a_single_trial_is_used_without_a_search(config):
     config.curves.trials = ((1e-3, 10),)
-    learning_curves.run(config)
+    assert '## Trials' not in learning_curves.run(config)
     rates = {row['key'] for row in results.read(runner.results_path(config))}
     assert len(rates) == 2 * 2 * 2 and not (pathlib.Path(config.out) / 'parts').exists()
 
