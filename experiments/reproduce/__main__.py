@@ -62,6 +62,7 @@ def run(config: ConfigDict, out: str | pathlib.Path, stage: str | None = None, b
         print('\n'.join(plan_lib.lines(config)))
         return
     out = pathlib.Path(config.out)
+    out.mkdir(parents=True, exist_ok=True)
     results.append(out / 'commands.jsonl', {'command': ' '.join(['python -m experiments.reproduce', *sys.argv[1:]])})
     clock = clock_lib.Clock(out / 'clock.json', 60 * config.minutes if config.minutes else math.inf,
                             stage_minutes and 60 * stage_minutes)
