@@ -84,16 +84,6 @@ def test_collectives_are_read_with_their_arrays_devices_and_number_and_added_up(
         'collective-permute': {'count': 85, 'bytes': 85 * 384, 'sent': 85 * 384}}
 
 
-@pytest.mark.parametrize('groups, size', [
-    ('{{0,1,2},{3,4,5}}', 3), ('{}', 8), ('[2,4]<=[8]', 4), ('[4,2]<=[2,4]T(1,0)', 2), ('{{0}}', 1),
-    ("mesh['a'=2,'b'=4] {'b'}", 4), ("mesh['a'=2,'b'=4] {'a','b'}", 8), ("mesh['a'=2,'b'=4] {'a':(1)2}", 2),
-    ("mesh['a'=1,'b'=8,'c'=64], device_ids=([64,8]T(1,0)) {'c'}", 64)])
-def test_the_size_of_a_group_is_read_in_every_form(groups, size):
-    text = with_parameters('ENTRY %e (p: f32[8]{0}) -> f32[8] {\n'
-                           f'  ROOT %a = f32[8]{{0}} all-reduce(%p), channel_id=1, replica_groups={groups}\n}}\n')
-    assert hlo.collectives(text, 8)[0].devices == size
-
-
 def gather(*dims, kind='all-gather', dtype='bf16', times=1):
     return hlo.Collective(kind, ((dtype, dims),), 4, times)
 
@@ -105,10 +95,8 @@ def test_gathers_of_the_token_table_are_told_from_others_by_shape_and_counted_by
 
 
 @pytest.mark.parametrize('moved, logits', [
-    (gather(8, 20, 101), True), (gather(40, 101, dtype='f32'), True), (gather(101, 40), True),
-    (gather(8, 101, kind='all-reduce'), True), (gather(16, 20, 101, kind='all-to-all'), True),
-    (gather(101, 32), False), (gather(32, 101), False), (gather(101, 8, kind='all-reduce'), False),
-    (gather(101), False), (gather(20, 32), False)])
+    (gather(8, 20, 101), True), (gather(101, 40), True), (gather(8, 101, kind='all-reduce'), True),
+    (gather(32, 101), False), (gather(101, 8, kind='all-reduce'), False), (gather(20, 32), False)])
 def test_a_transfer_of_logits_is_told_from_one_of_the_table_its_gradient_or_their_parts(moved, logits):
     expected = {f'{moved.kind} {moved.arrays[0][0]}': 1} if logits else {}
     assert hlo.logit_transfers([moved], 101, 32) == expected

@@ -48,8 +48,7 @@ X, H = 16 * 512 * 768 * 2, 16 * 512 * 3072 * 2  # bytes of the activations
 @pytest.mark.parametrize('shape, size', [
     ('f32[768,100]{1,0:T(8,128)}', 768 * 128 * 4),             # the last dimension is padded to 128
     ('f32[100,768]{0,1:T(8,128)}', 768 * 128 * 4),             # which is the first that is written in the layout
-    ('bf16[3,5]{1,0:T(8,128)(2,1)}', 8 * 128 * 2), ('bf16[3,5]{1,0}', 30), ('f32[]{:T(128)}', 4), ('pred[7]', 7),
-    ('f8e4m3fn[7]', 7), ('s4[6]', 3), ('u64[2]', 16),
+    ('bf16[3,5]{1,0:T(8,128)(2,1)}', 8 * 128 * 2), ('bf16[3,5]{1,0}', 30), ('f32[]{:T(128)}', 4), ('s4[6]', 3),
     ('f32[8,128]{1,0:T(8,128)S(1)}', 0), ('(f32[8]{0}, (s32[2]{0:S(1)}, u16[3]{0}), token[])', 38)])
 def test_bytes_in_main_memory_are_of_whole_tiles_and_not_of_what_lies_on_the_chip(shape, size):
     assert hlo_text.hbm_bytes(shape) == size
@@ -116,31 +115,9 @@ def test_kernels_of_a_gpu_read_operands_once_and_write_results_and_loops_run_as_
         kernels.kernels(GPU.replace(', "known_trip_count":{"n":"3"}', ''))
 
 
-# A product whose operand is given another shape by a fusion within the fusion: it is read once, whole.
-RESHAPED = with_parameters("""\
-%bitcast_fusion.1 (p: bf16[8,4,16]{2,1,0}) -> bf16[32,16] {
-  ROOT %flat = bf16[32,16]{1,0} bitcast(%p)
-}
-%product (p0: bf16[8,4,16]{2,1,0}, p1: bf16[16,4]{1,0}) -> bf16[32,4] {
-  %fusion.3 = bf16[32,16]{1,0} fusion(%p0), kind=kLoop, calls=%bitcast_fusion.1
-  ROOT %conv = bf16[32,4]{1,0} convolution(%fusion.3, %p1), dim_labels=bf_io->bf
-}
-ENTRY %main (x: bf16[8,4,16]{2,1,0}, w: bf16[16,4]{1,0}) -> bf16[32,4] {
-  ROOT %out = bf16[32,4]{1,0} fusion(%x, %w), kind=kOutput, calls=%product
-}
-""")
-
-
-def test_an_operand_that_is_given_another_shape_on_the_way_is_read_all_the_same():
-    assert kernels.kernels(RESHAPED)[0].bytes == 2 * (8 * 4 * 16 + 16 * 4 + 32 * 4)
-
-
 @pytest.mark.parametrize('line, shapes, flops', [
-    ('f32[6,7]{1,0} dot(%o0, %o1), lhs_contracting_dims={1}, rhs_contracting_dims={0}', ['f32[6,5]', 'f32[5,7]'],
-     2 * 6 * 7 * 5),
     ('f32[6,7]{1,0} dot(%o0, %o1), lhs_contracting_dims={0,2}, rhs_contracting_dims={0,1}',
      ['f32[4,6,5]', 'f32[4,5,7]'], 2 * 6 * 7 * 20),
-    # A batch dimension as a dilated window, and two contracted dimensions, one of them as the window.
     ('f32[16,512,64]{2,1,0} convolution(%o0, %o1), window={size=16 stride=15 lhs_dilate=16}, dim_labels=0bf_0io->0bf',
      ['f32[16,512,512]', 'f32[16,512,64]'], 2 * 16 * 512 * 64 * 512),
     ('f32[16,768]{1,0} convolution(%o0, %o1), window={size=12}, dim_labels=b0f_0io->b0f',
@@ -174,45 +151,35 @@ def test_bundles_of_a_schedule_count_as_often_as_their_loops_run():
 
 
 # A grid of 4 x 3, and two stages more in which its first blocks are read and its last ones written. Region 9 is for one
-# value of the last index, which was spilled; region 8 for one of the first index; region 7 depends on something else.
+# value of the last index, which was spilled.
 GRID = """\
-   0x1 LB: > { %s1_s9 = sphi %s0_s9, %s2_s9 /* phi copy :: iteration index, stage = 0 iter bound = 1 */  ;;  %s5_s3 = sphi %s0_s3, %s6_s3 /* iteration index, stage = 1 iter bound = 1 :: phi copy */ }
-   0x2   : > { %s7_s4 = sphi %s0_s4, %s8_s4 /* phi copy :: iteration index, stage = 1 iter bound = 0 */ }
-   0x3   : > { %s2_s9 = sadd.s32 1, %s1_s9  ;;  %10 = sst [smem:[#allocation4_spill]] %s5_s3 }
-   0x4   : > { %p1_p1 = scmp.ge.s32.totalorder %s2_s9, 3  ;;  %s11_s5 = sld [smem:[#allocation4_spill]] }
-   0x5   : > { %p2_p2 = scmp.ne.s32.totalorder %s11_s5, 0  ;;  %p3_p3 = scmp.ne.s32.totalorder %s7_s4, 0 }
-   0x6   : > { %12 = sbr.rel (%p2_p2) target = $region9 }
-   0x7   : > { %13 = vsync }
-   0x8   : > { %14 = vsync }
-   0x9 PF: > { %15 = sbr.rel (%p3_p3) target = $region8 } /* Start/End empty region 9 :: Start region 90 */
-   0xa   : > { %16 = vsync }
-   0xb PF: > { %17 = sbr.rel (%p4_p4) target = $region7 } /* Start/End empty region 8 */
-   0xc   : > { %18 = vsync }
-   0xd PF: > { %p5_p5 = scmp.ge.s32.totalorder %s3, 14 /* loop exit test */ } /* Start/End empty region 7 */
+   0x1 LB: > { %s1_s9 = sphi %s0_s9, %s2_s9 /* iteration index, stage = 0 iter bound = 1 */ ;; %s5_s3 = sphi %s0_s3, %s6_s3 /* iteration index, stage = 1 iter bound = 1 */ }
+   0x2   : > { %s2_s9 = sadd.s32 1, %s1_s9  ;;  %10 = sst [smem:[#allocation4_spill]] %s5_s3 }
+   0x3   : > { %p1_p1 = scmp.ge.s32.totalorder %s2_s9, 3  ;;  %s11_s5 = sld [smem:[#allocation4_spill]] }
+   0x4   : > { %p2_p2 = scmp.ne.s32.totalorder %s11_s5, 0 }
+   0x5   : > { %12 = sbr.rel (%p2_p2) target = $region9 }
+   0x6   : > { %13 = vsync }
+   0x7 PF: > { %p5_p5 = scmp.ge.s32.totalorder %s3, 14 /* loop exit test */ } /* Start/End empty region 9 */
 """  # noqa: E501
 
 
 def test_bundles_for_one_value_of_the_last_index_of_a_grid_count_in_one_of_its_steps():
-    assert tpu_schedule.executed(GRID) == round(14 * (11 + 2 / 3))
-    assert tpu_schedule.executed(GRID.replace('%s11_s5, 0', '%s12_s6, 0')) == 14 * 13  # not of an index: all count
+    assert tpu_schedule.executed(GRID) == round(14 * (6 + 1 / 3))
+    assert tpu_schedule.executed(GRID.replace('%s11_s5, 0', '%s12_s6, 0')) == 14 * 7  # not of an index: all count
 
 
 def test_kernels_that_are_the_same_have_one_schedule(tmp_path, monkeypatch):
     monkeypatch.setattr(tpu_schedule, 'folder', lambda: tmp_path)
-    for name, trips in (('1-mine.3-01', 50), ('2-mine.7-01', 60), ('3-mine.7-00-schedule-analysis', 70),
-                        ('4-mine_too.1-01', 80), ('5-alone-01', 90)):
-        end = '_final_bundles.txt' if 'analysis' in name else '-final_bundles.txt'
-        (tmp_path / f'{name}{end}').write_text(SCHEDULE.replace(', 50 /*', f', {trips} /*'))
-    counts = {name: tpu_schedule.cycles(name) for name in ('mine.3', 'mine.7', 'mine.5', 'alone.2')}
-    assert counts == {name: 2 + trips * 82 for name, trips in
-                      {'mine.3': 50, 'mine.7': 60, 'mine.5': 60, 'alone.2': 90}.items()}
+    for name, trips in (('1-mine.3-01', 50), ('2-mine.7-01', 60), ('3-mine_too.1-01', 80)):
+        (tmp_path / f'{name}-final_bundles.txt').write_text(SCHEDULE.replace(', 50 /*', f', {trips} /*'))
+    assert [tpu_schedule.cycles(name) for name in ('mine.3', 'mine.5')] == [2 + 50 * 82, 2 + 60 * 82]
     with pytest.raises(UserError, match='no schedule of other.1'):
         tpu_schedule.cycles('other.1')
 
 
 # Adding up
 
-def test_the_report_has_the_step_its_parts_and_the_most_expensive_kernels(monkeypatch):
+def test_the_report_has_the_step_and_its_parts(monkeypatch):
     """A kernel takes the longer of its bytes and its arithmetic."""
     monkeypatch.setattr(tpu_schedule, 'cycles', {'mine': 750000}.get)
     found = roofline.summary(TPU, chips.CHIPS['v5e'], 0.003)
@@ -226,31 +193,7 @@ def test_the_report_has_the_step_its_parts_and_the_most_expensive_kernels(monkey
         'mlp': 12 * 2 * 16 * 512 * 768 * 3072, 'attention': 96000, 'prefetch': 0}
     row = {'topology': 'v5e:1x1', 'rows': 16, 'n_ctx': 512, 'microbatches': 1, 'dtype': 'bfloat16',
            'compiler': 'libtpu', 'options': {}, 'memory': 2**30}
-    text = '\n'.join(roofline.lines(row | found, 1))
-    assert 'by the compiler            30.0 ms, MFU 10.0%' in text and '1.00 GiB of 16.0' in text
-    assert '| while/body/dynamic_update_slice | mlp | bf16[12,16,512,3072] | 12 |' in text and 'pallas_call' not in text
-
-
-@pytest.mark.parametrize('name, inside, part', [
-    ('jit(step)/jvp()/dot_general', 'jit(step)/blocks/attn/jit(_pad)/convert_element_type', 'loss'),
-    ('jit(step)/while/body/dynamic_update_slice', 'jit(step)/blocks/mlp/fc/dot_general', 'mlp'),
-    ('jit(step)/while/body/dynamic_slice', '', 'layer stacks'), ('jit(step)/add', '', 'optimizer and other')])
-def test_a_kernel_is_of_the_part_that_its_own_name_tells_else_of_that_of_what_is_fused_in(name, inside, part):
-    kernel = kernels.Kernel('other', 'fusion.1', name, inside, 'f32[8]', 32, 0, 0, 1)
-    assert roofline.part_of(kernel) == part
-
-
-def test_flags_for_the_compiler_are_read_and_others_are_one_line():
-    assert roofline.options_of('--xla_a=true, xla_b=2') == {'xla_a': True, 'xla_b': '2'}
-    with pytest.raises(UserError, match="^--options: 'xla_a' is not FLAG=VALUE$"):
-        roofline.options_of('xla_a')
-
-
-def test_every_gpu_has_a_description_for_the_compiler():
-    for chip in (chip for chip in chips.CHIPS.values() if chip.gpu):
-        assert chip.gpu.memory >= chip.memory
-        text = chips.description(chip)
-        assert f'major: {chip.gpu.capability[0]} minor: {chip.gpu.capability[1]}' in text and chip.kind in text
+    assert ' 30.0 ms, MFU 10.0%' in '\n'.join(roofline.lines(row | found, 1))
 
 
 # The real step
