@@ -119,16 +119,6 @@ def test_a_mistake_is_one_line_and_a_status():
     assert done.stderr == "error: topology 'v5e:2x2x2': a slice of v5e has 2 dimension(s) of at least 1\n"
 
 
-@pytest.mark.parametrize('fields, offered, not_offered', [
-    ({}, ['--config.mesh.fsdp', '--config.model.remat=True', '--config.batch.microbatches=2'], []),
-    ({'model__remat': True, 'mesh__fsdp': 4, 'batch__microbatches': 4}, ['batch.microbatches=8'], ['remat', 'fsdp']),
-    ({'model__kind': 'lstm'}, ['--config.mesh.fsdp', '--config.batch.microbatches=2'], ['remat'])])
-def test_a_step_that_does_not_fit_is_told_what_to_change(fields, offered, not_offered):
-    line = check.advice(tiny(**fields), 'v5e:2x2', 4, '20.00 GiB of 15.75 GiB')
-    assert '\n' not in line
-    assert all(way in line for way in offered) and not any(way in line for way in not_offered)
-
-
 def test_a_step_that_is_too_large_is_one_line_by_the_compiler_s_error_or_though_it_compiles(monkeypatch):
     def full(*_):
         raise jax.errors.JaxRuntimeError('RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for '
