@@ -11,7 +11,7 @@ from ml_collections import ConfigDict
 
 from experiments.lib import run_list, runner
 from experiments.lib.run_list import finetune_runs as specs
-from gpt1_jax import finetune, zero_shot
+from gpt1_jax import finetune
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.runs import provenance, results
 from tiny import ROOT, cola
@@ -40,7 +40,7 @@ def trainer(monkeypatch):
         if config.seed in found.broken:
             raise found.broken[config.seed]
         found.ran.append(directory.name)
-        (directory / 'checkpoints' / '5' / 'params').mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
         (directory / 'predictions.jsonl').touch()
         rows = [{'kind': 'finetune', 'task': config.task, 'split': split, 'group': None, 'n': 8, 'metric': metric,
                  'value': 1 / (config.seed + 2), 'selection': selection, 'seed': config.seed, 'key': key(config),
@@ -59,9 +59,9 @@ def statuses(outcomes):
     return [outcome.status for outcome in outcomes]
 
 
-def carried_out(config, settings=None, **more):
+def carried_out(config, settings=None):
     """The statuses of CoLA's full runs."""
-    return statuses(runner.carry_out(config, specs(config, 'cola', 'full', settings, **more)))
+    return statuses(runner.carry_out(config, specs(config, 'cola', 'full', settings)))
 
 
 def test_a_plan_has_the_seeds_and_settings_of_its_task_its_condition_and_its_own(config):
@@ -79,12 +79,10 @@ def test_a_plan_has_the_seeds_and_settings_of_its_task_its_condition_and_its_own
 
 def test_the_lstm_has_no_plan_unless_its_run_is_given(config):
     assert specs(config, 'cola', 'lstm') == [] and run_list.zero_shot_runs(config, 'cola', 'lstm') == []
-    config.lstm = 'runs/lstm'
-    assert specs(config, 'cola', 'lstm')[0].config.init_from == 'runs/lstm'
-    for source in ('tfds:/prepared', 'parquet:/downloaded', 'hf:nyu-mll/glue'):
-        config.data = source  # stands for the data of all sets
-        run_list.check(config, pretrained=False)
-        assert specs(config, 'sst2', 'lstm')[0].config.data.dir == source
+    config.lstm, config.data = 'runs/lstm', 'tfds:/prepared'  # a source stands for the data of all sets
+    run_list.check(config, pretrained=False)
+    (one,) = specs(config, 'sst2', 'lstm')
+    assert (one.config.init_from, one.config.data.dir) == ('runs/lstm', 'tfds:/prepared')
 
 
 @pytest.mark.quick
@@ -95,7 +93,6 @@ def test_a_second_time_nothing_runs_and_the_rows_are_those_found(config, trainer
     second = runner.carry_out(config, wanted)
     assert statuses(second) == ['done', 'done'] and len(trainer.ran) == 2
     assert [one.rows for one in second] == [one.rows for one in first]
-    assert {row['selection'] for row in second[0].rows} == {'final', 'best'}
     carried_out(config, {'optimizer.peak_rate': 1e-3})
     assert len(set(trainer.ran)) == 4  # changed settings: another directory
 
@@ -131,8 +128,7 @@ def test_a_failing_run_is_one_line_and_the_rest_goes_on(config, trainer, error, 
     trainer.broken = {0: error}
     outcomes = runner.carry_out(config, specs(config, 'cola', 'full'))
     assert statuses(outcomes) == ['failed', 'ran'] and 'the loss is nan' in outcomes[0].error
-    lines = [line for line in capsys.readouterr().out.split('\n') if 'the loss is nan' in line]
-    assert len(lines) == 1 and lines[0].startswith('cola-full-0: failed: ')
+    assert capsys.readouterr().out.count('cola-full-0: failed: ') == 1
     assert len(list(pathlib.Path(config.out).glob('runs/*.error.txt'))) == (not isinstance(error, UserError))
     trainer.broken = {}
     assert carried_out(config) == ['ran', 'done']
@@ -150,41 +146,13 @@ def test_an_interrupt_stops_all(config, trainer, error):
     ('layer_tasks', ('colaa',), "config.layer_tasks is .'colaa',., must be .*'cola',"),
     ('layer_tasks', ('stsb',), 'config.layer_tasks: stsb has no accuracy'), ('zero_shot_tasks', ('mnli',), 'mnli'),
     ('data', 'nowhere', 'nowhere: no such directory'), ('pretrained', '', 'give --config.pretrained'),
-    ('pretrained', 'nowhere', 'nowhere: not a run directory'),
-    ('layers', 'all', "config.layers is 'all', must be"),
-    ('seeds', (), r'config.seeds is \(\), must be a tuple of seeds'),
+    ('pretrained', 'nowhere', 'nowhere: not a run directory'), ('seeds', (), r'config.seeds is \(\), must be a tuple'),
     ('grid', {'train': {'epochs': 3}}, 'config.grid'), ('tasks', {'cola': 3}, 'config.tasks is')])
 def test_what_is_wrong_with_a_list_is_said_before_it_runs(config, field, value, message):
     with config.ignore_type():
         config[field] = ConfigDict(value) if isinstance(value, dict) else value
     with pytest.raises(UserError, match=message):
         run_list.check(config, pretrained=field == 'pretrained')
-
-
-def test_checkpoints_of_finished_runs_go_unless_they_are_wanted(config, trainer):
-    def kept():
-        return len(list(pathlib.Path(config.out).glob('runs/*/checkpoints')))
-    carried_out(config)
-    assert kept() == 0
-    assert carried_out(config, seeds=[0], keep=True) == ['ran'] and kept() == 1
-    assert carried_out(config, seeds=[0], keep=True) == ['done']
-
-
-def test_zero_shot_scores_only_the_updates_that_are_missing(config, monkeypatch):
-    scored = []
-
-    def run(one, steps):
-        scored.append(list(steps))
-        rows = [{'kind': 'zero_shot', 'task': 'cola', 'split': 'dev', 'step': step, 'key': f'k{step}', 'metric': metric,
-                 'predictions': __file__} for step in steps for metric in ('matthews', 'accuracy')]
-        results.append(one.results, *rows)
-        return rows
-    monkeypatch.setattr(zero_shot, 'run', run)
-    monkeypatch.setattr(zero_shot, 'run_key', lambda one, step, code=None: f'k{step}')
-    _, (more,), (fewer,) = (runner.carry_out(config, run_list.zero_shot_runs(config, 'cola', steps=steps))
-                            for steps in ((10, 20), (10, 20, 30), (10, 30)))
-    assert scored == [[10, 20], [30]] and [row['step'] for row in more.rows] == [10, 10, 20, 20, 30, 30]
-    assert fewer.status == 'done'
 
 
 @pytest.mark.parametrize('program, data, out, how, said', [
