@@ -11,7 +11,7 @@ from ml_collections import ConfigDict
 
 from experiments.lib import run_list, runner
 from experiments.lib.run_list import finetune_runs as specs
-from gpt1_jax import finetune
+from gpt1_jax import finetune, zero_shot
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.runs import provenance, results
 from tiny import ROOT, cola
@@ -40,7 +40,7 @@ def trainer(monkeypatch):
         if config.seed in found.broken:
             raise found.broken[config.seed]
         found.ran.append(directory.name)
-        directory.mkdir(parents=True, exist_ok=True)
+        (directory / 'checkpoints' / '5' / 'params').mkdir(parents=True, exist_ok=True)
         (directory / 'predictions.jsonl').touch()
         rows = [{'kind': 'finetune', 'task': config.task, 'split': split, 'group': None, 'n': 8, 'metric': metric,
                  'value': 1 / (config.seed + 2), 'selection': selection, 'seed': config.seed, 'key': key(config),
@@ -59,9 +59,9 @@ def statuses(outcomes):
     return [outcome.status for outcome in outcomes]
 
 
-def carried_out(config, settings=None):
+def carried_out(config, settings=None, **more):
     """The statuses of CoLA's full runs."""
-    return statuses(runner.carry_out(config, specs(config, 'cola', 'full', settings)))
+    return statuses(runner.carry_out(config, specs(config, 'cola', 'full', settings, **more)))
 
 
 def test_a_plan_has_the_seeds_and_settings_of_its_task_its_condition_and_its_own(config):
@@ -153,6 +153,32 @@ def test_what_is_wrong_with_a_list_is_said_before_it_runs(config, field, value, 
         config[field] = ConfigDict(value) if isinstance(value, dict) else value
     with pytest.raises(UserError, match=message):
         run_list.check(config, pretrained=field == 'pretrained')
+
+
+def test_checkpoints_of_finished_runs_go_unless_they_are_wanted(config, trainer):
+    def kept():
+        return len(list(pathlib.Path(config.out).glob('runs/*/checkpoints')))
+    carried_out(config)
+    assert kept() == 0
+    assert carried_out(config, seeds=[0], keep=True) == ['ran'] and kept() == 1
+    assert carried_out(config, seeds=[0], keep=True) == ['done']
+
+
+def test_zero_shot_scores_only_the_updates_that_are_missing(config, monkeypatch):
+    scored = []
+
+    def run(one, steps):
+        scored.append(list(steps))
+        rows = [{'kind': 'zero_shot', 'task': 'cola', 'split': 'dev', 'step': step, 'key': f'k{step}', 'metric': metric,
+                 'predictions': __file__} for step in steps for metric in ('matthews', 'accuracy')]
+        results.append(one.results, *rows)
+        return rows
+    monkeypatch.setattr(zero_shot, 'run', run)
+    monkeypatch.setattr(zero_shot, 'run_key', lambda one, step, code=None: f'k{step}')
+    _, (more,), (fewer,) = (runner.carry_out(config, run_list.zero_shot_runs(config, 'cola', steps=steps))
+                            for steps in ((10, 20), (10, 20, 30), (10, 30)))
+    assert scored == [[10, 20], [30]] and [row['step'] for row in more.rows] == [10, 10, 20, 20, 30, 30]
+    assert fewer.status == 'done'
 
 
 @pytest.mark.parametrize('program, data, out, how, said', [
