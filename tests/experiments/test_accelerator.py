@@ -9,6 +9,7 @@ import pytest
 
 from experiments.benchmarks import accelerator
 from gpt1_jax.errors import UserError
+from gpt1_jax.models.fast import gpu_attention, table
 from tiny import ROOT
 
 STEP = {'device': '1 x X', 'tokens_per_s': 500_000.0, 'mfu': 0.3801, 'bytes': 13 * 2**30, 'first_seconds': 71.3}
@@ -55,6 +56,14 @@ def test_a_part_that_hangs_or_fails_is_one_line(monkeypatch, tmp_path, code, err
     script.chmod(0o755)
     monkeypatch.setattr(sys, 'executable', str(script))
     assert accelerator.Clock(0.1).run('check') == {'error': error}
+
+
+def test_a_kernel_that_was_broken_on_purpose_is_named(monkeypatch):
+    def broken(qkv, drop, interpret):
+        raise RuntimeError('out of shared memory')
+    monkeypatch.setattr(gpu_attention, 'flash_attention', broken)
+    monkeypatch.setattr(table, 'KERNELS', [kernel for kernel in table.KERNELS if kernel.name == 'flash'])
+    assert accelerator.check(small=True) == {'flash': 'RuntimeError: out of shared memory'}
 
 
 def test_the_step_with_products_by_cublaslt_is_the_step_with_that_flag_of_xla(monkeypatch):

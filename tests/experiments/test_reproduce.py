@@ -91,6 +91,13 @@ def test_a_whole_job_and_the_same_again_without_any_run(small, given, straight, 
     reproduce.run(changed(small, minutes=1e-4), straight, 'pretrain', **given)
 
 
+@pytest.mark.parametrize('stage, field, value', [('pretrain', 'pretrain__seed', 1),
+                                                 ('pretrain_lstm', 'lstm_differs__model__n_units', 32)])
+def test_other_settings_of_a_finished_model_are_refused(small, given, straight, stage, field, value):
+    with pytest.raises(UserError, match='holds another run'):
+        reproduce.run(changed(small, **{field: value}), straight, stage, **given)
+
+
 @contextlib.contextmanager
 def killed(module, name, before=lambda *_: None):
     """A kill in place of a function's first call. before: what it still does."""
