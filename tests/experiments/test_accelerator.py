@@ -40,8 +40,7 @@ def test_under_a_limit_that_is_too_short_every_part_is_a_line_and_the_row_nothin
     monkeypatch.setattr(accelerator.importlib.util, 'find_spec', lambda name: True)  # PyTorch, installed here or not
     settings = types.SimpleNamespace(minutes=1e-6, small=None, batch=0)
     found = accelerator.measure(settings, lambda found, line: lines.append(line))
-    assert lines[0] == 'device: name X, count 2, platform cpu' and len(lines) == 11
-    assert all(line.endswith(': failed: not started: the time was up') for line in lines[1:])
+    assert len(lines) == 11 and all(line.endswith(': failed: not started: the time was up') for line in lines[1:])
     assert accelerator.row(found)[2].count('failed') == 8
     monkeypatch.setattr(accelerator.Clock, 'run', lambda *_: {'error': 'RuntimeError: no CUDA'})
     with pytest.raises(UserError, match='^no device: RuntimeError: no CUDA$'):
@@ -49,10 +48,8 @@ def test_under_a_limit_that_is_too_short_every_part_is_a_line_and_the_row_nothin
 
 
 @pytest.mark.parametrize('code, error', [
-    ('import time; time.sleep(60)', 'stopped after 2 s'),
     ("import subprocess; subprocess.run(['sleep', '60'])", 'stopped after 2 s'),  # a process of its own is stopped too
-    ("raise ValueError('a\\nb')", 'ValueError: a'), ('import os; os._exit(3)', 'exit status 3'),
-    ("import sys; sys.exit('error: no such thing')", 'error: no such thing')])
+    ("raise ValueError('a\\nb')", 'ValueError: a'), ('import os; os._exit(3)', 'exit status 3')])
 def test_a_part_that_hangs_or_fails_is_one_line(monkeypatch, tmp_path, code, error):
     script = tmp_path / 'python'
     script.write_text(f'#!{sys.executable}\n{code}\n')
@@ -70,14 +67,11 @@ def test_a_kernel_that_was_broken_on_purpose_is_named(monkeypatch):
 
 
 def test_the_step_with_products_by_cublaslt_is_the_step_with_that_flag_of_xla(monkeypatch):
-    monkeypatch.setenv('XLA_FLAGS', '--xla_cpu_enable_fast_math=false')
-    monkeypatch.setattr(accelerator, 'step', lambda *arguments: [*arguments, os.environ['XLA_FLAGS'].split()])
-    settings = types.SimpleNamespace(part='step bfloat16 auto cublas', small=True, batch=2)
-    *arguments, flags = accelerator.part(settings)
-    assert arguments == [True, 'bfloat16', 'auto', 2] and flags[1:] == ['--xla_gpu_enable_triton_gemm=false']
-    settings.part = 'step bfloat16 auto'
     monkeypatch.setenv('XLA_FLAGS', '')
-    assert accelerator.part(settings)[-1] == []
+    monkeypatch.setattr(accelerator, 'step', lambda *arguments: os.environ['XLA_FLAGS'].split())
+    found = [accelerator.part(types.SimpleNamespace(part=part, small=True, batch=2))
+             for part in ('step bfloat16 auto', 'step bfloat16 auto cublas')]
+    assert found == [[], ['--xla_gpu_enable_triton_gemm=false']]
 
 
 OTHERS = ('spacy', 'ftfy', 'sentencepiece', 'safetensors', 'pyarrow', 'matplotlib', 'markdown', 'tensorflow_datasets',

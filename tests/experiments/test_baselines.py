@@ -1,6 +1,7 @@
 """The baselines of the fine-tuned tables: features by hand, planted rules found, the frozen model's numbers against the
 numpy model, the cell that says who is ahead."""
 import dataclasses
+import itertools
 import json
 import math
 import types
@@ -72,15 +73,30 @@ def test_the_constant_answer_is_that_with_the_highest_metric(metric, labels, ans
     assert baselines.constant(STSB, train, train) is None  # one number has no correlation
 
 
-@pytest.mark.parametrize('task, name', [(RTE, 'overlap'), (STSB, 'overlap'), (STORY, 'overlap'), (SST2, 'words'),
-                                        (RTE, 'words'), (STSB, 'words'), (STORY, 'words')])
+def states(sequences):
+    """How many words the last text has of the one before it."""
+    return {6: np.array([[len(set(a.split()) & set(b.split()))] for a, b in sequences], np.float32)}
+
+
+def log_probs(sequences):
+    """A word costs 5 nats, one of the text before it 1, "bad" 9."""
+    return np.array([(-sum(1.0 if word in ' '.join(before).split() else {'bad': 9.0}.get(word, 5.0)
+                           for word in last.split()), len(last.split())) for *before, last in sequences])
+
+
+FOUND = {'overlap': baselines.overlap, 'words': baselines.words,
+         'joined': lambda *rows: baselines.probe(*rows, states, joined=True)[0],
+         'likelihood': lambda *rows: baselines.likelihood(*rows, log_probs)}
+
+
+@pytest.mark.parametrize('task, name', [*itertools.product((RTE, STSB, STORY), FOUND), (SST2, 'words'),
+                                        (SST2, 'likelihood')])
 def test_a_planted_rule_is_found_on_new_rows(task, name):
     rng = np.random.default_rng(0)
     train, rows = planted(rng, task), planted(rng, task)
-    found = getattr(baselines, name)
-    assert value(task, rows, found(task, train, rows)) > 0.9
+    assert value(task, rows, FOUND[name](task, train, rows)) > 0.9
     flipped = [dataclasses.replace(row, label=(5 if task is STSB else 1) - row.label) for row in train]
-    assert value(task, rows, found(task, flipped, rows)) < 0.1
+    assert value(task, rows, FOUND[name](task, flipped, rows)) < 0.1
 
 
 @pytest.mark.parametrize('task', [RTE, STSB, SST2, STORY])
@@ -99,17 +115,6 @@ def test_the_probe_takes_the_layer_that_knows(task):
     assert layer == 2 and value(task, rows, found) > 0.8
 
 
-@pytest.mark.parametrize('task', [RTE, STSB, STORY])
-def test_the_probe_of_joined_texts_reads_the_second_after_the_first(task):
-    """The state is how many words the last text has of the one before it."""
-    def states(sequences):
-        return {6: np.array([[len(set(a.split()) & set(b.split()))] for a, b in sequences], np.float32)}
-    rng = np.random.default_rng(0)
-    train, rows = planted(rng, task), planted(rng, task)
-    found, layer = baselines.probe(task, train, rows, states, joined=True)
-    assert layer == 6 and value(task, rows, found) > 0.9
-
-
 @pytest.fixture
 def made(monkeypatch):
     """The features of the evaluated rows, of each linear model that a baseline asks for."""
@@ -126,17 +131,6 @@ def test_similarity_sums_the_joined_states_of_both_orders(made):
         baselines.probe(task, rows, rows, lambda pairs: {1: np.array([states[pair] for pair in pairs])}, joined=True)
     assert [of.tolist() for of in made] == [[[10.0, 14.0], [11.0, 22.0]], [[3.0, 5.0], [1.0, 2.0]]]
     assert baselines.probe(SST2, [Example('0', ('a',), (), 0)], [], None, joined=True) == (None, 0)
-
-
-@pytest.mark.parametrize('task', [RTE, STSB, SST2, STORY])
-def test_a_rule_that_shows_in_log_probabilities_is_found(task):
-    """A word costs 5 nats, one of the text before it 1, "bad" 9."""
-    def log_probs(sequences):
-        return np.array([(-sum(1.0 if word in ' '.join(before).split() else {'bad': 9.0}.get(word, 5.0)
-                               for word in last.split()), len(last.split())) for *before, last in sequences])
-    rng = np.random.default_rng(0)
-    train, rows = planted(rng, task), planted(rng, task)
-    assert value(task, rows, baselines.likelihood(task, train, rows, log_probs)) > 0.9
 
 
 def test_the_features_of_log_probabilities_by_hand(made):
@@ -185,15 +179,6 @@ def test_a_row_far_outside_the_training_rows_has_finite_scores():
     assert np.isfinite(scores).all() and scores.argmax(-1).tolist() == [0, 1]
 
 
-def test_without_a_pretrained_model_there_are_no_probes(tmp_path):
-    config = override(load_config('experiments'), {
-        'data': str(cola(tmp_path / 'CoLA').parent), 'finetune__data__train_rows': None})
-    run_list.find_models(config)
-    rows = program.run(config, tmp_path / 'baselines.json', ['cola'])
-    assert config.pretrained == '' and {row['baseline'] for row in rows} == {'constant', 'words'}
-    assert all(row['n'] == 13 and row['train_rows'] == 40 for row in rows)
-
-
 @pytest.fixture(scope='module')
 def models(pretrained):
     return program.Models(str(pretrained))
@@ -237,7 +222,7 @@ def test_states_are_the_mean_over_the_last_text_after_half_of_the_layers_and_aft
         assert not of[4].any()
 
 
-def test_with_a_pretrained_model_the_file_and_its_table_have_what_applies(tmp_path, pretrained, monkeypatch):
+def test_the_file_has_what_applies_and_probes_with_a_pretrained_model_alone(tmp_path, pretrained, monkeypatch):
     """CoLA has single texts, so nothing is joined. A second run computes nothing."""
     asked = []
     for name in ('states', 'log_probs'):
@@ -246,13 +231,15 @@ def test_with_a_pretrained_model_the_file_and_its_table_have_what_applies(tmp_pa
             return real(self, texts, pretrained)
         monkeypatch.setattr(program.Models, name, asks)
     config = override(load_config('experiments'), {
-        'data': str(cola(tmp_path / 'CoLA').parent), 'pretrained': str(pretrained), 'finetune__data__train_rows': None})
+        'data': str(cola(tmp_path / 'CoLA').parent), 'finetune__data__train_rows': None})
+    run_list.find_models(config)
+    rows = program.run(config, tmp_path / 'baselines.json', ['cola'])
+    assert (config.pretrained, asked) == ('', []) and {row['baseline'] for row in rows} == {'constant', 'words'}
+    assert all(row['n'] == 13 and row['train_rows'] == 40 for row in rows)
+    config.pretrained = str(pretrained)
     rows = program.run(config, tmp_path / 'baselines.json', ['cola'])
     assert asked == [('states', True), ('states', False), ('log_probs', True), ('log_probs', False)]
-    there = ['constant', 'words', 'probe', 'random', 'likelihood', 'likelihood_random']
-    assert [row['baseline'] for row in rows if row['metric'] == 'matthews'] == there
-    assert [('layer' in row) for row in rows if row['metric'] == 'matthews'] == [False] * 2 + [True] * 2 + [False] * 2
-    header = (tmp_path / 'baselines.md').read_text(encoding='utf-8').splitlines()[4]
-    assert [cell.strip() for cell in header.split('|')[3:-4]] == [scores.BASELINES[name] for name in there]
+    assert [row['baseline'] for row in rows if row['metric'] == 'matthews'] == [
+        'constant', 'words', 'probe', 'random', 'likelihood', 'likelihood_random']
     monkeypatch.setattr(program, 'of_task', lambda run, name, models: iter([]))
     assert program.run(config, tmp_path / 'baselines.json', ['cola']) == rows

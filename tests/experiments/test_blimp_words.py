@@ -32,16 +32,12 @@ def test_pairs_are_compared_inside_their_sets():
     assert blimp_words.compare(ids, right, selected, least=3) is None
 
 
-def test_the_rarest_word_counts_and_one_that_the_text_lacks_is_zero():
+def test_the_rarest_word_of_a_pair_counts_and_words_are_the_tokenizer_s():
     counts = {'the': 900_000, 'cat': 99_997, 'alumnus': 3, '.': 1_000_000}
-    pairs = [{'the', 'cat'}, {'the', 'alumnus'}, {'the', 'cat', 'waitress'}]
+    pairs = [{'the', 'cat'}, {'the', 'alumnus'}, {'the', 'cat', 'impressionists'}]
     np.testing.assert_allclose(blimp_words.rarest(pairs, counts), [99_997 / 2, 1.5, 0])
-
-
-def test_words_are_the_tokenizer_s():
+    assert blimp_words.split_words(pairs[::2], api.load('novels').tokenizer).tolist() == [False, True]
     assert blimp_words.words_of("The cat's hat. THE cat!") == {'the', 'cat', "'s", 'hat', '.', '!'}
-    pairs = [{'the', 'cat'}, {'the', 'impressionists'}]
-    assert blimp_words.split_words(pairs, api.load('novels').tokenizer).tolist() == [False, True]
 
 
 def test_the_program_prints_a_table_and_names_a_pair_of_other_files(tmp_path, monkeypatch, capsys):
@@ -57,9 +53,6 @@ def test_the_program_prints_a_table_and_names_a_pair_of_other_files(tmp_path, mo
     blimp_words.main()
     printed = capsys.readouterr().out
     assert f'{len(examples):,} pairs, mean of the sets ' in printed and '| every word one token |' in printed
-    (tmp_path / 'text.txt').write_text('\n \n')
-    with pytest.raises(UserError, match='text.txt: no word in it'):
-        blimp_words.main()
     results.write_predictions(tmp_path / 'scores.jsonl', ['binding/other/1'], [0], np.zeros((1, 2)))
     with pytest.raises(UserError, match="scores.jsonl: 'binding/other/1' is no pair of "):
         blimp_words.main()

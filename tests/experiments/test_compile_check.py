@@ -46,6 +46,7 @@ def test_a_row_has_the_gathers_of_fsdp_the_arithmetic_by_formula_and_the_memory_
     per_token = 3 * (2 * N * (4 * D * D + 2 * D * 48) + 2 * V * D + 4 * N * 20 * D)
     assert row['flops_per_token'] == per_token and row['flops_per_step'] == per_token * 16 * 20
     assert row['memory']['in all'] == step.bytes > step_cost.memory(step.program.state)['parameters'] * 3
+    assert 'gathers of the token table: 1 in f32' in '\n'.join(check.lines(ROW | row))
 
 
 @pytest.mark.parametrize('sizes', [(1, 4, 1), (2, 4, 1), (2, 2, 2)], ids=str)
@@ -70,7 +71,6 @@ def test_microbatches_and_remat_gather_the_table_no_more_often():
 
 
 def test_logits_that_are_gathered_would_be_seen():
-    """The same head without the place that the table is given: gathered columns of logits, were it so, are reported."""
     mesh = sharding.make_mesh(1, 4, 1, devices=jax.devices()[:4])
     by_columns = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(None, 'fsdp'))
     whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
@@ -80,42 +80,27 @@ def test_logits_that_are_gathered_would_be_seen():
     assert hlo.logit_transfers(hlo.collectives(text, 4), 100, 32) == {'all-gather f32': 1}
 
 
-def test_the_lines_say_what_was_compiled_and_found():
-    row = ROW | compiled((2, 2, 2))[1]
-    text = '\n'.join(check.lines(row))
-    for part in ('mesh data=1 x fsdp=4 x tensor=1', 'count as often as it runs:', 'all-gather', 'temporaries',
-                 'gathers of the token table: 1 in f32', 'transfers of logits: none', 'MFLOP a token'):
-        assert part in text
-    assert '(once where the compiled text does not tell):' in '\n'.join(check.lines(row | {'trips_known': False}))
-
-
 # Slices
 
 @pytest.mark.parametrize('name, chip, shape, links', [  # links: one an open axis, two a ring; and those of a torus
-    ('v5e:16x16', 'v5e', (16, 16), (4, 4)), ('v5e-256', 'v5e', (16, 16), (4, 4)), ('v5e:2x2', 'v5e', (2, 2), (2, 4)),
-    ('v5e:2x4', 'v5e', (2, 4), (2, 4)), ('v5e:8x16', 'v5e', (8, 16), (3, 4)), ('v5e:1x1', 'v5e', (1, 1), (0, 4)),
-    ('v4-16', 'v4', (2, 2, 2), (3, 6)), ('v5p-1024', 'v5p', (8, 8, 8), (6, 6)), ('v6e-8', 'v6e', (2, 4), (2, 4)),
-    ('h200:8', 'h200', (8,), (1, 1))])
+    ('v5e-256', 'v5e', (16, 16), (4, 4)), ('v5e:8x16', 'v5e', (8, 16), (3, 4)), ('v5e:1x1', 'v5e', (1, 1), (0, 4)),
+    ('v4-16', 'v4', (2, 2, 2), (3, 6)), ('v5p-1024', 'v5p', (8, 8, 8), (6, 6)), ('h200:8', 'h200', (8,), (1, 1))])
 def test_a_slice_is_named_by_shape_or_as_the_cloud_names_it_and_has_links(name, chip, shape, links):
     assert chips.parse(name) == (chips.CHIPS[chip], shape) and chips.links(*chips.parse(name)) == links
 
 
 @pytest.mark.parametrize('name, message', [
-    ('2*a100:1', 'written like v5e:16x16'),
-    ('v9:2x2', 'one of v4, v5e, v5p, v6e, h200'), ('v5e', 'written like v5e:16x16'),
-    ('v5e-5', 'v5e slices are v5e-1, v5e-4, v5e-8'), ('v4:4x4', 'a slice of v4 has 3 dimension'),
-    ('v5e:0x4', 'of at least 1'), ('v5e:32x32', '1,024 chips, the largest slice of v5e has 256')])
+    ('v9:2x2', 'one of v4, v5e'), ('v5e', 'written like v5e:16x16'), ('v5e-5', 'v5e slices are v5e-1, v5e-4'),
+    ('v4:4x4', 'has 3 dimension'), ('v5e:0x4', 'of at least 1'), ('v5e:32x32', '1,024 chips, the largest .* 256')])
 def test_what_is_no_slice_is_refused_by_name(name, message):
     with pytest.raises(UserError, match=f'^topology {re.escape(repr(name))}: .*{message}'):
         chips.parse(name)
 
 
-@pytest.mark.parametrize('name, install', [('v5e:2x2', r"pip install 'jax\[tpu\]'"),
-                                           ('h200:8', r"pip install 'jax\[cuda13\]'")])
-def test_a_compiler_that_is_not_installed_is_named_with_what_to_install(name, install, monkeypatch):
+def test_a_compiler_that_is_not_installed_is_named_with_what_to_install(monkeypatch):
     monkeypatch.setattr(importlib.util, 'find_spec', lambda module: None)
-    with pytest.raises(UserError, match=f'^{name}: .* not installed: {install}'):
-        chips.devices(name)
+    with pytest.raises(UserError, match=r"^v5e:2x2: .* not installed: pip install 'jax\[tpu\]'"):
+        chips.devices('v5e:2x2')
 
 
 def test_transfers_take_from_all_links_at_once_to_those_of_one_axis():
@@ -132,17 +117,6 @@ def test_a_mistake_is_one_line_and_a_status():
                           capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (1, '')
     assert done.stderr == "error: topology 'v5e:2x2x2': a slice of v5e has 2 dimension(s) of at least 1\n"
-
-
-@pytest.mark.parametrize('fields, offered, not_offered', [
-    ({}, ['--config.mesh.fsdp', '--config.model.remat=True', '--config.batch.microbatches=2'], []),
-    ({'model__remat': True, 'batch__microbatches': 4}, ['--config.batch.microbatches=8'], ['remat']),
-    ({'mesh__fsdp': 4}, ['remat'], ['--config.mesh.fsdp']),
-    ({'model__kind': 'lstm'}, ['--config.mesh.fsdp', '--config.batch.microbatches=2'], ['remat'])])
-def test_a_step_that_does_not_fit_is_told_what_to_change(fields, offered, not_offered):
-    line = check.advice(tiny(**fields), 'v5e:2x2', 4, '20.00 GiB of 15.75 GiB')
-    assert line.startswith('v5e:2x2: out of memory, 20.00 GiB of 15.75 GiB a chip: try ') and '\n' not in line
-    assert all(way in line for way in offered) and not any(way in line for way in not_offered)
 
 
 def test_a_step_that_is_too_large_is_one_line_by_the_compiler_s_error_or_though_it_compiles(monkeypatch):
@@ -179,32 +153,15 @@ def test_the_table_shows_what_was_compiled_and_estimates_its_time():
     assert '| v5e-4 | 64 x 512 | 1 x 4 x 1 | 78.3 | 5.0 to 10.0 | 78.3 to 88.3 | 0.37 to 0.42 | 523 to 1,047 |' in text
 
 
-@pytest.mark.parametrize('entry, rows, missing, why', [
-    (ENTRY, [], {}, 'not compiled'), (ENTRY, [], {ENTRY: 'no compiler'}, 'no compiler'),
-    (dataclasses.replace(ENTRY, reason='cannot be'), [ROW], {}, 'cannot be'),
-    (dataclasses.replace(ENTRY, microbatches=2), [ROW], {}, 'not compiled')])
-def test_a_line_without_a_row_is_not_available_and_says_why(entry, rows, missing, why):
-    text = '\n'.join(table.render([entry], rows, missing))
-    assert 'n/a' in text and f'{why}.' in text and '500 MB' not in text
-
-
-def test_a_compiler_that_is_missing_is_the_reason_of_its_lines(tmp_path, monkeypatch):
-    said = subprocess.CompletedProcess([], 1, '', 'error: h200:1: the CUDA plugin is not installed\n')
+def test_a_line_without_a_row_is_not_available_and_says_why(tmp_path, monkeypatch):
+    said = subprocess.CompletedProcess([], 1, '', 'error: v5e:2x2: no compiler\n')
     monkeypatch.setattr(table.subprocess, 'run', lambda *arguments, **how: said)
-    entry = table.Entry('one H200', 'h200:1', 64)
-    assert table.compile_all([entry, dataclasses.replace(entry, reason='x')], tmp_path / 'rows.jsonl') == {
-        entry: 'h200:1: the CUDA plugin is not installed'}
-
-
-def test_every_line_of_the_table_that_can_be_is_a_config_that_can_be():
-    for entry in table.ENTRIES:
-        chip, shape = chips.parse(entry.topology)
-        assert chips.parse(entry.slice)[1] == shape if '-' in entry.slice else chip.name == 'h200'
-        devices = int(np.prod(shape))
-        data = devices // (entry.fsdp * entry.tensor)
-        fits = data * entry.fsdp * entry.tensor == devices and 12 % entry.tensor == 0 == 768 % entry.fsdp
-        fits = fits and entry.batch // entry.microbatches % (data * entry.fsdp) == 0
-        assert fits != bool(entry.reason), entry
+    impossible = dataclasses.replace(ENTRY, reason='cannot be')
+    missing = table.compile_all([ENTRY, impossible], tmp_path / 'rows.jsonl')
+    for entry, rows, why in (ENTRY, [], 'v5e:2x2: no compiler'), (impossible, [ROW], 'cannot be'), (
+            dataclasses.replace(ENTRY, microbatches=2), [ROW], 'not compiled'):
+        text = '\n'.join(table.render([entry], rows, missing))
+        assert 'n/a' in text and f'{why}.' in text and '500 MB' not in text
 
 
 # The step, compiled for accelerators, where their compilers are installed

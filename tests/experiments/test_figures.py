@@ -57,9 +57,8 @@ def test_a_dry_run_lists_a_run_for_each_number_of_layers_of_the_pretrained_model
     listed = re.findall(r'^race-(\w+)-0: ([\d,]+) tokens$', out, re.M)
     assert [name for name, _ in listed] == ['no_pretraining', 'layers_0', 'layers_1', 'full']  # it has two layers
     in_all = sum(int(tokens.replace(',', '')) for _, tokens in listed)
-    assert in_all > 0 and f'in all: {in_all:,} tokens' in out
+    assert in_all > 0 and f'in all: {in_all:,} tokens' in out and not pathlib.Path(config.out).exists()
     assert '8 runs: 4 to do, 0 done, 4 no data' in out and out.count('mnli: no data: ') == 1
-    assert ' lacks files of dev, ' in out and not pathlib.Path(config.out).exists()
 
 
 def test_every_part_leaves_a_picture_and_a_table_and_no_run_is_done_again(config, text, capsys):
@@ -72,8 +71,6 @@ def test_every_part_leaves_a_picture_and_a_table_and_no_run_is_done_again(config
     ends = [one for condition in ('full', 'no_pretraining')
             for one in run_list.finetune_runs(config, 'race', condition)]  # as in the tables
     assert [one.status for one in runner.carry_out(config, ends, dry_run=True)] == ['done', 'done']
-    out = capsys.readouterr().out
-    assert 'race-full-0: done' in out and 'in all: 0 tokens' in out
 
 
 def test_each_number_of_layers_and_saved_update_of_both_models_is_scored(text):
@@ -87,10 +84,7 @@ def test_each_number_of_layers_and_saved_update_of_both_models_is_scored(text):
         for step in STEPS:
             row = cells(lines, str(step), heading)
             assert row[0] == n and len(row) == (9 if n == '13' else 7) and 'n/a' not in row
-    lines = '\n'.join(lines)
-    assert '## WSC273: winograd schemas\n\nn/a' in lines and 'n/a, no data: wsc273' in lines
-    assert len(re.findall(r'\* Transformer, from update 5 to 20: [+-][\d.]+ \([+-][\d.]+ to', lines)) == 4
-    assert len(re.findall(r'\* Transformer − LSTM at update 20: ', lines)) == 4
+    assert '## WSC273: winograd schemas\n\nn/a' in '\n'.join(lines)
 
 
 def test_without_an_lstm_or_data_what_is_there_is_shown(config, tmp_path):
@@ -99,9 +93,7 @@ def test_without_an_lstm_or_data_what_is_there_is_shown(config, tmp_path):
     pathlib.Path(alone.data).mkdir()
     with pytest.raises(UserError, match='none of the .* has its data'):
         tables.run(alone, PARTS)
-    zero_shot, layers = ((tmp_path / 'out' / f'{name}.md').read_text() for name in (PARTS[1], PARTS[0]))
-    assert zero_shot.count('n/a, no data') == 5 and 'LSTM: n/a' in zero_shot and '.png' not in zero_shot
-    assert layers.count('| n/a |') == 16 and 'n/a, no data: race' in layers and '.png' not in layers
+    assert (tmp_path / 'out' / 'figure2_zero_shot.md').read_text().count('n/a, no data') == 5
     alone.pretrained = ''
     with pytest.raises(UserError, match='--config.pretrained'):
         tables.run(alone, dry_run=True)
@@ -117,14 +109,10 @@ def test_blimp_has_accuracy_tokens_and_paired_differences_beside_what_is_publish
         assert row[0] == row[3] == f'{step * 8 * 48:,}'
         assert [row[1], row[4]] == [f'{100 * of_model[step]["value"]:.1f}' for of_model in found]
         assert all(re.fullmatch(r'[\d.]+ to [\d.]+', row[i]) for i in (2, 5))
-    for about in figure_blimp.METRICS.values():
-        assert len(cells(lines, about, '## Conventions')) == 4
     assert cells(lines, 'binding', '## Phenomena')[4:] == ['73.5', '74.7']
-    assert len(cells(lines, 'argument structure', '## Phenomena')) == 6 and '| ellipsis |' not in '\n'.join(lines)
     assert cells(lines, 'Transformer-XL', '## Published') == ['103M words', '69.6', '72.2']
     gain = 100 * (found[0][20]['value'] - found[0][5]['value'])
     assert f'* Transformer, from update 5 to 20: {gain:+.1f} (' in '\n'.join(lines)
-    assert '* Transformer − LSTM at update 20: ' in '\n'.join(lines)
     same = {(None, 'accuracy'): found[0][20]}
     nothing = figure_blimp.difference(same, same)  # the same pairs in each resample
     assert (nothing.value, *bootstrap.interval(nothing.draws), nothing.n) == (0, 0, 0, 32)

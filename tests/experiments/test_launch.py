@@ -34,11 +34,10 @@ def job(name):
 @pytest.mark.parametrize('name', JOBSETS)
 def test_a_jobset_s_parts_fit_together(name):
     jobset, spec, container = job(name)
-    assert (jobset['apiVersion'], jobset['kind']) == ('jobset.x-k8s.io/v1alpha2', 'JobSet')
+    assert jobset['kind'] == 'JobSet' and container['resources']['limits'].keys() < {'nvidia.com/gpu', 'google.com/tpu'}
     assert spec['completionMode'] == 'Indexed' and spec['completions'] == spec['parallelism'] > 1
     assert spec['backoffLimit'] == 0 and jobset['spec']['failurePolicy']['maxRestarts'] > 0
     assert spec['template']['spec']['restartPolicy'] == 'Never'
-    assert [*container['resources']['limits']] in (['nvidia.com/gpu'], ['google.com/tpu'])
 
 
 def test_the_processes_of_the_gpu_jobset_find_each_other():
@@ -62,10 +61,8 @@ def test_the_fields_that_a_recipe_sets_are_there(name):
 
 def test_the_sky_task_names_its_variables_and_its_scripts_parse():
     task = yaml.safe_load(read('skypilot.yaml'))
-    assert task.keys() == {'name', 'num_nodes', 'workdir', 'resources', 'envs', 'setup', 'run'}
     used = set(re.findall(r'\$(\w+)', task['run']))
-    ours = {'SKYPILOT_NODE_IPS', 'SKYPILOT_NUM_NODES', 'SKYPILOT_NODE_RANK', *task['envs']}
-    assert used == ours
+    assert used == {'SKYPILOT_NODE_IPS', 'SKYPILOT_NUM_NODES', 'SKYPILOT_NODE_RANK', *task['envs']}
     for script in (task['setup'], task['run']):
         assert subprocess.run(['bash', '-n'], input=script, text=True, capture_output=True).stderr == ''
 

@@ -1,7 +1,6 @@
 """The paper's experiments in stages, in small: tiny models, CoLA alone, jobs that are stopped, killed and resumed; the
 plan and the clock: which runs in which order, device minutes that survive a kill."""
 import contextlib
-import json
 import os
 import pathlib
 import re
@@ -82,10 +81,7 @@ def test_a_whole_job_and_the_same_again_without_any_run(small, given, straight, 
     assert re.fullmatch(r'\| CoLA \(matthews\) \| [-\d.]+ \| [-\d.]+ \| n/a .*\| 13 \|', line)
     for part in ('| QQP | f1 | 70.3 | n/a |', '## Claims of Section 5', '## Table 5: ablations'):
         assert part in report
-    facts = (straight / 'report.md').read_text()
-    assert '| GPT-1: pretraining | 12 updates, 3,072 tokens, ' in facts and '100 epochs' not in facts
-    assert "Settings of pretraining: the paper's but for " in facts and 'batch.size 8' in facts
-    assert (straight / 'pretraining.png').stat().st_size > 10_000
+    assert '| GPT-1: pretraining | 12 updates, 3,072 tokens, ' in (straight / 'report.md').read_text()
     assert len(list(straight.glob('runs/cola-full-*'))) == 1 and not list(straight.glob('runs/*/checkpoints'))
     monkeypatch.setattr(runner, '_do', None)
     reproduce.run(small, straight, **given)
@@ -142,23 +138,12 @@ def test_models_that_are_pretrained_already_are_taken(small, given, straight, tm
     assert not (out / 'pretrain').exists() and not (out / 'tokens').exists()
 
 
-def test_a_model_that_is_not_finished_is_refused_however_its_length_is_given(small, straight, tmp_path):
-    shutil.copytree(straight / 'pretrain', tmp_path / 'run')
-    shutil.rmtree(tmp_path / 'run' / 'checkpoints' / '12')
-    config = json.loads((tmp_path / 'run' / 'config.json').read_text())
-    config['train'] |= {'steps': None, 'epochs': 1.0}
-    (tmp_path / 'run' / 'config.json').write_text(json.dumps(config))
-    with pytest.raises(UserError, match=r'pretraining is at step \d+ of 12: it must be finished'):
-        reproduce.checked(changed(small, pretrained=str(tmp_path / 'run')), tmp_path / 'out')
-
-
 def test_a_report_of_imported_weights_says_so_and_nothing_of_their_pretraining(small, given, tmp_path, monkeypatch):
     monkeypatch.setenv('GPT1_JAX_CACHE', str(tmp_path / 'cache'))
     config = changed(small, pretrained=str(from_hub.local_run('novels')), stages=('pretrain',))
     reproduce.run(config, tmp_path / 'out', data=given['data'])
     report = (tmp_path / 'out' / 'report.md').read_text()
-    assert '| pretraining | not here. Pretrained: imported/novels-' in report and '## Pretraining' not in report
-    assert 'The weights were imported' in report and 'Settings of pretraining' not in report
+    assert '| pretraining | not here. Pretrained: imported/novels-' in report
 
 
 def test_a_stage_that_fails_is_named_and_the_rest_goes_on(small, given, straight, tmp_path, monkeypatch):
@@ -187,7 +172,7 @@ def test_stages_resume_and_the_report_says_which_runs_the_deadline_cut_off(given
         reproduce.run(changed(gpu, minutes=minutes), prepared, stage, dry_run=dry_run)
     reproduce.run(gpu, prepared, 'prepare', **given)
     rows = [tasks.get('cola').read(prepared / 'data' / 'CoLA', split) for split in ('train', 'dev')]
-    assert [*map(len, rows)] == [40, 13] and len(list((prepared / 'data').iterdir())) == 1
+    assert [*map(len, rows)] == [40, 13]
     capsys.readouterr()
     monkeypatch.setattr(plan, 'step_seconds', lambda *_: 1.5)
     monkeypatch.setattr(clock_lib, 'EVERY', 1000)  # a slow machine is not stopped by the clock
@@ -195,7 +180,6 @@ def test_stages_resume_and_the_report_says_which_runs_the_deadline_cut_off(given
     planned = capsys.readouterr().out
     assert planned.startswith('deadline: 0:01:00\npretrain: 12 updates of 8 x 32 tokens\n')
     assert 'small: 6 runs: cola-full-0, cola-no_pretraining-0, cola-no_aux-0, cola-full-1' in planned
-    assert '\npretrain_lstm: 12 updates of 8 x 32 tokens\n' in planned and 'no data for mrpc, stsb' in planned
     assert not (prepared / 'pretrain').exists()
     with pytest.raises(UserError, match='not a run directory'):
         do('small')
@@ -217,27 +201,18 @@ def test_stages_resume_and_the_report_says_which_runs_the_deadline_cut_off(given
     assert 'cola-no_pretraining-0: done' in printed and 'cola-no_aux-0: left out' in printed
     do('report')
     report = (prepared / 'report.md').read_text()
-    line = next(line for line in report.splitlines() if line.startswith('| CoLA | matthews | 45.4'))
-    assert '| 1 | 13 | dev | final |' in line
     assert 'n/a (not run): cola-full-1' in report and '| no auxiliary LM, ours | n/a | n/a (not run) |' in report
-    assert "| GPT-1: the paper's 100 epochs, 100,000,000,000 tokens, at this speed | " in report
-    assert '| cost | $' in report
 
 
 # The clock
 
 @pytest.mark.quick
 def test_time_used_adds_up_over_starts(tmp_path):
-    for _ in range(2):
+    for stage in ('small', 'large', 'small'):
         clock = clock_lib.Clock(tmp_path / 'clock.json', 100)
-        for stage in ('small', 'large'):
-            with clock.counting(stage):
-                time.sleep(0.1)
-    used = clock.used
-    time.sleep(0.1)  # outside, no time counts
-    assert 0.4 <= clock.used == used < 10 and clock.left == 100 - used
-    written = json.loads((tmp_path / 'clock.json').read_text())
-    assert written.keys() == {'small', 'large'} and sum(written.values()) == pytest.approx(used, abs=0.2)
+        with clock.counting(stage):
+            time.sleep(0.2)
+    assert 0.5 <= clock.used < 10 and clock.left == 100 - clock.used and clock.stages['small'] > 0.3
     (tmp_path / 'clock.json').write_text('{')
     with pytest.raises(UserError, match=r'clock\.json: damaged'):
         clock_lib.Clock(tmp_path / 'clock.json', 100)
@@ -286,10 +261,8 @@ def test_time_is_spent_in_the_order_of_priority():
                             'zero_shot_lstm', 'lstm', 'grid']
     assert [one.name for one in stages['small'][:4]] == [
         'cola-full-0', 'cola-no_pretraining-0', 'cola-no_aux-0', 'mrpc-full-0']
-    assert len(stages['small']) == 6 * 3 * 3 and len(stages['large']) == 6 * 3
     assert [one.seed for one in stages['small']] == sorted(one.seed for one in stages['small'])
     assert [one.config.n_transfer for one in stages['layers']] == [0, 2, 4, 6, 8, 10]
-    assert plan.runs(config, 'lstm') == [] != stages['lstm']
 
 
 @pytest.mark.parametrize('name', ['reproduce', 'small_cpu', 'overnight_cpu'])
@@ -306,11 +279,9 @@ def test_the_stages_have_every_run_of_the_tables_and_figures(name, monkeypatch):
 
 @pytest.mark.parametrize('change, stage, message', [
     ({'stages': ('pretrain', 'smal')}, None, "config.stages is .*'smal'.*one of 'pretrain',"),
-    ({'runs__small__tasks': ('colaa',)}, None, "config.runs.small.tasks is .'colaa'"),
     ({'runs__small__conditions': ('fulll',)}, None, "config.runs.small.conditions is .'fulll'.*one of 'full',"),
     ({'minutes': None}, None, 'give --minutes'), ({'pretrained': 'nowhere'}, None, 'nowhere: not a run directory'),
-    ({}, 'pretrain', 'prepare comes first'), ({}, 'prepare', 'give --books'),
-    ({}, 'prepair', 'there are prepare, pretrain,')])
+    ({}, 'pretrain', 'prepare comes first'), ({}, 'prepare', 'give --books'), ({}, 'prepair', 'there are prepare,')])
 def test_what_is_wrong_with_a_plan_or_a_stage_is_said_before_it_starts(tmp_path, change, stage, message):
     with pytest.raises(UserError, match=message):
         reproduce.run(override(load_config('one_gpu'), change), tmp_path, stage)

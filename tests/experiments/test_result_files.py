@@ -11,7 +11,7 @@ from experiments.lib import scores
 from gpt1_jax.runs import results
 from tiny import ROOT
 
-OVERNIGHT = ROOT / 'experiments' / 'results' / 'overnight_cpu'
+OVERNIGHT, TEN_MINUTES = (ROOT / 'experiments' / 'results' / name for name in ('overnight_cpu', 'ten_minutes_gpu'))
 BEFORE = {'first': 0, 'second': 10_000, 'third': 30_000}  # updates of the runs before
 
 
@@ -19,15 +19,19 @@ def cells(line):
     return [cell.strip() for cell in line.strip('|').split('|')]
 
 
+def lines_of(page):
+    return page.read_text(encoding='utf-8').rstrip().splitlines()
+
+
 def test_the_losses_over_updates_are_those_of_the_file():
-    lines = (OVERNIGHT / 'README.md').read_text(encoding='utf-8').splitlines()
+    lines = lines_of(OVERNIGHT / 'README.md')
     rows = results.read(OVERNIGHT / 'losses.jsonl')
     start = lines.index('| updates | tokens in all | validation loss | perplexity a token |') + 2
     ours = [row for row in rows if row['run'] in BEFORE]
     for line, row in zip(lines[start:], ours):
-        name, read, loss, perplexity = cells(line)
-        assert name.endswith(f'{row["step"]:,}') and loss == f'{row["valid_loss"]:.3f}'
-        assert read == f'{(BEFORE[row["run"]] + row["step"]) * 8 * 256 / 1e6:.1f}M'
+        name, *figures, perplexity = cells(line)
+        read = (BEFORE[row['run']] + row['step']) * 8 * 256
+        assert name.endswith(f'{row["step"]:,}') and figures == [f'{read / 1e6:.1f}M', f'{row["valid_loss"]:.3f}']
         exact = math.exp(row['valid_loss'])
         assert abs(float(perplexity) - exact) <= 0.05 + 0.0005 * exact  # both are rounded
     assert not lines[start + len(ours)]  # the table ends with the file
@@ -44,7 +48,7 @@ def test_the_losses_over_updates_are_those_of_the_file():
 
 
 def test_the_front_page_has_the_quickstart_s_figures():
-    lines = (ROOT / 'experiments' / 'results' / 'quickstart' / 'report.md').read_text(encoding='utf-8').splitlines()
+    lines = lines_of(ROOT / 'experiments' / 'results' / 'quickstart' / 'report.md')
     pronoun, order = (next(cells(line) for line in lines if line.startswith(f'| {name} |'))
                       for name in ('pronoun', 'word_order, zero-shot'))
     scratch, words, zero_shot = (cell.split()[0] for cell in (pronoun[2], pronoun[4], order[1]))
@@ -54,12 +58,10 @@ def test_the_front_page_has_the_quickstart_s_figures():
             f'zero-shot: {zero_shot}%,' in page)
 
 
-def test_the_page_of_the_baselines_is_that_of_their_file():
-    rows = scores.baselines(OVERNIGHT / 'baselines.json')
-    assert (OVERNIGHT / 'baselines.md').read_text(encoding='utf-8').splitlines() == '\n'.join(
-        baselines.lines(rows)).rstrip().splitlines()
-    about = json.loads((OVERNIGHT / 'baselines.json').read_text(encoding='utf-8'))
-    assert about['command'].startswith('python -m experiments.baselines --config=configs/overnight_cpu.py')
+@pytest.mark.parametrize('place', [OVERNIGHT, TEN_MINUTES], ids=['overnight_cpu', 'ten_minutes_gpu'])
+def test_the_page_of_the_baselines_is_that_of_their_file(place):
+    rows = scores.baselines(place / 'baselines.json')
+    assert lines_of(place / 'baselines.md') == '\n'.join(baselines.lines(rows)).rstrip().splitlines()
 
 
 def test_the_front_page_s_figure_is_of_the_figures_on_the_pages():
@@ -79,13 +81,12 @@ def test_the_front_page_s_figure_is_of_the_figures_on_the_pages():
     assert len(points['Transformer']) == len(table) + 2 and len(points['LSTM']) == len(table)
 
 
-@pytest.mark.parametrize('where', ['', 'longer'])
+@pytest.mark.parametrize('where', ['.', 'longer'])
 def test_the_differences_of_ideas_are_students_t_of_their_runs(where):
-    page = (ROOT / 'experiments' / 'results' / 'ideas' / 'README.md').read_text(encoding='utf-8')
-    folder = ROOT / 'experiments' / 'results' / 'ideas' / where
-    report = (folder / 'report.md').read_text(encoding='utf-8')
+    ideas = ROOT / 'experiments' / 'results' / 'ideas'
+    page, report = ((ideas / name).read_text(encoding='utf-8') for name in ('README.md', f'{where}/report.md'))
     losses, other_text = {}, set()
-    for row in results.read(folder / 'results.jsonl'):
+    for row in results.read(ideas / where / 'results.jsonl'):
         losses.setdefault(row['idea'], []).append(row['loss'])  # in the order of seeds
         if row['changes'].keys() & {'tokenizer.vocab_size', 'data.valid'}:
             other_text.add(row['idea'])
@@ -102,18 +103,13 @@ def test_the_differences_of_ideas_are_students_t_of_their_runs(where):
 
 
 def test_the_page_of_ten_minutes_of_a_gpu_has_the_figures_of_its_files():
-    place = ROOT / 'experiments' / 'results' / 'ten_minutes_gpu'
-    table = [cells(line) for line in (place / 'README.md').read_text(encoding='utf-8').splitlines()
-             if line.startswith('| ')]
+    table = [cells(line) for line in lines_of(TEN_MINUTES / 'README.md') if line.startswith('| ')]
     losses = [[f'{row["step"]:,}', f'{row["step"] * 64 * 512 / 1e6:.1f}M', f'{row["valid_loss"]:.3f}',
-               f'{row["valid_perplexity"]:.1f}'] for row in results.read(place / 'losses.jsonl')]
+               f'{row["valid_perplexity"]:.1f}'] for row in results.read(TEN_MINUTES / 'losses.jsonl')]
     assert [row for row in table if len(row) == 4][1:] == losses
-    found = json.loads((place / 'learning_curves.json').read_text(encoding='utf-8'))
-    assert (place / 'learning_curves.md').read_text(encoding='utf-8').split('\n') == (
-        '\n'.join(learning_curves.lines(found)).rstrip() + '\n').split('\n')
-    known = scores.baselines(place / 'baselines.json')
-    assert (place / 'baselines.md').read_text(encoding='utf-8').splitlines() == (
-        '\n'.join(baselines.lines(known)).rstrip().splitlines())
+    found = json.loads((TEN_MINUTES / 'learning_curves.json').read_text(encoding='utf-8'))
+    assert lines_of(TEN_MINUTES / 'learning_curves.md') == '\n'.join(learning_curves.lines(found)).rstrip().splitlines()
+    known = scores.baselines(TEN_MINUTES / 'baselines.json')
     sets = [row for row in table if len(row) == 9][1:]
     assert len(sets) == 10
     curves = [cells(line) for line in learning_curves.lines(found) if line.startswith('| ')]

@@ -79,12 +79,10 @@ def test_a_plan_has_the_seeds_and_settings_of_its_task_its_condition_and_its_own
 
 def test_the_lstm_has_no_plan_unless_its_run_is_given(config):
     assert specs(config, 'cola', 'lstm') == [] and run_list.zero_shot_runs(config, 'cola', 'lstm') == []
-    config.lstm = 'runs/lstm'
-    assert specs(config, 'cola', 'lstm')[0].config.init_from == 'runs/lstm'
-    for source in ('tfds:/prepared', 'parquet:/downloaded', 'hf:nyu-mll/glue'):
-        config.data = source  # stands for the data of all sets
-        run_list.check(config, pretrained=False)
-        assert specs(config, 'sst2', 'lstm')[0].config.data.dir == source
+    config.lstm, config.data = 'runs/lstm', 'tfds:/prepared'  # a source stands for the data of all sets
+    run_list.check(config, pretrained=False)
+    (one,) = specs(config, 'sst2', 'lstm')
+    assert (one.config.init_from, one.config.data.dir) == ('runs/lstm', 'tfds:/prepared')
 
 
 @pytest.mark.quick
@@ -95,7 +93,6 @@ def test_a_second_time_nothing_runs_and_the_rows_are_those_found(config, trainer
     second = runner.carry_out(config, wanted)
     assert statuses(second) == ['done', 'done'] and len(trainer.ran) == 2
     assert [one.rows for one in second] == [one.rows for one in first]
-    assert {row['selection'] for row in second[0].rows} == {'final', 'best'}
     carried_out(config, {'optimizer.peak_rate': 1e-3})
     assert len(set(trainer.ran)) == 4  # changed settings: another directory
 
@@ -131,8 +128,7 @@ def test_a_failing_run_is_one_line_and_the_rest_goes_on(config, trainer, error, 
     trainer.broken = {0: error}
     outcomes = runner.carry_out(config, specs(config, 'cola', 'full'))
     assert statuses(outcomes) == ['failed', 'ran'] and 'the loss is nan' in outcomes[0].error
-    lines = [line for line in capsys.readouterr().out.split('\n') if 'the loss is nan' in line]
-    assert len(lines) == 1 and lines[0].startswith('cola-full-0: failed: ')
+    assert capsys.readouterr().out.count('cola-full-0: failed: ') == 1
     assert len(list(pathlib.Path(config.out).glob('runs/*.error.txt'))) == (not isinstance(error, UserError))
     trainer.broken = {}
     assert carried_out(config) == ['ran', 'done']
@@ -150,9 +146,7 @@ def test_an_interrupt_stops_all(config, trainer, error):
     ('layer_tasks', ('colaa',), "config.layer_tasks is .'colaa',., must be .*'cola',"),
     ('layer_tasks', ('stsb',), 'config.layer_tasks: stsb has no accuracy'), ('zero_shot_tasks', ('mnli',), 'mnli'),
     ('data', 'nowhere', 'nowhere: no such directory'), ('pretrained', '', 'give --config.pretrained'),
-    ('pretrained', 'nowhere', 'nowhere: not a run directory'),
-    ('layers', 'all', "config.layers is 'all', must be"),
-    ('seeds', (), r'config.seeds is \(\), must be a tuple of seeds'),
+    ('pretrained', 'nowhere', 'nowhere: not a run directory'), ('seeds', (), r'config.seeds is \(\), must be a tuple'),
     ('grid', {'train': {'epochs': 3}}, 'config.grid'), ('tasks', {'cola': 3}, 'config.tasks is')])
 def test_what_is_wrong_with_a_list_is_said_before_it_runs(config, field, value, message):
     with config.ignore_type():
