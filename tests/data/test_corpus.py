@@ -44,14 +44,8 @@ def read(spec, **kwargs):
 
 
 @pytest.mark.parametrize('spec, expected', [
-    ('books', ALL),
-    ('books/', ALL),
-    ('books/a.txt', ALL[:1]),
-    ('books/*.txt', ALL[:1]),
-    ('books/**/*.gz', ALL[3:]),
-    (['books/deep', 'books/a.txt'], [ALL[3], ALL[0]]),
-    (['books/a.txt', 'books', './books/a.txt'], ALL),
-])
+    ('books/', ALL), ('books/a.txt', ALL[:1]), ('books/*.txt', ALL[:1]), ('books/**/*.gz', ALL[3:]),
+    (['books/deep', 'books/a.txt'], [ALL[3], ALL[0]]), (['books/a.txt', 'books', './books/a.txt'], ALL)])
 def test_a_spec_gives_its_documents_in_order_and_once(here, spec, expected):
     assert read(spec) == expected
 
@@ -65,11 +59,9 @@ def test_another_field_can_be_read_and_one_document_at_a_time(here):
 @pytest.mark.parametrize('spec, message', [
     ('absent.txt', 'absent.txt: no such file or directory'),
     ('books/*.text', r'books/\*.text: no file matches this pattern'),
-    ('books/*', 'books/notes.md: unknown extension'),
     ('empty', 'empty: no text file in this directory, it is empty'),
     ('linked', r'linked: no text file in this directory, directories behind links are not read \(1, such as far\)'),
     ('other', r'other: no text file in this directory, 1 of 1 files left out \(x.md\): only these are read: .txt, '),
-    ([], 'corpus: no file, directory or other source given'),
     (['books', ''], 'corpus: no file, directory or other source given, or one'),
     ('x' * 300, 'File name too long'),
     ('s3://bucket/a', 's3://bucket/a: neither a local path nor gs://BUCKET/'),
@@ -112,20 +104,18 @@ def test_what_cannot_be_listed_or_seen_is_no_empty_directory(here, monkeypatch, 
 
 def test_tfds_records_are_documents_or_named(monkeypatch):
     tfds = pytest.importorskip('tensorflow_datasets')
-    asked = []
-
     class Damaged(list):
         def __getitem__(self, number):
             raise ValueError('truncated\nrecord')
 
     def data_source(name, split):
-        asked.append((name, split))
-        return Damaged('ab') if name == 'damaged' else [{'text': b'caf\xc3\xa9', 'title': 'T', 'label': np.int64(1)}]
+        records = [{'text': b'caf\xc3\xa9', 'title': f'{name} {split}', 'label': np.int64(1)}]
+        return Damaged('ab') if name == 'damaged' else records
 
     monkeypatch.setattr(tfds, 'data_source', data_source)
     assert read('tfds:books:train') == [('tfds:books:train:0', 'café')]
-    assert read('tfds:wiki/en:1.3.0:train[:5%]:title') == [('tfds:wiki/en:1.3.0:train[:5%]:title:0', 'T')]
-    assert asked == [('books', 'train'), ('wiki/en:1.3.0', 'train[:5%]')]
+    name = 'tfds:wiki/en:1.3.0:train[:5%]:title'
+    assert read(name) == [(f'{name}:0', 'wiki/en:1.3.0 train[:5%]')]
     assert "record 0: field 'label' is int64, must be text" in refusal(read, 'tfds:books:train:label')
     assert refusal(read, 'tfds:damaged:train').startswith(
         'tfds:damaged:train: record 0: TFDS cannot read it (ValueError(\'trunc')
@@ -151,13 +141,6 @@ def test_rows_become_documents(how, expected):
     assert list(joined([], how)) == []
 
 
-def test_joined_rows_have_all_words_in_order_and_no_document_is_too_long():
-    texts = ['x' * (i * 7919 % 83) + str(i) for i in range(500)]
-    found = list(joined([Document('', text) for text in texts], Join(characters=100)))
-    assert ' '.join(document.text for document in found) == ' '.join(texts)
-    assert max(len(document.text) for document in found) <= 100 and len(found) < 350
-
-
 def test_a_key_column_joins_across_row_groups_but_not_across_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table = pyarrow.table({'book': ['a'] * 3 + ['b'] * 4, 'text': [f's{i}.' for i in range(7)]})
@@ -168,37 +151,15 @@ def test_a_key_column_joins_across_row_groups_but_not_across_files(tmp_path, mon
     expected = ['s0. s1. s2.', 's3. s4. s5. s6.']
     assert [text for _, text in read('.', join=Join('book'))] == [*expected, *expected, 'x y', 'whole']
     for name, where in (('1.parquet', '1.parquet'), ('3.jsonl', '3.jsonl: line 1')):
-        assert f"{where} has no field 'boek', only 'book', 'text', did you mean 'book'" in refusal(
-            read, name, join=Join('boek'))
+        assert f"{where} has no field 'boek'" in refusal(read, name, join=Join('boek'))
 
 
 # Parts
 
-@pytest.fixture
-def write(tmp_path):
-    """Writes a Parquet file of the texts of a name."""
-    def write_one(name, texts, row_group_size):
-        table = pyarrow.table({'text': texts})
-        pyarrow.parquet.write_table(table, tmp_path / f'{name}.parquet', row_group_size=row_group_size)
-    return write_one
-
-
-@pytest.mark.parametrize('texts, parquet', [(13, ''), (0, 'a'), (0, 'abc'), (13, 'ab')])
-@pytest.mark.parametrize('join', [Join(), Join(characters=50)])
-def test_the_parts_one_after_the_other_are_the_whole(tmp_path, write, texts, parquet, join):
-    for i in range(texts):
-        (tmp_path / f'{i:02}.txt').write_text(f'{i} ' * (i * 37 % 11))  # also an empty file
-    for name in parquet:
-        write(name, [f'{name}{i} ' * (i % 7) for i in range(100)], 9)
-    whole = list(corpus.documents(str(tmp_path), join=join))
-    for count in (1, 2, 3, 4, 7, 50):
-        found = [corpus.documents(str(tmp_path), join=join, part=Part(i, count)) for i in range(count)]
-        assert [document for one in found for document in one] == whole
-
-
-def test_parts_are_of_similar_size_and_read_the_footers_of_the_files_at_their_ends_alone(tmp_path, write, monkeypatch):
+def test_parts_are_of_similar_size_and_read_the_footers_of_the_files_at_their_ends_alone(tmp_path, monkeypatch):
     for name in 'abcd':
-        write(name, [f'{name}{i} ' * 50 for i in range(300)], 5)
+        table = pyarrow.table({'text': [f'{name}{i} ' * 50 for i in range(300)]})
+        pyarrow.parquet.write_table(table, tmp_path / f'{name}.parquet', row_group_size=5)
     sizes = [len(list(corpus.documents(str(tmp_path), part=Part(i, 7)))) for i in range(7)]
     assert sum(sizes) == 1200 and max(sizes) - min(sizes) <= 20  # two row groups at each end
     opened, real = [], parts.records.row_group_sizes
@@ -214,10 +175,8 @@ def test_parts_are_of_similar_size_and_read_the_footers_of_the_files_at_their_en
     (None, {'JOB_COMPLETION_INDEX': '0'}, 'JOB_COMPLETION_INDEX is set, but not --part: give --part=/N'),
     ('/8', {}, '--part=/8: neither JOB_COMPLETION_INDEX nor SLURM_ARRAY_TASK_ID is set: give --part=I/N'),
     ('8/8', {}, '--part=8/8: the part is 8, must be from 0 to 7'),
-    ('/4', {'JOB_COMPLETION_INDEX': '4'}, '--part=/4: the part is 4, must be from 0 to 3'),
     ('/4', {'SLURM_ARRAY_TASK_ID': 'x'}, '--part=/4: the part is x, must be'),
-    ('0/0', {}, '--part=0/0: the part is 0, must be'),
-    *[(wrong, {}, f'--part={wrong}: must be I/N') for wrong in ('3', '-1/3', '1/2/3', '')]])
+    *[(wrong, {}, f'--part={wrong}: must be I/N') for wrong in ('3', '-1/3')]])
 def test_a_part_is_named_or_refused(text, environment, expected):
     if not isinstance(expected, str):
         assert parts.parse(text, environment) == expected

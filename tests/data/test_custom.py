@@ -55,14 +55,12 @@ def test_choices_are_columns_of_which_the_last_may_be_empty_or_a_json_list(tmp_p
 
 
 @pytest.mark.parametrize('fields, expected', [
-    (FIVE, dict(name='five', head='choice', labels=tuple('ABCDE'), metrics=('accuracy',), splits=('train', 'dev'),
-                unlabelled=(), segments=(2,), cut=0)),
+    (FIVE, dict(head='choice', labels=tuple('ABCDE'), metrics=('accuracy',), unlabelled=(), segments=(2,), cut=0)),
     (RATING, dict(head='classify', labels=tuple('1234567'), score=(1, 7), squared=False,
                   metrics=('pearson', 'spearman'))),
     (RATING | {'score': [0.5, 2.5], 'squared': True}, dict(labels=('score',), score=(0.5, 2.5), squared=True)),
     (PREMISES | {'segments': [['p1'], ['p2']], 'orders': 2, 'metrics': ['f1', 'accuracy'], 'labels': ['same', 'other'],
                  'positive': 'same'}, dict(head='similarity', segments=(1, 1), metrics=('f1', 'accuracy'), positive=0)),
-    (TEMPLATES, dict(segments=(2, 1), cut=0)),
     (PREMISES | {'files': PREMISES['files'] | {'test': 'a', 'unlabelled': 'b'}},
      dict(head='classify', labels=('no', 'maybe', 'yes'), segments=(2, 1), cut=None, splits=('train', 'dev', 'test'),
           unlabelled=('unlabelled',)))])
@@ -75,7 +73,6 @@ LONG = ' '.join(['word'] * 40_000)
 
 
 @pytest.mark.parametrize('fields, content, expected', [
-    (RATING, 'text,score\nGood.,5.5\nBad.,1\n', [(('Good.',), 5.5), (('Bad.',), 1.0)]),
     (RATING, 'text,score\n"A ""good"" one,\nif long.",6\nPlain "as" it is.,2\n',
      [(('A "good" one,\nif long.',), 6.0), (('Plain "as" it is.',), 2.0)]),
     (RATING, f'text,score\n"{LONG} ",6\n', [((LONG,), 6.0)]),
@@ -101,8 +98,7 @@ def test_cells_are_read_as_written(tmp_path, fields, content, expected):
 def test_an_unlabelled_file_may_have_the_label_and_the_ids_or_not(tmp_path):
     fields = RATING | {'files': RATING['files'] | {'unlabelled': 'new.csv'}}
     for content in ('text\nGood.\n', 'text,score\nGood.,\n'):
-        for of_id in ({}, {'id': 'id'}):
-            assert read(fields | of_id, tmp_path, content, 'unlabelled') == [Example('0', ('Good.',))]
+        assert read(fields | {'id': 'id'}, tmp_path, content, 'unlabelled') == [Example('0', ('Good.',))]
     assert read(fields | {'id': 'id'}, tmp_path, 'id,text\n7,Good.\n', 'unlabelled') == [Example('7', ('Good.',))]
     assert custom.task(fields | {'choices': ('',)}) == custom.task(fields)  # --config.custom.choices=
     as_lists = PAIR | {'columns': ['y', 'a', 'b'], 'files': PAIR['files'] | {'unlabelled': 'new.jsonl'}}
@@ -151,23 +147,12 @@ def test_published_sets_are_read_by_the_examples_to_copy_labelled_or_not(tmp_pat
     assert task.read(tmp_path, 'train') == expected
     without = [dataclasses.replace(example, label=None) for example in expected]
     assert unlabelled.read(task, path) == without
-    if name == 'copa':
-        pathlib.Path(path).write_text(write([{k: v for k, v in one.items() if k != 'label'} for one in records]))
-        assert unlabelled.read(task, path) == without
-
-
-def test_questions_about_a_story_are_a_row_each(tmp_path):
-    assert read(MCTEST, tmp_path, [STORY]) == [
-        Example('0/0', (STORY['story'], 'Who slept?'), ('the dog', 'the cat', 'a bird', 'no one'), 1),
-        Example('0/1', (STORY['story'], 'How was it?'), ('hot', 'cold', 'wet', 'dry'), 0)]
-    named = [STORY | {'questions': [question | {'q': f'q{i}'} for i, question in enumerate(STORY['questions'])]}]
-    assert [e.id for e in read(MCTEST | {'id': 'q'}, tmp_path, named)] == ['q0', 'q1']
 
 
 @pytest.mark.parametrize('name', ['train.json', 'train.jsonl'])
 @pytest.mark.parametrize('text', [
-    json.dumps(ROWS), json.dumps(ROWS, indent=2), '\n' + json.dumps(ROWS, indent=2).replace('\n', '\r\n') + '\n\n',
-    lines(ROWS), lines(ROWS).replace('\n', '\n\n'), '\ufeff' + json.dumps(ROWS, indent=2)])
+    json.dumps(ROWS), '\n' + json.dumps(ROWS, indent=2).replace('\n', '\r\n') + '\n\n',
+    lines(ROWS).replace('\n', '\n\n'), '\ufeff' + json.dumps(ROWS, indent=2)])
 def test_an_array_of_records_and_a_record_a_line_are_the_same_whatever_the_files_name(tmp_path, name, text):
     found = read(PAIR | {'files': {'train': name, 'dev': name}}, tmp_path, text)
     assert [(e.texts, e.label) for e in found] == PAIRS
@@ -204,47 +189,35 @@ def test_the_questions_of_one_story_are_never_both_trained_on_and_dev(tmp_path):
 
 JSON_FIVE = FIVE | LINES | {'choices': ['a'], 'max_choices': 3}
 RECORD = {'id': 'q', 'passage': 'P', 'question': 'Q', 'a': ['x', 'y'], 'answer': 'A'}
-QUESTION = STORY['questions'][0]
 
 
 @pytest.mark.parametrize('fields, content, cause', [
     *[(RATING, content, cause) for content, cause in (
-        ('text,score\nA,1\n ,2\n', 'row 3: text is empty'), ('text,score\nA,\n', 'row 2: score is empty'),
-        ('text,score\nA,good\n', "row 2: score 'good'"),
+        ('text,score\nA,1\n ,2\n', 'row 3: text is empty'), ('text,score\nA,good\n', "row 2: score 'good'"),
         ('text,score\nA,nan\n', 'row 2: score nan is out of range 1 to 7'),
         (b'text,score\nA caf\xe9.,1\n', 'not UTF-8 at byte 16'), (b'', 'empty'),
         ('text,scores\nA,1\n', "no column 'score' (columns: text, scores)"),
         ('text,score,text\nA,1,B\n', "two columns are called 'text'"))],
     (PREMISES, 'p1\tp2\th\tlabel\nA\tB\tC\tNo\n', "row 2: label 'No' is not one of no, maybe, yes"),
-    *[(FIVE, HEADER + rows, cause) for rows, cause in (
-        ('q,P,Q,x,,y,,,A\n', 'row 2: b is empty'), ('q,P,Q,x,,,,,A\n', 'row 2: b is empty'),
-        ('q,P,Q,x,y,,,,A\n' * 2, "row 3: duplicate id 'q'"), (',P,Q,x,y,,,,A\n', 'row 2: id is empty'))],
+    (FIVE, HEADER + 'q,P,Q,x,,y,,,A\n', 'row 2: b is empty'),
+    (FIVE, HEADER + 'q,P,Q,x,y,,,,A\n' * 2, "row 3: duplicate id 'q'"),
     *[(JSON_FIVE, [RECORD | {'a': choices}], f'row 1: a: {cause}') for choices, cause in (
-        (['x'], '1 choices, must be 2 to 3 (config.custom.max_choices)'),
-        (['x', ' ', 'z'], 'choice 2 is empty'), ({'x': 'y'}, 'not a JSON list'),
-        ('[x', 'not JSON ('))],
+        (['x'], '1 choices, must be 2 to 3'), (['x', ' ', 'z'], 'choice 2 is empty'), ('[x', 'not JSON ('))],
     *[(JSON_FIVE, content, cause) for content, cause in (
-        ([RECORD | {'passage': [['P']]}], 'row 1: passage: [["P"]] is not a text'), (b'', 'empty'),
-        ([RECORD | {'passage': None}], 'row 1: passage is empty'), ([7], 'row 1: int, expected an object'),
+        ([RECORD | {'passage': [['P']]}], 'row 1: passage: [["P"]] is not a text'),
         ([RECORD, {'id': 'r', 'passage': 'P'}], 'row 2: no question'), (b'{"a": "\xe9"}', 'not UTF-8 at byte 7'),
         (lines([RECORD]) + '{"id"\n', 'row 2: not JSON ('))],
     *[(PAIR, content, cause) for content, cause in (
-        ('[{"a": "A."},\n{"a": \n', 'neither a JSON array of records nor a record a line: not JSON (Expecting value'),
         ('[' * 10_000, 'neither a JSON array of records nor a record a line: not JSON (maximum recursion depth'),
         ('{\n "data": []\n}', 'one JSON object, expected an array'),
         (json.dumps([ROWS[0], {'a': 'A.', 'b': 'B.'}], indent=1), 'record 2: no y'),
-        ('[\n{"a": "A.", "b": "B.", "y": "no"},\n7]', 'record 2: int, expected an object'),
-        ([ROWS[0] | {'a': None}], 'row 1: a is empty'), ([ROWS[0] | {'a': float('nan')}], 'row 1: a is empty'),
-        ([ROWS[0] | {'y': ['no']}], 'row 1: y: ["no"] is not a text'))],
-    (PAIR | {'id': 'i'}, [ROWS[0] | {'i': ['no']}], 'row 1: i: ["no"] is not a text'),
+        ([ROWS[0] | {'a': float('nan')}], 'row 1: a is empty'))],
     (PAIR | {'columns': ['y', 'a', 'b']}, [['no', 'A.']], 'row 1: 2 items, expected 3 (y, a, b)'),
     (PAIR | {'columns': ['y', 'a', 'b']}, ROWS, 'row 1: dict, expected a list (y, a, b)'),
     (TEMPLATES, 'a.b,c d,kind,kind2\nA,C,z,no\n', "row 2: kind: 'z' is not one of x, y"),
-    (TEMPLATES, 'a.b,kind,kind2\nA,x,no\n', "no column 'c d'"),
-    (MCTEST | {'id': 'i'}, [STORY | {'i': [1]}], 'row 1: question 1: i: [1] is not a text'),
-    *[(MCTEST, [STORY | {'questions': questions}], f'row 1: {cause}') for questions, cause in (
-        ([], 'questions: not a list of objects'), ([QUESTION | {'answer': 'E'}], "question 1: answer 'E'"),
-        ([QUESTION, {'question': 'Why?', 'answer': 'A'}], 'question 2: choices: not a JSON list'))]])
+    (MCTEST, [STORY | {'questions': []}], 'row 1: questions: not a list of objects'),
+    (MCTEST, [STORY | {'questions': [{'question': 'Why?', 'answer': 'A'}]}],
+     'row 1: question 1: choices: not a JSON list')])
 def test_a_bad_row_or_file_is_named_with_its_cause(tmp_path, fields, content, cause):
     message = refusal(read, fields, tmp_path, content)
     assert message.startswith(f'{tmp_path}/{fields["files"]["train"]}: {cause}')

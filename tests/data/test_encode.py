@@ -146,14 +146,3 @@ def test_shards_of_another_text_are_not_kept(own, tmp_path, small_units, changed
     mixed = encode.encode(changed, tmp_path / 'mixed', own, shard_tokens=50)
     assert mixed == encode.encode(changed, tmp_path / 'fresh', own, shard_tokens=50)
     assert contents(tmp_path / 'mixed') == contents(tmp_path / 'fresh')
-
-
-def test_the_time_left_leaves_out_what_was_kept(monkeypatch, capsys):
-    now = [0.0]
-    monkeypatch.setattr(encode.time, 'monotonic', lambda: now[0])
-    report = encode.reporter('train', 'tokens', 1000)
-    report(5, None, 500)
-    now[0] = 20.0
-    report(1, 4000, 100)
-    # 100 characters took 20 s, 400 are left.
-    assert capsys.readouterr().err == 'train: 6 documents, 4,000 tokens, 200 tokens/s, 0:01:20 left\n'

@@ -64,17 +64,15 @@ def test_what_was_downloaded_is_read_without_a_network(glue, tmp_path, monkeypat
 
 
 def test_a_wrong_private_or_gated_name_is_one_line(server, glue, monkeypatch):
-    private = ('the Hub has no such repository, or it is private: check the name, and set HF_TOKEN for a private one')
     server.add('me/mine', glue, 'dataset', private=True)
     server.add('me/gated', glue, 'dataset', gated=True)
-    assert complaint('hf:nyu-mll/gleu') == f'hf:nyu-mll/gleu: {private}'
-    assert complaint('hf:me/mine') == f'hf:me/mine: {private}'
-    assert complaint('hf:me/gated') == 'hf:me/gated: is gated: ask for access on its page and set HF_TOKEN'
-    assert complaint('hf:nyu-mll/glue', 'glue_test') == (
-        'hf:nyu-mll/glue: no Parquet file of cola test, such as cola/test-00000-of-00001.parquet')
-    for wrong in ('hf:', 'hf:a/b/c', 'hf:a/b@'):
-        assert complaint(wrong) == f'{wrong}: must be hf:USER/NAME or hf:USER/NAME@REVISION'
-    assert complaint('hf:../x').startswith('hf:../x: Repo id must ')
+    for name, split, cause in (
+            ('hf:nyu-mll/gleu', 'train', 'the Hub has no such repository, or it is private'),
+            ('hf:me/mine', 'train', 'the Hub has no such repository, or it is private'),
+            ('hf:me/gated', 'train', 'is gated: ask for access on its page and set HF_TOKEN'),
+            ('hf:nyu-mll/glue', 'glue_test', 'no Parquet file of cola test, such as cola/test-00000-of-00001.parquet'),
+            ('hf:a/b/c', 'train', 'must be hf:USER/NAME or hf:USER/NAME@REV'), ('hf:../x', 'train', 'Repo id must')):
+        assert complaint(name, split).startswith(f'{name}: {cause}')
     monkeypatch.setenv('HF_TOKEN', hub_server.TOKEN)
     assert tasks.get('cola').read('hf:me/mine', 'train') == tasks.get('cola').read('hf:me/gated', 'train')
     monkeypatch.setenv('HF_TOKEN', 'hf_of_somebody')

@@ -2,8 +2,6 @@
 
 Sources: GLUE-baselines issue 5 (QQP), the readme of SNLI 1.0, TFDS's builders (which rows they keep).
 """
-import warnings
-
 import pytest
 
 import official
@@ -42,18 +40,6 @@ def test_qqp_leaves_its_cut_rows_out_says_so_in_one_line_and_keeps_an_empty_ques
     assert qqp.read(f'tfds:{tmp_path}/tfds', 'train') == expected
 
 
-def test_a_published_release_of_qqp_is_complete_without_its_malformed_rows(tmp_path, capsys):
-    n = 363849
-    good = ('1', '2', '3', 'How?', 'Why?', '1')
-    rows = [*[good] * 97929, CUT[0], CUT[1], *[CUT[1]] * 19, *[good] * (n - 97929 - 2), EMPTY, EMPTY]
-    official.tsv(tmp_path / 'train.tsv', rows, QQP_HEADER)
-    with warnings.catch_warnings():
-        warnings.simplefilter('error')
-        found = tasks.get('qqp').read(tmp_path, 'train')
-    assert len(found) == n and [e.texts[1] for e in found[-3:]] == ['Why?', '', '']
-    assert '21 row(s) left out, the first: ' in capsys.readouterr().out
-
-
 SNLI_HEADER = [*sets.SNLI_HEADER, 'label2', 'label3', 'label4', 'label5']
 
 
@@ -80,7 +66,7 @@ def test_a_story_left_out_moves_no_other_between_train_and_dev(tmp_path):
     assert len(found) == 373
 
 
-@pytest.mark.parametrize('file', ['AX.tsv', 'diagnostic.tsv', '../AX/AX.tsv', '../diagnostic/diagnostic.tsv'])
+@pytest.mark.parametrize('file', ['diagnostic.tsv', '../AX/AX.tsv'])
 def test_the_diagnostic_set_is_found_beside_mnli(tmp_path, file):
     (tmp_path / 'MNLI').mkdir()
     official.tsv(tmp_path / 'MNLI' / file, [(7, 'A.', 'B.')], ('index', 'sentence1', 'sentence2'))
@@ -103,7 +89,6 @@ ODD = 'A\xa0B\u2028C\u2029D\x85E\x0bF\x0cG\x1cH\ufeffI "J'  # what str.splitline
 
 @pytest.mark.parametrize('name, file, header, row', [
     ('rte', 'dev.tsv', ('index', 'sentence1', 'sentence2', 'label'), ('0', ODD, 'B.', 'entailment')),
-    ('mrpc', 'dev.tsv', ('Quality', '#1 String', '#2 String'), ('1', ODD, 'B.')),
     ('mnli', 'dev_matched.tsv', ('sentence1', 'sentence2', 'gold_label'), (ODD, 'B.', 'entailment')),
     ('cola', 'dev.tsv', None, ('gj04', '0', '*', ODD))])
 def test_a_text_holds_no_break_spaces_quotes_and_all_that_is_no_line_feed(tmp_path, name, file, header, row):

@@ -4,7 +4,6 @@ import gzip
 import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
 
@@ -59,14 +58,12 @@ def test_json_beside_a_corpus_is_not_read_unless_it_is_named(here):
     (here / 'dataset_infos.json').write_text('{"splits": {}}')
     (here / 'c4.json.gz').write_bytes(gzip.compress(b'{"text": "C"}'))
     assert read('.') == [('a.txt', 'A'), ('c4.json.gz:1', 'C')]
-    assert corpus.left_out('.')[0].startswith('.: 1 of 3 files left out (dataset_infos.json)')
-    for hidden in ('.DS_Store', '.git/HEAD', 'deep/.cache/b.lock'):
-        (here / hidden).parent.mkdir(parents=True, exist_ok=True)
-        (here / hidden).touch()
-    assert corpus.left_out('.')[0].startswith('.: 1 of 3 files left out (dataset_infos.json)')
-    os.symlink('deep', 'linked')
-    assert corpus.left_out('.')[0] == (
-        '.: directories behind links are not read (1, such as linked): also name them')
+    (here / '.git').mkdir()
+    (here / '.git' / 'HEAD.txt').touch()
+    os.symlink('.git', 'linked')
+    behind, others = corpus.left_out('.')
+    assert 'links are not read (1, such as linked)' in behind and '1 of 3 files left out (dataset_infos.json)' in others
+    assert len(read('.')) == 2
     assert "dataset_infos.json: line 1 has no field 'text', only 'splits'" in refusal(read, '*.json')
 
 
@@ -75,8 +72,10 @@ def test_json_beside_a_corpus_is_not_read_unless_it_is_named(here):
     pyarrow.dictionary(pyarrow.int32(), pyarrow.string())])
 def test_a_text_column_of_any_type_is_read(here, kind):
     texts = pyarrow.array([f'Nó {i % 3}.' for i in range(7)]).cast(kind)
-    write_parquet('a.parquet', {'id': range(7), 'text': texts}, row_group_size=3)
-    assert read('a.parquet') == [(f'a.parquet:{i}', f'Nó {i % 3}.') for i in range(7)]
+    write_parquet('a.parquet', {'id': range(7), 'body': texts}, row_group_size=3)
+    assert read('a.parquet', field='body') == [(f'a.parquet:{i}', f'Nó {i % 3}.') for i in range(7)]
+    assert [row.name for row in records.parquet('a.parquet', 'body', groups=(0, 2))] == [
+        f'a.parquet:{i}' for i in (0, 1, 2, 6)]
 
 
 def test_what_pyarrow_reads_at_once_is_read_row_by_row(here):
@@ -88,14 +87,6 @@ def test_what_pyarrow_reads_at_once_is_read_row_by_row(here):
         expected = pyarrow.parquet.read_table(f'{number}.parquet').column('text').to_pylist()
         assert [row.text for row in records.parquet(f'{number}.parquet', 'text')] == expected == texts
         assert [row.key for row in records.parquet(f'{number}.parquet', 'text', 'n')] == list(range(102))
-
-
-def test_the_column_and_the_row_groups_are_chosen(here):
-    write_parquet('a.parquet', {'body': [f'b{i}' for i in range(8)], 'title': list('abcdefgh')}, row_group_size=3)
-    assert read('a.parquet', field='title')[:2] == [('a.parquet:0', 'a'), ('a.parquet:1', 'b')]
-    assert [row.name for row in records.parquet('a.parquet', 'body', groups=(0, 2))] == [
-        f'a.parquet:{i}' for i in (0, 1, 2, 6, 7)]
-    assert len(records.row_group_sizes('a.parquet')) == 3
 
 
 def test_a_damaged_parquet_file_is_one_line_or_the_same_text(here):
@@ -112,26 +103,22 @@ CUT = ': cannot be read'
 
 @pytest.mark.parametrize('name, data, message', [
     ('a.txt.zst', ZSTD[:-1], CUT), ('a.txt.zst', ZSTD[:20] + bytes([ZSTD[20] ^ 1]) + ZSTD[21:], CUT),
-    ('a.txt.lz4', LZ4[:-9], CUT), ('a.txt.lz4', b'no such frame', CUT), ('a.jsonl.zst', b'no such frame', CUT),
-    ('a.txt.bz2', bz2.compress(b'cut' * 99)[:-9], CUT), ('a.txt.bz2', b'no such frame', CUT),
-    ('a.txt.gz', gzip.compress(b'cut short' * 99, mtime=0)[:-9], CUT + ' (Truncated compressed stream)'),
-    ('a.txt.gz', b'no gzip', CUT),
+    ('a.txt.lz4', LZ4[:-9], CUT), ('a.jsonl.zst', b'no such frame', CUT),
+    ('a.txt.bz2', bz2.compress(b'cut' * 99)[:-9], CUT),
+    ('a.txt.gz', gzip.compress(b'cut short' * 99, mtime=0)[:-9], CUT), ('a.txt.gz', b'no gzip', CUT),
     ('a.pdf', b'', ': unknown extension, must be one of these: .txt, .train, .dev, .test, .jsonl, .json,'),
     ('a.txt', b'abc\n\xe9t\xe9', ': not UTF-8 at byte 4 (0xe9)'),
     ('a.jsonl', b'{"text": "ok"}\n{"text": "\xe9"}\n', ': not UTF-8 at byte 25 (0xe9)'),
     ('a.jsonl', b'{"text": "ok"}\n{"text": \n', ': line 2 is not JSON (Expecting value'),
-    ('a.jsonl', b'["text"]\n', ": line 1 is list, must be an object with field 'text'"),
+    ('a.json', b' [{"text": "a"}, {"text": "b"}]', ": line 1 is list, must be an object with field 'text'"),
     ('a.jsonl', b'{"texts": "a", "id": 1}\n',
      ": line 1 has no field 'text', only 'texts', 'id', did you mean 'texts'?"),
-    ('a.jsonl', b'{}\n', ": line 1 has no field 'text', only none"),
     ('a.jsonl', b'{"text": null}\n', ": line 1: field 'text' is NoneType, must be text"),
     ('a.jsonl', b'\n \n', ' holds no document'),
     ('a.parquet', {'texts': ['a'], 'id': [1]}, " has no field 'text', only 'texts', 'id', did you mean 'texts'?"),
-    ('a.parquet', {'text': [1, 2]}, ": column 'text' is 'int64', must be text"),
     ('a.parquet', {'text': ['a', 'b', None]}, ": row 2: field 'text' is NoneType, must be text"),
     ('a.parquet', {'text': [['a']]}, ": column 'text' is 'list<element: string>', must be text"),
     ('a.parquet', {'text': [b'abc', b'a\xe9b']}, ': row 1: not UTF-8 at byte 1 (0xe9)'),
-    ('a.parquet', {'text': pyarrow.array([], pyarrow.string())}, ' holds no document'),
     ('a.parquet', pyarrow.table([['a'], ['b']], ['text', 'text']), ": 2 columns are called 'text'")])
 def test_what_cannot_be_read_is_named(here, name, data, message):
     if isinstance(data, bytes):
@@ -139,12 +126,6 @@ def test_what_cannot_be_read_is_named(here, name, data, message):
     else:
         write_parquet(name, data)
     assert f'{name}{message}' in refusal(read, name)
-
-
-def test_an_array_on_one_line_is_refused_before_it_is_parsed(here, monkeypatch):
-    (here / 'a.json').write_text(' [{"text": "a"}, {"text": "b"}]')
-    monkeypatch.setattr(json, 'loads', None)  # not called
-    assert re.match('a.json: line 1 is list, must be an object .*: one record a line', refusal(read, 'a.json'))
 
 
 def test_a_record_too_long_for_memory_is_named(here, monkeypatch):
@@ -192,11 +173,10 @@ def of(name, *parts):
     return lambda directory: (directory / name).write_text(''.join(text * times for text, times in parts))
 
 
-def parquet(row_group):
-    def write(directory):
-        texts = [f'{i} ' + LINE * 40 for i in range(120_000)]
-        write_parquet(directory / 'a.parquet', {'text': texts}, row_group_size=row_group, compression='snappy')
-    return write
+def parquet(directory):
+    """One row group."""
+    texts = [f'{i} ' + LINE * 40 for i in range(120_000)]
+    write_parquet(directory / 'a.parquet', {'text': texts}, row_group_size=10 ** 6, compression='snappy')
 
 
 JSON_LINE = (('{"text": "', 1), (LINE, 2_850_000), ('"}\n', 1))  # 120 MB
@@ -212,7 +192,7 @@ JSON_LINE = (('{"text": "', 1), (LINE, 2_850_000), ('"}\n', 1))  # 120 MB
      'a.jsonl: line 1 is longer than 128 MiB'),
     (of('a.json', ('[{"text": ""}', 1), (', {"text": "the cat sat"}', 8_000_000), (']', 1)), 'characters', 0, 300,
      'line 1 is list'),
-    (parquet(1000), 'characters', 202_328_890, 100, ''), (parquet(10 ** 6), 'characters', 202_328_890, 100, '')])
+    (parquet, 'characters', 202_328_890, 100, '')])
 def test_memory_is_bounded(tmp_path, write, count, expected, most, message):
     write(tmp_path)
     found, mib, said = memory(next(tmp_path.iterdir()), count)

@@ -25,53 +25,40 @@ def passage(**changes):
     return json.dumps(HIGH | changes)
 
 
-def race_options(last):
-    return passage(options=[*HIGH['options'][:3], last])
-
-
 # (set, split, file, contents with one bad row among good ones, what names row and cause, how many rows are left if any)
 STORY = 'cloze_test_test__spring2016.csv'
 ROWS = [
     ('cola', 'dev', 'dev.tsv', b'gj04\t1\t\tA cat.\ngj04\t1\tA dog.\n', 'row 2: 3 columns, expected 4', 1),
-    ('sst2', 'dev', 'dev.tsv', b'sentence\tlabel\nA cat.\t1\nA\tdog.\t0\n', 'row 3: 3 columns, expected 2', 1),
     ('cola', 'dev', 'dev.tsv', b'gj04\t1\t\tA cat.\ngj04\t2\t\tA dog.\n', "row 2: label '2' is not one of 0, 1", 1),
     ('cola', 'dev', 'dev.tsv', b'gj04\t1\t\tA cat.\ngj04\t1\t\t \n', 'row 2: sentence is empty', 1),
     ('cola', 'glue_test', 'test.tsv', b'index\tsentence\n0\tA.\n0\tB.\n', "row 3: duplicate id '0'", 1),
-    ('qqp', 'glue_test', 'test.tsv', b'id\tquestion1\tquestion2\n0\tHow?\tWhy?\n1\tHow?\n', 'row 3: 2 columns', 1),
     *[('stsb', 'dev', 'dev.tsv', STSB + f'A.\tB.\t{score}\n'.encode(), f'row 3: score {shown}', 1)
       for score, shown in (('5.1', '5.1 is out of range'), ('nan', 'nan is out of range'), ('high', "'high' is no"))],
     ('snli', 'dev', 'snli_1.0_dev.jsonl', f'{SNLI}\n{SNLI[:-1]}\n', 'row 2: not JSON (', 1),
-    ('snli', 'dev', 'snli_1.0_dev.jsonl', f'{SNLI}\n["A."]\n', 'row 2: list, expected an object', 1),
     ('snli', 'dev', 'snli_1.0_dev.jsonl', f'{SNLI}\n{{"gold_label": "neutral", "sentence1": "A."}}\n',
      'row 2: no sentence2', 1),
     ('story_cloze', 'test', STORY, official.STORY_HEADER + 'a,A,B,C,D,E,F,1\nb,A,B,C,D,E,F,3\n', "row 3: label '3'", 1),
     *[('race', 'dev', 'dev/high/5.txt', content, cause, left) for content, cause, left in (
-        (passage()[:-1], 'not JSON (', 9), ('[1]', 'list, expected an object', 9), (passage(article=' '), 'article', 9),
+        (passage()[:-1], 'not JSON (', 9), (passage(article=' '), 'article', 9),
         (passage(answers=['A']), 'questions, options and answers', 9),
         (passage(answers=['D', 'E', 'C', 'D']), "question 2: label 'E'", 12),
-        (race_options(['a', 'b', 'c']), 'question 4: 3 options, expected 4', 12),
-        (race_options(['a', ' ', 'c', 'd']), 'question 4: option B is empty', 12),
-        (passage(questions=[1, *HIGH['questions'][1:]]), 'question 1: question is int, must be text', 12))],
+        (passage(options=[*HIGH['options'][:3], ['a', 'b', 'c']]), 'question 4: 3 options, expected 4', 12))],
     *[('dpr', 'test', 'test.c.txt', BLOCK + block, f'row 6: {cause}', 1) for block, cause in (
-        ('It rained.\nthey\nA,B\nA\n', "the pronoun 'they'"), ('The kit fit.\nit\nA,B\nA\n', "the pronoun 'it'"),
-        ('A saw it\nit\nA,B\nA\n', 'nothing follows the pronoun'), ('A saw it.\nit\nA,B,C\nA\n', '3 candidates'),
+        ('The kit fit.\nit\nA,B\nA\n', "the pronoun 'it'"), ('A saw it.\nit\nA,B,C\nA\n', '3 candidates'),
         ('A saw it.\nit\nA,B\nC\n', "the right candidate 'C'"), ('A saw it.\nit\nA,B\n', 'a block of 3 lines'))],
     *[('wsc273', 'test', 'WSCollection.xml', WSC.format(SCHEMA.format(*parts)), f'schema 2: {cause}', 1)
       for parts, cause in ((('', 'B', 'b', 'A'), 'no text/pron'), (('it', '', 'b', 'A'), 'nothing follows the pronoun'),
-                           (('it', 'B', '', 'A'), '1 answers'), (('it', 'B', 'b', ''), 'correctAnswer'),
-                           (('it', 'B', 'b', 'C'), "label 'C'"))],
+                           (('it', 'B', '', 'A'), '1 answers'), (('it', 'B', 'b', 'C'), "label 'C'"))],
     # Bad files: errors even where bad rows are left out.
     *[(*one, None) for one in (
         ('cola', 'dev', 'dev.tsv', b'gj04\t1\t\tA caf\xe9.\n', 'not UTF-8 at byte 13'),
-        ('cola', 'dev', 'dev.tsv', b'', 'empty'), ('rte', 'dev', 'dev.tsv', b'\n', 'empty'),
+        ('rte', 'dev', 'dev.tsv', b'\n', 'empty'), ('rte', 'dev', 'dev.tsv', RTE, 'no rows'),
         ('rte', 'dev', 'dev.tsv', b'index\tsentence1\tlabel\n0\tA.\tentailment\n',
          "no column 'sentence2' (columns: index, sentence1, label)"),
-        ('rte', 'dev', 'dev.tsv', RTE, 'no rows'),
         ('story_cloze', 'test', STORY, official.STORY_HEADER + 'a,A,B,C,D,"E,F,1\n',
          'row 2: unexpected end of data'),
         ('story_cloze', 'dev', 'cloze_test_val__spring2016.csv', official.STORY_HEADER + 'a,A,B,C,D,E,F,1\n',
          '1 stories, the split takes 374 of them for validation'),
-        ('race', 'dev', 'dev/high/5.txt', b'{"article": "caf\xe9"}', 'not UTF-8 at byte 16'),
         ('wsc273', 'test', 'WSCollection.xml', '<collection><schema></collection>', 'not XML (mismatched tag'))]]
 
 
@@ -140,11 +127,9 @@ WSC_ROW = ('A hen saw a bug as it ran.', 'it', 3, 'x', 0, ['a', 'b'], 0, 'x')
 @pytest.mark.parametrize('name, split, file, columns, rows, cause', [
     ('cola', 'dev', 'validation', hub.GLUE['cola'] | {'label': ['acceptable', 'unacceptable']}, [('It rains.', 1, 0)],
      'the labels are acceptable, unacceptable, expected unacceptable, acceptable'),
-    ('cola', 'dev', 'validation', None, [('It rains.', 1, 0)],
-     'what the numbers in label mean is unknown'),
-    ('scitail', 'dev', 'validation', hub.SCITAIL_TSV, [('a', 'b', 'neutral')], "no column 'sentence1' (columns:"),
+    ('cola', 'dev', 'validation', None, [('It rains.', 1, 0)], 'what the numbers in label mean is unknown'),
+    ('scitail', 'dev', 'validation', {'label': 'string'}, [('neutral',)], "no column 'sentence1' (columns:"),
     ('race', 'dev', 'all/validation', hub.RACE, [*RACE_ROWS[:2], (None, *RACE_ROWS[2][1:])], 'row 2: no example_id'),
-    ('race', 'dev', 'all/validation', hub.RACE, [(RACE_ROWS[0][0], None, *RACE_ROWS[0][2:])], 'row 0: no article'),
     ('race', 'test', 'high/test', hub.RACE_BY_PASSAGE, [('An article.', '__import__("os")')],
      'row 0: problems is no list'),
     ('wsc273', 'test', 'wsc273/test', hub.WSC, [WSC_ROW], "row 0: the pronoun 'it' is not at 3")])

@@ -4,7 +4,6 @@ import json
 import tarfile
 import warnings
 
-import numpy as np
 import pytest
 
 from gpt1_jax.data import tasks
@@ -35,19 +34,11 @@ def test_official_files_have_the_published_number_of_rows_or_a_warning_says_so(n
             assert said in str(caught[0].message)
 
 
-def one(name, folder, split, row_id):
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore')
-        (found,) = (example for example in tasks.get(name).read(DATA / folder, split) if example.id == row_id)
-    return found
-
-
 @needs_data
 @pytest.mark.parametrize('name, folder, split, row_id, texts, label', [
     ('cola', 'CoLA', 'dev', '0', ('The sailors rode the breeze clear of the rocks.',), 1),
-    ('sst2', 'SST-2', 'dev', '1', ('unflinchingly bleak and desperate',), 0),
     ('rte', 'RTE', 'train', '0', ('No Weapons of Mass Destruction Found in Iraq Yet.',
-                                  'Weapons of Mass Destruction Found in Iraq.'), 'not_entailment'),
+                                  'Weapons of Mass Destruction Found in Iraq.'), 1),
     ('mrpc', 'MRPC', 'dev', '0', (
         "He said the foodservice pie business doesn't fit the company's long-term growth strategy.",
         '"The foodservice pie business does not fit our long-term growth strategy.'), 1),
@@ -57,18 +48,15 @@ def one(name, folder, split, row_id):
         'What is the difference between Xiaomi Redmi Note 3 and Xiaomi Redmi Note 3 Pro?'), 0),
     ('qnli', 'QNLI', 'dev', '0', (
         'What came into force after the new constitution was herald?',
-        'As of that day, the new constitution heralding the Second Republic came into force.'), 'entailment'),
-    ('mnli', 'MNLI', 'dev', '0', ('The new rights are nice enough', 'Everyone really likes the newest benefits'),
-     'neutral'),
-    ('mnli', 'MNLI', 'train', '1', ('Jon could smell baked bread on the air and his stomach rumbled .',
-                                    'Jon smelt food in the air and was hungry .'), 'neutral'),
+        'As of that day, the new constitution heralding the Second Republic came into force.'), 0),
+    ('mnli', 'MNLI', 'dev', '0', ('The new rights are nice enough', 'Everyone really likes the newest benefits'), 1),
     ('snli', 'SNLI', 'dev', '1', ('Two women are embracing while holding to go packages .',
-                                  'Two woman are holding packages .'), 'entailment'),
+                                  'Two woman are holding packages .'), 0),
     ('dpr', 'DPR', 'train', '0', ('The bee landed on the flower because ', ' had pollen.'), 1)])
+@pytest.mark.filterwarnings('ignore')
 def test_official_rows_are_read_as_they_stand(name, folder, split, row_id, texts, label):
-    found = one(name, folder, split, row_id)
-    assert found.texts == texts
-    assert found.label == (tasks.get(name).labels.index(label) if isinstance(label, str) else label)
+    (found,) = (example for example in tasks.get(name).read(DATA / folder, split) if example.id == row_id)
+    assert (found.texts, found.label) == (texts, label)
 
 
 @needs_data
@@ -80,8 +68,8 @@ def test_story_cloze_is_split_as_the_released_code_splits_it():
     train, dev = split(ids, test_size=374, random_state=3535999445)
     assert [e.id for e in tasks.get('story_cloze').read(DATA / 'StoryCloze', 'train')] == train
     assert [e.id for e in tasks.get('story_cloze').read(DATA / 'StoryCloze', 'dev')] == dev
-    assert np.random.RandomState(3535999445).permutation(1871)[:5].tolist() == [1058, 198, 1174, 806, 127]
-    first = one('story_cloze', 'StoryCloze', 'train' if ids[0] in train else 'dev', ids[0])
+    (first,) = (e for split in ('train', 'dev') for e in tasks.get('story_cloze').read(DATA / 'StoryCloze', split)
+                if e.id == ids[0])
     assert first.texts[0].startswith('Rick grew up in a troubled household. He never found good support')
     assert (first.choices, first.label) == (('He is happy now.', 'He joined a gang.'), 0)
 
@@ -95,7 +83,6 @@ def test_published_passages_are_read_with_their_questions(tmp_path):
         found = tasks.get('race').read(tmp_path, 'train')
     assert len(found) == sum(len(json.loads(path.read_text())['questions']) for path in tmp_path.rglob('*.txt'))
     assert found[0].id == 'high/high1.txt/0' and found[0].label == 2
-    assert found[0].texts[0].startswith('My husband is a born shopper. He loves to look at things')
     assert found[0].texts[1] == 'The husband likes shopping because   _  .'
     assert found[0].choices[2] == 'he likes to compare the prices between the same items.'
 

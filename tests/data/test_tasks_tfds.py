@@ -44,9 +44,7 @@ def complaint(directory, split='dev', on_bad=fail, name='rte'):
 
 def test_a_set_that_is_not_prepared_says_how_to(tmp_path, monkeypatch):
     monkeypatch.setenv('TFDS_DATA_DIR', str(tmp_path))
-    assert complaint('tfds:') == (
-        f"tfds:: glue/rte is not in {tmp_path}, to prepare it: pip install 'gpt1_jax[tfds]'; tfds build glue "
-        f'--config=rte --imports=tensorflow_datasets.text --file_format=array_record --data_dir={tmp_path}')
+    assert complaint('tfds:').startswith(f'tfds:: glue/rte is not in {tmp_path}, to prepare it: pip install ')
     assert complaint(f'tfds:{tmp_path}', name='story_cloze').endswith(' --manual_dir=FOLDER_OF_THE_CSV_FILES')
 
 
@@ -91,14 +89,8 @@ def test_records_that_are_bad_or_cut_short_are_named(rte, monkeypatch):
         assert complaint(f'tfds:{rte}', on_bad=on_bad).startswith(f'{where} 1: a value is missing, as in a truncated')
 
 
-def test_a_file_that_was_cut_short_or_is_of_another_format_is_named(rte):
+def test_a_file_that_was_cut_short_is_named(rte):
     (path,) = tfds_source.files(f'tfds:{rte}', 'glue/rte:validation')
     with open(path, 'r+b') as file:
         file.truncate(100)
     assert complaint(f'tfds:{rte}').startswith(f'{rte}/glue/rte/2.0.0: ')
-    from tensorflow_datasets.text.glue import Glue
-    made = Glue(config='rte', data_dir=rte / 'other')
-    made.info.set_splits({})
-    (rte / 'other' / 'glue' / 'rte' / '2.0.0').mkdir(parents=True)
-    made.info.write_to_directory(rte / 'other' / 'glue' / 'rte' / '2.0.0')
-    assert complaint(f'tfds:{rte}/other').startswith(f'{rte}/other/glue/rte/2.0.0: ')

@@ -159,7 +159,6 @@ def test_equal_counts_give_the_same_vocabulary_and_others_another():
 
 @pytest.mark.parametrize('arguments, message', [
     (dict(merges=0), 'merges is 0, must be from 1 to 6527[0-9] for this corpus'),
-    (dict(merges=66000), 'merges is 66000, must be from 1 to'),
     (dict(vocab_size=200), r'vocab_size is 200, must be from 262 \(256 bytes, 2 characters, 3 others and a merge\)'),
     (dict(vocab_size=65536), 'vocab_size is 65536, must be from 262 .* to 65535'),
     (dict(words_or_texts=['', ' \n']), 'no words to train a vocabulary on')])
@@ -184,16 +183,11 @@ def edit(name, change):
 
 @pytest.mark.parametrize('damage, message', [
     (lambda d: (d / 'tokenizer.model').unlink(), 'no tokenizer .*No such file.*tokenizer.model'),
-    (lambda d: (d / 'tokenizer.json').unlink(), 'no tokenizer .*No such file.*tokenizer.json'),
     (lambda d: (d / 'tokenizer.json').write_text('{"format": 1'), 'tokenizer.json: not JSON'),
-    (lambda d: (d / 'tokenizer.json').write_text('[1]'), "tokenizer.json: not a tokenizer's settings"),
-    (lambda d: (d / 'tokenizer.json').write_text('{"format": 1}'), 'tokenizer.model: damaged, or not the model'),
     (edit('tokenizer.model', bytes.swapcase), 'tokenizer.model: damaged, or not the model'),
     (edit('tokenizer.json', lambda text: text.replace(b'"format": 1', b'"format": 9')),
      "tokenizer.json: not a tokenizer's settings of format 1"),
-    (forge(b''), 'tokenizer.model: not a SentencePiece model of'),
-    (forge(b'no model'), 'tokenizer.model: not a SentencePiece model of'),
-])
+    (forge(b''), 'tokenizer.model: not a SentencePiece model of')])
 def test_a_damaged_directory_is_named(own, tmp_path, damage, message):
     own.save(tmp_path)
     damage(tmp_path)
@@ -202,15 +196,11 @@ def test_a_damaged_directory_is_named(own, tmp_path, damage, message):
 
 @pytest.mark.parametrize('files, message', [
     (dict(pieces='{"a": 1,\n'), 'encoder.json: not JSON .Expecting property name .*line 2'),
-    (dict(pieces='[1, 2]'), 'encoder.json: must map each piece to its id'),
     (dict(pieces='{"<unk>": 0, "a": 2}'), 'encoder.json: must map each piece to its id, 0 to'),
     (dict(pieces=SMALL_ENCODER[:-2] + SMALL_ENCODER[-1:]), 'has 10 pieces and .* 3 merges: they do not belong'),
     (dict(pieces=['a', '<unk>'] + SMALL_ENCODER[2:]), 'encoder.json: not in the released order'),
     (dict(merges=SMALL_MERGES[1:]), 'line 1 is not "#version'),
-    (dict(merges=['#version: 0.2', 'a b', 'b c', 'ab c</w>']), "line 3 'b c' does not make piece 8 'abc</w>'"),
-    (dict(merges=['#version: 0.2', 'a b', 'abc </w>', 'b c']), "line 3 'abc </w>' does not make piece 8"),
-    (dict(merges=['#version: 0.2', '', 'a b', 'b c', 'ab c</w>']), "line 4 'b c' does not make piece 8"),
-])
+    (dict(merges=['#version: 0.2', 'a b', 'b c', 'ab c</w>']), "line 3 'b c' does not make piece 8 'abc</w>'")])
 def test_published_files_that_are_wrong_are_named(tmp_path, files, message):
     assert re.search(message, refusal(from_published, *write_published(tmp_path, **files)))
 

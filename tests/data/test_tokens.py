@@ -106,12 +106,9 @@ EMPTY = {'documents': 0, 'tokens': 0, 'unknown': 0, 'shards': []}
     (lambda d: (d / 'train' / '00001.bin').write_bytes(b'1234'), '00001.bin: damaged, its SHA-256 is not the one'),
     (lambda d: (d / 'manifest.json').unlink(), 'not a prepared corpus .no manifest.json in it.: run gpt1 prepare'),
     (lambda d: (d / 'manifest.json').write_text('{'), 'manifest.json: not JSON'),
-    (lambda d: (d / 'manifest.json').write_text('[]'), 'manifest.json: damaged'),
     (lambda d: edit(d, read(d), format=3), 'manifest.json: format 3, this version reads 2'),
     (lambda d: edit(d, read(d), seal=False, vocab_size=7), 'manifest.json: edited or damaged, it does not match its '),
-    (lambda d: edit(d, {k: v for k, v in read(d).items() if k != 'digest'}, seal=False), 'edited or damaged'),
-    (lambda d: edit(d, read(d), splits={'valid': EMPTY}), "no split 'train', only valid"),
-])
+    (lambda d: edit(d, read(d), splits={'valid': EMPTY}), "no split 'train', only valid")])
 def test_what_is_missing_or_damaged_is_named(tmp_path, damage, message):
     write(tmp_path, [1, 2], [3, 4])
     damage(tmp_path)

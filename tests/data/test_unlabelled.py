@@ -23,14 +23,11 @@ def read(name, path, on_bad=fail):
 @pytest.mark.parametrize('name, header, row, ids', [
     ('cola', None, lambda i, p: ('gj04', p[4], '', p[0]), False),          # as train.tsv and dev.tsv
     ('cola', ('index', 'sentence'), lambda i, p: (i + 7, p[0]), True),     # as test.tsv
-    ('sst2', ('sentence', 'label'), lambda i, p: (p[0], p[4]), False),
     ('sst2', ('sentence',), lambda i, p: p[:1], False),
     ('mnli', ('index', 'other', *PAIR, 'gold_label'), lambda i, p: (i + 7, 'x', *p[:2], 'hidden'), True),
     ('snli', ('gold_label', *PAIR), lambda i, p: ('-', *p[:2]), False),    # no annotators need agree
     ('scitail', None, lambda i, p: (*p[:2], 'neutral'), False), ('scitail', None, lambda i, p: p[:2], False),
-    ('scitail', ('premise', 'hypothesis'), lambda i, p: p[:2], False),
-    ('qqp', ('id', 'question1', 'question2'), lambda i, p: (i + 7, *p[:2]), True),
-    ('stsb', ('index', *PAIR, 'score'), lambda i, p: (i + 7, *p[:2], p[3]), True)])
+    ('qqp', ('id', 'question1', 'question2'), lambda i, p: (i + 7, *p[:2]), True)])
 def test_a_table_needs_no_more_than_the_texts(tmp_path, name, header, row, ids):
     path = official.tsv(tmp_path / 'rows', [row(i, pair) for i, pair in enumerate(PAIRS)], header)
     n = tasks.get(name).n_texts
@@ -76,15 +73,15 @@ def test_a_set_of_your_own_by_its_columns(tmp_path):
         assert unlabelled.read(task, path) == FIVE_UNLABELLED[1:]
 
 
-@pytest.mark.parametrize('fields', [{}, LINES])
 @pytest.mark.parametrize('records', [
     [{'id': e.id, 'passage': e.texts[0], 'question': e.texts[1], **dict(zip('abcde', (*e.choices, '')))}
      for e in FIVE_EXAMPLES],
     [{'id': e.id, 'texts': e.texts, 'choices': e.choices, 'label': 'unread'} for e in FIVE_EXAMPLES]])
 @pytest.mark.parametrize('write', [lines, lambda records: json.dumps(records, indent=1)])
-def test_json_records_by_columns_and_by_texts(tmp_path, fields, records, write):
+def test_json_records_by_columns_and_by_texts(tmp_path, records, write):
     (tmp_path / 'new.json').write_text(write(records))
-    assert unlabelled.read(custom.task(FIVE | fields), tmp_path / 'new.json') == FIVE_UNLABELLED
+    for fields in ({}, LINES):
+        assert unlabelled.read(custom.task(FIVE | fields), tmp_path / 'new.json') == FIVE_UNLABELLED
 
 
 @pytest.mark.parametrize('records, ids', [
@@ -100,17 +97,11 @@ def test_json_lines_of_a_published_set(tmp_path, records, ids):
     ('cola', 'tsv', 'A sentence alone.\n', "no column 'sentence'"), ('rte', 'tsv', '', 'empty'),
     ('rte', 'jsonl', '{"texts": ["A."]}\n', 'row 1: 1 texts, expected 2'),
     ('rte', 'jsonl', '{"texts": ["A.", "B."]}\n{"texts": ["A.", 1]}\n', 'row 2: texts is not a list of non-empty'),
-    ('rte', 'jsonl', '{"texts": ["A.", "B."], "choices": ["C.", "D."]}\n', 'row 1: 2 choices, expected 0'),
     ('race', 'jsonl', '{"texts": ["A.", "B."], "choices": ["C."]}\n', 'row 1: 1 choices, expected 2 to 4'),
-    ('continuation', 'jsonl', '{"texts": ["A.", "B."]}\n', 'row 1: 0 choices, expected 2'),
     ('rte', 'jsonl', '{"texts": ["A.", "B."], "id": null}\n', 'row 1: no id'),
-    ('rte', 'jsonl', '[1]\n', 'row 1: list, expected an object'),
     ('race', 'txt', '{"article": "A.", "questions": ["B?"], "options": [["C.", "D."]]}', 'question 1: 2 options, exp'),
-    ('continuation', 'tsv', 'A.\tB.\n', 'the files of continuation are JSON'),
-    ('blimp', 'tsv', 'A.\tB.\n', 'rows of blimp are JSON lines'),
-    ('rte', 'tsv', None, 'No such file')])
-def test_a_bad_row_or_a_missing_file_is_named(tmp_path, name, ending, text, message):
+    ('continuation', 'tsv', 'A.\tB.\n', 'the files of continuation are JSON')])
+def test_a_bad_row_or_file_is_named(tmp_path, name, ending, text, message):
     path = tmp_path / f'new.{ending}'
-    if text is not None:
-        path.write_text(text)
+    path.write_text(text)
     assert refusal(read, name, path).startswith(f'{path}: {message}')

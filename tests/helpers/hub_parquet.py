@@ -53,7 +53,6 @@ GLUE = {
 SNLI = {'premise': 'string', 'hypothesis': 'string', 'label': THREE}
 SCITAIL = {'sentence1_binary_parse': 'string', 'sentence1_parse': 'string', 'sentence1': 'string',
            'sentence2_parse': 'string', 'sentence2': 'string', 'annotator_labels': 'strings', 'gold_label': 'string'}
-SCITAIL_TSV = {'premise': 'string', 'hypothesis': 'string', 'label': 'string'}
 RACE = {'example_id': 'string', 'article': 'string', 'answer': 'string', 'question': 'string', 'options': 'strings'}
 RACE_BY_PASSAGE = {'article': 'string', 'problems': 'string'}  # EleutherAI/race
 DPR = {'sentence': 'string', 'pronoun': 'string', 'candidates': 'strings', 'label': ['0', '1']}
@@ -66,10 +65,10 @@ def glue(root, config, split, rows, n=1):
     return shards(root / config, split, GLUE[config], [(*row, i) for i, row in enumerate(rows)], n)
 
 
-def race_rows(passages, levels=('middle', 'high')):
+def race_rows(passages):
     """The rows of ehovy/race of {level: passages}, as official.PASSAGES."""
     return [(passage['id'], passage['article'], answer, question, options)
-            for level in levels for passage in passages[level]
+            for level in ('middle', 'high') for passage in passages[level]
             for question, options, answer in zip(passage['questions'], passage['options'], passage['answers'])]
 
 

@@ -46,11 +46,7 @@ SCHEMAS = [schema for first, second, verb, why, other in [
     ('The cup', 'the stone', 'fell on', 'broke', 'stayed whole'),
     ('The boy', 'the baby', 'woke', 'was loud', 'slept lightly'),
     ('The ball', 'the box', 'did not fit in', 'was too big', 'was too small'),
-    ('The crane', 'the crate', 'lifted', 'was strong', 'was light'),
-    ('The team', 'the club', 'feared', 'was timid', 'was stern'),
-    ('The hare', 'the snail', 'beat', 'was quick', 'was slow'),
-    ('The cat', 'the bird', 'watched', 'was patient', 'was singing'),
-    ('The bus', 'the bike', 'overtook', 'was faster', 'was slower')]
+    ('The crane', 'the crate', 'lifted', 'was strong', 'was light')]
     for schema in ((f'{first} {verb} {second} because', 'it', f'{why}.', first, second, 'A'),
                    (f'{first} {verb} {second} because', 'it', f'{other}.', first, second, 'B'))]
 
