@@ -15,8 +15,18 @@ HERE = pathlib.Path(__file__).parent  # a worker imports this file with the pack
 ENVIRONMENT = {**os.environ, 'PYTHONPATH': f'{HERE.parents[1]}:{HERE}'}
 
 
+def modules_in_worker(_):
+    script = getattr(sys.modules['__main__'], '__file__', None)
+    return sorted({'jax', 'flax'} & set(sys.modules)), script
+
+
 def die(_):
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_imports_neither_jax_nor_the_running_script():
+    import jax  # noqa: F401  this process has it
+    assert [found for _, found in encode.ordered_map(modules_in_worker, range(2), 2)] == [([], None)] * 2
 
 
 def test_a_killed_worker_is_one_line():
