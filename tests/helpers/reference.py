@@ -99,11 +99,8 @@ def slice_layer(tree, n):
 
 def cross_entropy(logits, targets):
     """-log softmax(logits)[target], elementwise over the leading dimensions."""
-    out = np.zeros(targets.shape)
-    for place in np.ndindex(*targets.shape):
-        row = logits[place]
-        out[place] = np.log(np.exp(row - row.max()).sum()) + row.max() - row[targets[place]]
-    return out
+    logits = logits - logits.max(-1, keepdims=True)
+    return np.log(np.exp(logits).sum(-1)) - np.take_along_axis(logits, targets[..., None], -1)[..., 0]
 
 
 def hugging_face(tree):

@@ -19,31 +19,23 @@ H200, V5E, CPU, BF16, F32 = ('gpu', 'NVIDIA H200'), ('tpu', 'TPU v5 lite'), ('cp
 
 @pytest.mark.parametrize('operation, choice, device, dtype, size, training, expected', [
     ('attention', 'auto', H200, BF16, 64, True, 'flash'), ('attention', 'auto', H200, BF16, 64, False, 'cudnn'),
-    ('attention', 'auto', H200, F32, 64, True, 'plain'), ('attention', 'auto', H200, F32, 64, False, 'plain'),
-    ('attention', 'auto', H200, BF16, 96, True, 'plain'), ('attention', 'auto', H200, BF16, 96, False, 'cudnn'),
+    ('attention', 'auto', H200, F32, 64, True, 'plain'), ('attention', 'auto', H200, BF16, 96, True, 'plain'),
     ('attention', 'auto', H200, BF16, 12, False, 'plain'), ('attention', 'auto', H200, BF16, 256, False, 'flash'),
-    ('attention', 'auto', V5E, BF16, 64, True, 'mosaic'), ('attention', 'auto', V5E, BF16, 128, False, 'mosaic'),
-    ('attention', 'auto', V5E, F32, 64, True, 'recomputed'), ('attention', 'auto', V5E, BF16, 32, True, 'recomputed'),
-    ('attention', 'auto', V5E, BF16, 192, False, 'plain'), ('attention', 'xla', V5E, BF16, 64, True, 'recomputed'),
-    ('attention', 'mosaic', V5E, F32, 64, True, 'mosaic'), ('attention', 'mosaic', CPU, F32, 64, True, 'mosaic'),
-    ('attention', 'auto', CPU, BF16, 64, True, 'blocked'), ('attention', 'xla', CPU, F32, 64, True, 'plain'),
-    ('attention', 'auto', ('gpu', 'AMD Instinct MI300X'), F32, 64, True, 'plain'),
-    ('attention', 'xla', H200, BF16, 64, True, 'plain'), ('attention', 'triton', H200, F32, 64, True, 'flash'),
-    ('attention', 'triton', H200, BF16, 64, False, 'flash'), ('attention', 'triton', CPU, F32, 16, True, 'flash'),
+    ('attention', 'auto', V5E, BF16, 64, True, 'mosaic'), ('attention', 'auto', V5E, F32, 64, True, 'recomputed'),
+    ('attention', 'auto', V5E, BF16, 32, True, 'recomputed'), ('attention', 'auto', V5E, BF16, 192, False, 'plain'),
+    ('attention', 'auto', CPU, BF16, 64, True, 'blocked'), ('attention', 'xla', H200, BF16, 64, True, 'plain'),
+    ('attention', 'mosaic', CPU, F32, 64, True, 'mosaic'), ('attention', 'triton', H200, F32, 64, False, 'flash'),
     ('add_and_norm', 'auto', H200, BF16, 768, True, 'fused'), ('add_and_norm', 'auto', H200, BF16, 768, False, 'xla'),
     ('add_and_norm', 'auto', H200, F32, 768, True, 'xla'), ('add_and_norm', 'auto', H200, BF16, 100, True, 'xla'),
-    ('add_and_norm', 'auto', V5E, BF16, 768, True, 'xla'), ('add_and_norm', 'auto', CPU, BF16, 768, True, 'xla'),
-    ('add_and_norm', 'xla', H200, BF16, 768, True, 'xla'), ('add_and_norm', 'triton', CPU, F32, 16, True, 'fused'),
-    ('add_and_norm', 'triton', H200, F32, 16 * 1024, True, 'fused'),
-    ('add_and_norm', 'triton', H200, F32, 100, False, 'xla')])
+    ('add_and_norm', 'auto', V5E, BF16, 768, True, 'xla'), ('add_and_norm', 'xla', H200, BF16, 768, True, 'xla'),
+    ('add_and_norm', 'triton', CPU, F32, 16, True, 'fused')])
 def test_the_implementation_follows_choice_device_and_dtype(operation, choice, device, dtype, size, training, expected):
     assert table.choose(operation, choice, *device, dtype, size, training) == expected
 
 
 @pytest.mark.parametrize('operation, device, size, why', [
-    ('attention', H200, 48, 'a power of two'), ('attention', H200, 8, 'at least 16'),
-    ('attention', V5E, 64, "not for 'tpu'"),
-    *(('add_and_norm', CPU, D, f'not {D}:') for D in (8, 17 * 16, 100))])
+    ('attention', H200, 48, 'a power of two'), ('attention', V5E, 64, "not for 'tpu'"),
+    ('add_and_norm', CPU, 100, 'not 100:')])
 def test_a_kernel_that_cannot_be_is_one_line_that_names_the_field(operation, device, size, why):
     with pytest.raises(UserError, match=rf"^model.kernels = 'triton' [^\n]*{why}[^\n]*$"):
         table.choose(operation, 'triton', *device, BF16, size, True)

@@ -42,8 +42,7 @@ HUGE_PAGES = pathlib.Path('/sys/kernel/mm/transparent_hugepage/enabled')
 @pytest.mark.skipif(not HUGE_PAGES.exists() or '[madvise]' not in HUGE_PAGES.read_text(),
                     reason='the kernel decides about huge pages itself')
 @pytest.mark.parametrize('environment, expected', [
-    ({}, 'glibc.malloc.hugetlb=1'), ({'GPT1_JAX_HUGE_PAGES': '0'}, 'None'),
-    ({'GLIBC_TUNABLES': 'glibc.malloc.hugetlb=0'}, 'glibc.malloc.hugetlb=0'),
+    ({'GPT1_JAX_HUGE_PAGES': '0'}, 'None'), ({'GLIBC_TUNABLES': 'glibc.malloc.hugetlb=0'}, 'glibc.malloc.hugetlb=0'),
     ({'GLIBC_TUNABLES': 'glibc.malloc.check=0'}, 'glibc.malloc.check=0:glibc.malloc.hugetlb=1')])
 def test_training_programs_start_with_huge_pages_unless_the_user_chose(tmp_path, environment, expected):
     """The restarted command is this code once more, with `pretrain` as its argument."""

@@ -1,4 +1,4 @@
-"""The same weights, masks, losses, gradients and updates on every mesh, with dropout on."""
+"""The same weights, masks, losses, gradients and updates on every mesh and in microbatches, with dropout on."""
 import functools
 
 import jax
@@ -15,11 +15,11 @@ from trees import names
 
 
 @functools.lru_cache
-def run(sizes, kind):
+def run(sizes, kind, microbatches=1):
     """Of three updates with dropout on: losses, initial weights, first gradients (a tenth of them, clipped), weights
     after them, first dropped matrix."""
     model = LSTM(LSTMConfig(vocab_size=30, n_ctx=12, n_units=16)) if kind == 'lstm' else GPT(TINY)
-    p = pretraining(model, sizes, metrics=lambda table: {'tokens': table.tokens})
+    p = pretraining(model, sizes, microbatches, lambda table: {'tokens': table.tokens})
     state, history = p.init(jnp.uint32(0)), []
     started = names(jax.device_get(state.params))
     for step in range(3):
@@ -31,11 +31,12 @@ def run(sizes, kind):
     return history, started, first, names(jax.device_get(state.params)), table
 
 
-@pytest.mark.parametrize('sizes, kind', [
-    ((8, 1, 1), 'gpt'), ((2, 4, 1), 'gpt'), ((2, 2, 2), 'gpt'), ((2, 2, 2), 'lstm'), ((1, 1, 8), 'lstm')], ids=str)
-def test_weights_masks_losses_gradients_and_updates_are_the_same_on_any_mesh_with_dropout_on(sizes, kind):
+@pytest.mark.parametrize('sizes, kind, microbatches', [
+    ((8, 1, 1), 'gpt', 1), ((2, 4, 1), 'gpt', 1), ((2, 2, 2), 'gpt', 1), ((2, 2, 2), 'gpt', 2), ((2, 2, 2), 'lstm', 1),
+    ((1, 1, 8), 'lstm', 4)], ids=str)
+def test_weights_masks_losses_gradients_and_updates_are_the_same_on_any_mesh_with_dropout_on(sizes, kind, microbatches):
     history, started, gradients, params, _ = run((1, 1, 1), kind)
-    other_history, other_started, other_gradients, other_params, table = run(sizes, kind)
+    other_history, other_started, other_gradients, other_params, table = run(sizes, kind, microbatches)
     for name, a in started.items():
         np.testing.assert_array_equal(other_started[name], a, err_msg=name)
     # Seed 3, step 0: the zeros of the step's embedding matrix are those of the hash computed in Python ints.

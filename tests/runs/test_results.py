@@ -35,13 +35,6 @@ def test_a_row_is_on_the_disk_when_append_returns(tmp_path, monkeypatch):
     assert flushed == [b'{"a": 1}\n']
 
 
-def test_rewinding_drops_the_rows_after_the_step(tmp_path):
-    for step in (1, 2, 3):
-        results.append(tmp_path / 'x.jsonl', {'step': step})
-    results.Log(tmp_path / 'x.jsonl', 2)
-    assert [row['step'] for row in results.read(tmp_path / 'x.jsonl')] == [1, 2]
-
-
 def test_the_same_figure_is_not_written_twice_but_another_value_is(tmp_path):
     row = {'kind': 'finetune', 'metric': 'accuracy', 'value': 0.5, 'seconds': 1}
     results.append_new(tmp_path / 'x.jsonl', [row])

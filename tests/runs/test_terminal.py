@@ -9,12 +9,9 @@ import termios
 import time
 
 import pytest
-from test_api import SIZES, by_heart
 
-from gpt1_jax.data import bpe_training
 from gpt1_jax.runs import checkpoint, results
 from many_processes import wait_for
-from saved import run as saved_run
 from tiny import ROOT, corpus, small_flags
 
 pytestmark = pytest.mark.full
@@ -49,10 +46,14 @@ def hang_ups_count():
 
 
 @pytest.fixture
-def started():
-    """A list for processes that are killed after the test if they still run."""
+def begin():
+    """Starts a process, which is killed after the test if it still runs."""
     processes = []
-    yield processes
+
+    def start(words, **how):
+        processes.append(subprocess.Popen(words, cwd=ROOT, text=True, **how))
+        return processes[-1]
+    yield start
     for process in processes:
         process.kill()
         process.wait()
@@ -85,16 +86,14 @@ def test_a_run_whose_output_nobody_reads_goes_on_without_a_word(base, straight):
     assert rows(base, 'headed') == straight
 
 
-def test_a_run_whose_terminal_is_closed_saves_stops_and_goes_on_later(base, straight, started):
+def test_a_run_whose_terminal_is_closed_saves_stops_and_goes_on_later(base, straight, begin):
     master, slave = pty.openpty()
 
     def controlled():  # by the terminal, which sends SIGHUP when it is closed
         os.setsid()
         fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
-    process = subprocess.Popen(arguments(base, 'closed'), cwd=ROOT, stdin=slave, stdout=slave, stderr=slave,
-                               preexec_fn=controlled)
+    process = begin(arguments(base, 'closed'), stdin=slave, stdout=slave, stderr=slave, preexec_fn=controlled)
     os.close(slave)
-    started.append(process)
     wait_for_a_row(base, 'closed', process)
     os.close(master)
     assert process.wait(200) == 75
@@ -104,10 +103,9 @@ def test_a_run_whose_terminal_is_closed_saves_stops_and_goes_on_later(base, stra
     assert rows(base, 'closed') == straight
 
 
-def test_a_run_without_output_and_errors_saves_when_it_is_hung_up_twice(base, started):
+def test_a_run_without_output_and_errors_saves_when_it_is_hung_up_twice(base, begin):
     command = ' '.join(arguments(base, 'full', 10 ** 6))
-    process = subprocess.Popen(['bash', '-c', f'exec {command} 2>/dev/full >/dev/full'], cwd=ROOT)
-    started.append(process)
+    process = begin(['bash', '-c', f'exec {command} 2>/dev/full >/dev/full'])
     wait_for_a_row(base, 'full', process)
     for _ in range(2):
         process.send_signal(signal.SIGHUP)
@@ -115,13 +113,6 @@ def test_a_run_without_output_and_errors_saves_when_it_is_hung_up_twice(base, st
     assert process.wait(200) == 75
     (step,) = checkpoint.steps(base / 'full' / 'checkpoints')
     assert rows(base, 'full')[-1][0] == step // 7 * 7
-
-
-@pytest.fixture(scope='module')
-def pretrained(base):
-    tokenizer = bpe_training.train(['The cat sat on a mat.\n'] * 9, merges=15)
-    config = {'kind': 'pretrain', 'model': SIZES | {'vocab_size': tokenizer.vocab_size}, 'fingerprint': {}}
-    return saved_run(base / 'gpt1', config, tokenizer, by_heart(tokenizer)).path
 
 
 @pytest.mark.parametrize('program', ['generate --prompt=cat --tokens=2000', 'perplexity --sentence=cats_sat'])
@@ -136,15 +127,10 @@ def test_a_short_program_whose_output_nobody_reads_ends_as_a_closed_pipe_ends_an
 
 
 @pytest.mark.parametrize('module', ['numpy', 'gpt1_jax.runs.checkpoint'])
-def test_an_interrupt_once_a_module_is_loaded_is_one_line(pretrained, module):
-    process = subprocess.Popen([sys.executable, '-X', 'importtime', '-m', 'gpt1_jax.generate', '--prompt=cat',
-                                f'--init_from={pretrained}', '--tokens=100000'], cwd=ROOT, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, text=True)
-    for line in process.stderr:
-        if line.rpartition('|')[2].strip() == module:
-            break
-    else:
-        pytest.fail(f'{module} was never loaded')
+def test_an_interrupt_once_a_module_is_loaded_is_one_line(pretrained, begin, module):
+    process = begin([sys.executable, '-X', 'importtime', '-m', 'gpt1_jax.generate', '--prompt=cat',
+                     f'--init_from={pretrained}', '--tokens=100000'], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert any(line.rpartition('|')[2].strip() == module for line in process.stderr), 'never loaded'
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -155,12 +141,10 @@ def test_an_interrupt_once_a_module_is_loaded_is_one_line(pretrained, module):
     ('pretrain', signal.SIGTERM, [], 75), ('pretrain', signal.SIGHUP, [], 75),
     ('pretrain', signal.SIGTERM, ['--exit_code_when_stopped=3'], 3), ('prepare', signal.SIGTERM, [], 75)])
 def test_a_signal_while_a_program_is_still_importing_ends_it_with_the_status_that_asks_for_a_restart(
-        base, started, program, number, options, status):
+        base, begin, program, number, options, status):
     words = arguments(base, 'early') if program == 'pretrain' else [
         sys.executable, '-m', 'gpt1_jax.prepare', f'--out={base / "early"}', f'--corpus={base / "text"}', '--valid=0.2']
-    process = subprocess.Popen([*words, *options], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                               text=True)
-    started.append(process)
+    process = begin([*words, *options], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     wait_for(lambda: caught(process.pid, number), process, 60)
     process.send_signal(number)
     _, error = process.communicate(timeout=60)

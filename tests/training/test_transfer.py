@@ -20,21 +20,14 @@ def tree(seed, **sizes):
     return reference.random_like(shapes(GPT(GPTConfig(**SIZES | sizes))), seed)
 
 
-@pytest.mark.parametrize('n', [-1, 0, 1, 2, 3, 4])
+@pytest.mark.parametrize('n', [-1, 0, 2, 4])
 def test_exactly_n_layers_are_transferred_to_the_bit(n):
     fresh, old = tree(1, n_special=3), tree(2)
     found = jax.device_get(transfer.transfer(fresh, old, n))
-    assert jax.tree.structure(found) == jax.tree.structure(fresh)
-    for (path, leaf), new, pretrained in zip(*(jax.tree_util.tree_leaves_with_path(found['blocks']),
-                                               jax.tree.leaves(fresh['blocks']), jax.tree.leaves(old['blocks']))):
-        assert leaf.shape[0] == 4 and not (new == pretrained).any(axis=tuple(range(1, new.ndim))).all(), path
-        count = max(n, 0)
-        np.testing.assert_array_equal(leaf[:count], pretrained[:count], err_msg=str(path))
-        np.testing.assert_array_equal(leaf[count:], new[count:], err_msg=str(path))
-    source = old if n >= 0 else fresh
-    for name in ('tokens', 'positions'):
-        np.testing.assert_array_equal(found['embed'][name], source['embed'][name])
-    np.testing.assert_array_equal(found['embed']['specials'], fresh['embed']['specials'])
+    blocks = jax.tree.map(lambda new, old: np.concatenate([old[:max(n, 0)], new[max(n, 0):]]),
+                          fresh['blocks'], old['blocks'])
+    embed = (old if n >= 0 else fresh)['embed'] | {'specials': fresh['embed']['specials']}
+    jax.tree.map(np.testing.assert_array_equal, found, {'embed': embed, 'blocks': blocks})
 
 
 @pytest.mark.parametrize('n', [3, 4])
