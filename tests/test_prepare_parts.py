@@ -21,7 +21,7 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.prepare import merge, prepare
 from tiny import ROOT, command, sentence
 
-WAIT = 600  # seconds; for a busy machine
+LAUNCH = ROOT / 'experiments' / 'launch'
 
 
 @pytest.fixture(scope='module')
@@ -61,7 +61,7 @@ def all_parts(out, count, given):
 
 
 @pytest.mark.parametrize('count, change', [
-    (1, {}), (2, {}), (5, {}), (40, {}), (3, dict(valid='valid.txt')), (3, dict(join=Join(characters=900))),
+    (1, {}), (5, {}), (40, {}), (3, dict(join=Join(characters=900))),
     (3, dict(valid='valid.txt', join=Join(characters=900)))])
 def test_the_merged_streams_are_those_of_one_run(made, tmp_path, monkeypatch, count, change):
     monkeypatch.chdir(made)
@@ -157,39 +157,28 @@ def test_killed_parts_go_on_and_merge_to_the_stream_of_one_run(made, tmp_path):
     assert streams(out) == streams(tmp_path / 'whole')
 
 
-def recipe(name, here):
-    """What a recipe in experiments/launch runs, in `here`: (command, environment of part i)."""
-    file = ROOT / 'experiments' / 'launch' / name
-    if name.endswith('.sh'):
-        (here / '.venv' / 'bin').mkdir(parents=True)
-        (here / '.venv' / 'bin' / 'python').symlink_to(sys.executable)
-        return ['bash', str(file)], lambda i: {
-            'CORPUS': 'corpus', 'VALID': '0.2', 'TOKENIZER': 'vocabulary', 'OUT': 'out', 'PARTS': '2',
-            'SLURM_ARRAY_TASK_ID': str(i)}
-    job = yaml.safe_load(file.read_text())
-    assert job['spec']['completionMode'] == 'Indexed' and job['spec']['completions'] == 16
-    [container] = job['spec']['template']['spec']['containers']
-    ours = {'--out': 'out', '--corpus': 'corpus', '--valid': '0.2', '--tokenizer': 'vocabulary', '--part': '/2'}
-    theirs = dict(flag.split('=', 1) for flag in container['command'][3:])
-    assert theirs.keys() == ours.keys() and theirs['--part'] == '/16'
-    line = [sys.executable, *container['command'][1:3], *map('='.join, ours.items())]
-    return line, lambda i: {'JOB_COMPLETION_INDEX': str(i)}
-
-
 @pytest.mark.full
-@pytest.mark.parametrize('name', ['prepare_slurm.sh', 'prepare_kubernetes.yaml'])
-def test_a_recipe_prepares_all_parts(made, tmp_path, name):
+def test_the_recipe_for_slurm_prepares_all_parts(made, tmp_path):
     for given in ('corpus', 'vocabulary'):
         (tmp_path / given).symlink_to(made / given)
-    line, environment = recipe(name, tmp_path)
+    (tmp_path / '.venv' / 'bin').mkdir(parents=True)
+    (tmp_path / '.venv' / 'bin' / 'python').symlink_to(sys.executable)
     # A symlink to an interpreter of a virtual environment does not find its packages by itself.
     packages = os.pathsep.join([str(ROOT), *(path for path in sys.path if path.endswith('-packages'))])
-    started = [subprocess.Popen(line, cwd=tmp_path, env={**os.environ, 'PYTHONPATH': packages, **environment(i)})
-               for i in range(2)]
-    try:
-        assert [process.wait(WAIT) for process in started] == [0, 0]
-    finally:
-        for process in started:
-            process.kill()
+    given = {'PYTHONPATH': packages, 'CORPUS': 'corpus', 'VALID': '0.2', 'TOKENIZER': 'vocabulary', 'OUT': 'out',
+             'PARTS': '2'}
+    for i in range(2):
+        subprocess.run(['bash', str(LAUNCH / 'prepare_slurm.sh')], cwd=tmp_path, check=True, timeout=600,
+                       env=os.environ | given | {'SLURM_ARRAY_TASK_ID': str(i)})
     merge(tmp_path / 'out')
     assert streams(tmp_path / 'out') == streams(made / 'whole')
+
+
+def test_the_recipe_for_kubernetes_gives_each_of_its_parts_the_flags_of_a_part():
+    """A part that finds its number in JOB_COMPLETION_INDEX is started above."""
+    job = yaml.safe_load((LAUNCH / 'prepare_kubernetes.yaml').read_text())['spec']
+    (container,) = job['template']['spec']['containers']
+    assert job['completionMode'] == 'Indexed' and container['command'][1:3] == ['-m', 'gpt1_jax.prepare']
+    given = dict(flag.split('=', 1) for flag in container['command'][3:])
+    assert given.keys() == {'--out', '--corpus', '--valid', '--tokenizer', '--part'}
+    assert given['--part'] == f'/{job["completions"]}' == '/16'
