@@ -86,21 +86,18 @@ def written(write) -> dict[str, bytes]:
 
 def tokenizers(world):
     """A saved tokenizer, the two files of the published kind, and the one that Hugging Face makes of them."""
-    def read(directory):
-        encodes(tokenizer.Tokenizer.load(directory / 'tokenizer'))
+    pair = written(released.vocabulary)
 
-    encoder = ['<unk>', 'a', 'b', 'c', 'a</w>', 'b</w>', 'c</w>', 'ab', 'abc</w>', 'bc', '\n</w>']
-    pair = {'encoder.json': json.dumps({piece: i for i, piece in enumerate(encoder)}).encode(),
-            'vocab.bpe': b'#version: 0.2\na b\nab c</w>\nb c\n'}
+    def from_pair(directory):
+        return published.from_published(directory / 'encoder_bpe_40000.json', directory / 'vocab_40000.bpe')
 
     def theirs(root):
-        released.vocabulary(root)
-        found = published.from_published(root / 'encoder_bpe_40000.json', root / 'vocab_40000.bpe')
-        (root / 'tokenizer.json').write_bytes(tokenizer_json.files(found, 8)['tokenizer.json'])
+        write(pair, root)
+        (root / 'tokenizer.json').write_bytes(tokenizer_json.files(from_pair(root), 8)['tokenizer.json'])
 
-    return [Target('tokenizer', written(lambda root: world.vocabulary.save(root / 'tokenizer')), read),
-            Target('published vocabulary', pair, lambda directory: encodes(
-                published.from_published(directory / 'encoder.json', directory / 'vocab.bpe'))),
+    return [Target('tokenizer', written(lambda root: world.vocabulary.save(root / 'tokenizer')),
+                   lambda directory: encodes(tokenizer.Tokenizer.load(directory / 'tokenizer'))),
+            Target('published vocabulary', pair, lambda directory: encodes(from_pair(directory))),
             Target('tokenizer.json', {'tokenizer.json': written(theirs)['tokenizer.json']}, lambda directory: encodes(
                 published.from_tokenizer_json(directory / 'tokenizer.json')))]
 
