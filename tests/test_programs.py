@@ -38,17 +38,12 @@ def made(tmp_path_factory):
     return made
 
 
-def test_prepare_writes_tokens_of_training_and_validation_text(made):
-    splits = tokens.read_manifest(made.tokens)['splits']
-    assert splits['train']['documents'] + splits['valid']['documents'] == 16
-    assert made.printed['prepare'].startswith(f'train: {splits["train"]["documents"]} documents, ')
-
-
 def test_pretrain_learns_logs_and_saves_and_started_again_has_nothing_to_do(made):
+    assert made.printed['prepare'].startswith('train: ') and tokens.read_manifest(made.tokens)['splits']
     rows = results.read(made.pretrained / 'metrics.jsonl')
     losses = [row['loss'] for row in rows if 'loss' in row]
     assert len(losses) == 5 and losses[-1] < losses[0]
-    assert 'step 10/10  loss' in made.printed['pretrain'] and 'validation loss' in made.printed['pretrain']
+    assert 'step 10/10  loss' in made.printed['pretrain']
     assert checkpoint.steps(made.pretrained / 'checkpoints')[-1] == 10
     run('pretrain', *made.pretraining)
     assert results.read(made.pretrained / 'metrics.jsonl') == rows
@@ -60,6 +55,7 @@ def test_finetune_scores_the_dev_set_and_metrics_recomputes_its_figures(made):
     assert figures.keys() == {'matthews', 'accuracy'}
     recomputed = run('metrics', str(made.tuned / 'predictions_dev.jsonl'))
     assert all(f'{value:.4f}' in recomputed for value in figures.values())
+    assert 'cola train: accuracy' in run('finetune', f'--workdir={made.tuned}', '--evaluate_only', '--split=train')
 
 
 def test_predict_answers_the_dev_set_as_finetune_s_evaluation_did(made, tmp_path):
@@ -69,11 +65,6 @@ def test_predict_answers_the_dev_set_as_finetune_s_evaluation_did(made, tmp_path
     run('predict', f'--init_from={made.tuned}', f'--input={new}', f'--output={out}')
     expected = [int(np.argmax(row['scores'])) for row in results.read(made.tuned / 'predictions_dev.jsonl')]
     assert [int(row['label']) for row in results.read(out)] == expected
-
-
-def test_finetune_evaluates_again_from_its_directory(made):
-    assert 'cola train: accuracy' in run('finetune', f'--workdir={made.tuned}', '--evaluate_only', '--split=train')
-    assert (made.tuned / 'predictions_train.jsonl').exists()
 
 
 def test_zero_shot_scores_the_dev_set(made):
@@ -90,28 +81,24 @@ def test_perplexity_of_the_validation_tokens_is_pretraining_s(made):
     assert found == pytest.approx(valid[-1], rel=0.02)  # pretraining took 16 windows of them
 
 
-def test_generate_continues_a_prompt(made):
-    shown = run('generate', f'--init_from={made.pretrained}', '--prompt=The cat', '--tokens=12')
-    assert shown.startswith('the cat ') and len(shown) > len('the cat \n')
+def test_generate_continues_a_prompt_as_often_as_it_is_asked(made):
+    shown = run('generate', f'--init_from={made.pretrained}', '--prompt=The cat, who', '--tokens=12', '--samples=2')
+    texts = re.findall('^the cat, who .+', shown, re.M)
+    assert len(texts) == 2 and len(set(texts)) == 2
 
 
 # HERE: the directory above, where `pretrained` and `tuned` are. What begins with a .py file is the value of --config.
 @pytest.mark.full
 @pytest.mark.parametrize('program, flags, message', [
     ('prepare', '--out=HERE/out --corpus=absent --valid=0.1', 'absent: no such file'),
-    ('prepare', '--out=HERE/out --valid=0.1', 'give --corpus'),
     ('prepare', '--out=HERE/out --merge --valid=0.1', '--merge'),
-    ('pretrain', 'pretrain.py', 'give --workdir=DIR'),
     ('pretrain', 'pretrain.py --workdir=HERE/out', 'config.data.corpus'),
     ('pretrain', 'pretrain.py --config.batch.sise=8', 'size'),
-    ('pretrain', 'pretrain.py --config.batch.size=many', '--config.batch.size=many: must be a whole number'),
-    ('pretrain', 'pretrain.py --batch_size=8', '--config.batch.size'),
     ('pretrain', 'nothing.py --workdir=HERE/out', 'configs/nothing.py'),
     ('pretrain', 'pretrain.py --workdir=HERE/text --config.data.corpus=HERE/text --config.tokenizer.merges=50',
      'text: neither empty nor a run directory'),
     ('finetune', 'finetune.py:cola --workdir=HERE/out --config.data.dir=HERE/cola', '--config.init_from='),
     ('zero_shot', 'zero_shot.py:cola --config.init_from=HERE/pretrained --config.data.dir=nowhere', 'nowhere'),
-    ('perplexity', '--init_from=HERE/pretrained --text=nowhere', 'nowhere: no such file'),
     ('perplexity', '--init_from=HERE/pretrained --sentence=cat --split=valid', '--split'),
     ('generate', '--init_from=HERE/pretrained --prompt=cat --temperature=-1', 'temperature'),
     ('predict', '--init_from=HERE/pretrained --input=HERE/cola/dev.tsv --output=HERE/out', 'not a fine-tuned run'),

@@ -54,19 +54,16 @@ def test_a_file_is_flushed_to_the_disk_before_it_takes_its_name(tmp_path, monkey
     assert calls == ['fsync', 'replace'] and storage.read(tmp_path / 'x') == b'new'
 
 
-@pytest.mark.parametrize('name', ['s3://bucket/run', 'http://x/y', 'gs://', 'gs:///run'])
+@pytest.mark.parametrize('name', ['s3://bucket/run', 'gs:///run'])
 def test_another_scheme_is_refused(name):
     with pytest.raises(UserError, match=f'^{name}: neither a local path nor gs://BUCKET/...$'):
         storage.path(name)
 
 
-def test_a_bucket_that_does_not_exist_is_named_when_it_is_written_to(tmp_path):
+def test_a_bucket_that_does_not_exist_is_named_when_it_is_written_to():
     emulator.bucket()
     with pytest.raises(OSError, match="no such bucket: 'gs://no-such-bucket/run/x'"):
         storage.write('gs://no-such-bucket/run/x', b'')
-    (tmp_path / 'x').write_text('')
-    with pytest.raises(OSError, match="no such bucket: 'gs://no-such-bucket/run/x'"):
-        storage.upload(tmp_path, storage.path('gs://no-such-bucket/run'))
 
 
 def test_an_object_is_copied_once_and_again_where_the_copy_is_another(remote, tmp_path):

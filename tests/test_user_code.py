@@ -12,15 +12,9 @@ from gpt1_jax.models import build, ops
 from gpt1_jax.models.fast import table
 from gpt1_jax.runs import results
 from gpt1_jax.training import optimizer
-from short_runs import losses
 from tiny import ROOT, corpus, pretrain_config
 
 IDEAS = f'{ROOT}/experiments/ideas'
-
-
-@pytest.fixture(scope='module')
-def text(tmp_path_factory):
-    return corpus(tmp_path_factory.mktemp('ideas') / 'text')
 
 
 def test_the_operation_of_the_file_is_computed_with():
@@ -54,19 +48,11 @@ def test_an_optimizer_of_optax_moves_as_it_does_by_itself(kind):
         assert np.abs(a[name] - params[name]).max() > 1e-4
 
 
-@pytest.mark.full
-def test_muon_of_the_ideas_trains(text, tmp_path):
-    config = pretrain_config(text, train__steps=5, log_every=1, optimizer__peak_rate=1e-2,
-                             optimizer__kind=f'{IDEAS}/optimizers.py:muon')
-    run = pretrain.run(config, tmp_path / 'run')
-    assert losses(run)[-1][1] < losses(run)[0][1] and run.steps()[-1] == 5
-
-
-def test_the_validation_loss_is_that_of_eq_1_whatever_is_trained_with(text, tmp_path):
+def test_the_validation_loss_is_that_of_eq_1_whatever_is_trained_with(tmp_path):
     (tmp_path / 'idea.py').write_text('from gpt1_jax.models import ops\n\n\ndef doubled(*arguments):\n'
                                       '    return 2 * ops.cross_entropy(*arguments)\n')
-    run = pretrain.run(pretrain_config(text, model__ops__cross_entropy=f'{tmp_path}/idea.py:doubled', train__steps=1,
-                                       log_every=1), tmp_path / 'run')
+    run = pretrain.run(pretrain_config(corpus(tmp_path / 'text'), train__steps=1, log_every=1,
+                                       model__ops__cross_entropy=f'{tmp_path}/idea.py:doubled'), tmp_path / 'run')
     rows = results.read(run.metrics)
     uniform = np.log(run.config['model']['vocab_size'])  # what both losses are near before training
     assert next(row['loss'] for row in rows if 'loss' in row) == pytest.approx(2 * uniform, rel=0.05)
@@ -75,10 +61,8 @@ def test_the_validation_loss_is_that_of_eq_1_whatever_is_trained_with(text, tmp_
 
 def test_a_function_of_a_file_and_one_of_optax(tmp_path):
     file = tmp_path / 'idea.py'
-    file.write_text('import dataclasses\n\n@dataclasses.dataclass\nclass A:\n    x: int = 3\n\n'
-                    'def double(x):\n    return 2 * x\n')
+    file.write_text('def double(x):\n    return 2 * x\n')
     assert user_code.load(f'{file}:double', 'a.b')(4) == 8
-    assert user_code.load(f'{file}:A', 'a.b')().x == 3
     assert user_code.load('optax:contrib.muon', 'a.b') is optax.contrib.muon
     assert user_code.digest(f'{file}:double', 'a.b') == hashlib.sha256(file.read_bytes()).hexdigest()
     assert user_code.digest('optax:lion', 'a.b') == optax.__version__
@@ -94,10 +78,9 @@ def test_a_file_that_changes_while_a_process_uses_it_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize('contents, name, message', [
-    (None, 'x', 'optimizer.kind: .*idea.py: No such file'),
+    (None, 'x', 'optimizer.kind: .*idea.py: No such file'), ('\n\n1 / 0', 'x', 'line 3: ZeroDivisionError'),
     ('def relu(x): pass', 'relo', "idea.py has no 'relo', did you mean 'relu'"),
-    ('import nothing_of_this_name', 'x', "line 1: ModuleNotFoundError: No module named 'nothing_of_this_name'"),
-    ('a = 1\ndef f(:\n', 'f', 'idea.py: line 2: '), ('\n\n1 / 0', 'x', 'line 3: ZeroDivisionError')])
+    ('a = 1\ndef f(:\n', 'f', 'idea.py: line 2: ')])
 def test_what_cannot_be_loaded_is_named(tmp_path, contents, name, message):
     file = tmp_path / 'idea.py'
     if contents is not None:

