@@ -17,6 +17,7 @@ prints the plan and stops.
 
 --config.pretrained=RUN and --config.lstm=RUN replace pretraining by existing models.
 """
+import contextlib
 import math
 import pathlib
 import sys
@@ -32,7 +33,7 @@ from experiments.reproduce import plan as plan_lib
 from gpt1_jax import cli, pretrain, rules
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.parallel import processes
-from gpt1_jax.runs import results, workdir
+from gpt1_jax.runs import lock, results, workdir
 from gpt1_jax.runs.console import duration
 
 RULES = run_list.RULES | {
@@ -53,16 +54,21 @@ def run(config: ConfigDict, out: str | pathlib.Path, stage: str | None = None, b
     config = checked(config, out, data)
     if stage not in (None, 'prepare', 'report', *config.stages):
         raise UserError(f'--stage={stage}: there are prepare, {", ".join(config.stages)}, report')
-    if stage in (None, 'prepare') and not dry_run:
-        inputs.prepare(config, books, data, again=stage == 'prepare')
-    if not plan_lib.has_text(config) and not plan_lib.given(config):
-        raise UserError(f'{out}: nothing is prepared there: --stage=prepare comes first')
-    run_list.check(config, pretrained=False)
-    if dry_run:
-        print('\n'.join(plan_lib.lines(config)))
-        return
     out = pathlib.Path(config.out)
-    out.mkdir(parents=True, exist_ok=True)
+    with contextlib.nullcontext() if dry_run else lock.hold(out):
+        if stage in (None, 'prepare') and not dry_run:
+            inputs.prepare(config, books, data, again=stage == 'prepare')
+        if not plan_lib.has_text(config) and not plan_lib.given(config):
+            raise UserError(f'{out}: nothing is prepared there: --stage=prepare comes first')
+        run_list.check(config, pretrained=False)
+        if dry_run:
+            print('\n'.join(plan_lib.lines(config)))
+            return
+        _do(config, out, stage, stage_minutes)
+
+
+def _do(config, out, stage, stage_minutes):
+    """A stage, or all of them; UserError, at the end, if runs or stages failed."""
     results.append(out / 'commands.jsonl', {'command': ' '.join(['python -m experiments.reproduce', *sys.argv[1:]])})
     clock = clock_lib.Clock(out / 'clock.json', 60 * config.minutes if config.minutes else math.inf,
                             stage_minutes and 60 * stage_minutes)

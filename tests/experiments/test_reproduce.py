@@ -21,7 +21,7 @@ from experiments.reproduce import inputs, plan
 from gpt1_jax import zero_shot
 from gpt1_jax.data import tasks
 from gpt1_jax.errors import Interrupted, UserError
-from gpt1_jax.runs import results
+from gpt1_jax.runs import lock, results
 from gpt1_jax.weights import from_hub
 from interruptions import Killed, power_cut, sigterm
 from tiny import cola, corpus, load_config, override
@@ -96,6 +96,11 @@ def test_a_whole_job_and_the_same_again_without_any_run(small, given, straight, 
 def test_other_settings_of_a_finished_model_are_refused(small, given, straight, stage, field, value):
     with pytest.raises(UserError, match='holds another run'):
         reproduce.run(changed(small, **{field: value}), straight, stage, **given)
+
+
+def test_a_second_job_in_the_same_directory_is_refused(small, given, tmp_path):
+    with lock.hold(tmp_path / 'out'), pytest.raises(UserError, match='holds the lock on .*out$'):
+        reproduce.run(small, tmp_path / 'out', 'prepare', **given)
 
 
 @contextlib.contextmanager
