@@ -119,3 +119,22 @@ def test_the_page_of_ten_minutes_of_a_gpu_has_the_figures_of_its_files():
         assert any((row[:3], row[3].split(' ')[0], row[4]) == ([label, rows, pretrained], scratch, difference)
                    for row in curves if len(row) == 6), name
         assert any((row[0], row[2:5]) == (label, simple) for row in beside), name
+
+
+def test_the_page_s_scores_without_the_auxiliary_objective_and_of_layers_are_those_of_the_tables():
+    page = (OVERNIGHT / 'README.md').read_text(encoding='utf-8')
+    section = page.split('### Without the auxiliary objective')[1]
+    ours = [cells(line) for line in section.splitlines() if line.startswith('| ')]
+    tables = [cells(line) for line in lines_of(OVERNIGHT / 'tables.md') if line.startswith('| ')]
+    of_set = {row[0].split(' (')[0]: row[1:4:2] for row in tables if len(row) == 9}
+    assert [row[1:3] for row in ours[1:11]] == [of_set[row[0].split(' (')[0]] for row in ours[1:11]]
+    found = {(row['task'], row['peak_rate'], row['lm_weight']): scores.percent(row['value'])
+             for row in results.read(OVERNIGHT / 'other_rates.jsonl')}
+    rates = {name: values for name, *values in ours[12:17]}
+    for name, rate, lm_weight in (('2.5e-4, without', 2.5e-4, 0), ('1.25e-4, without', 1.25e-4, 0),
+                                  ('1.25e-4, with it', 1.25e-4, 0.5)):
+        tasks = ('mnli', 'snli', 'story_cloze')
+        assert rates[name] == [found.get((task, rate, lm_weight), '') for task in tasks]
+    layers = [row[1] for row in tables if len(row) == 10 and row[0] in ('none', *map(str, range(7)))]
+    nothing, embeddings, *others = layers
+    assert f'nothing {nothing}, the embeddings alone {embeddings}, then {", ".join(others[:-1])} and {others[-1]}' in page
