@@ -137,4 +137,5 @@ def test_the_page_s_scores_without_the_auxiliary_objective_and_of_layers_are_tho
         assert rates[name] == [found.get((task, rate, lm_weight), '') for task in tasks]
     layers = [row[1] for row in tables if len(row) == 10 and row[0] in ('none', *map(str, range(7)))]
     nothing, embeddings, *others = layers
-    assert f'nothing {nothing}, the embeddings alone {embeddings}, then {", ".join(others[:-1])} and {others[-1]}' in page
+    listed = f'{", ".join(others[:-1])} and {others[-1]}'
+    assert f'nothing {nothing}, the embeddings alone {embeddings}, then {listed}' in page
