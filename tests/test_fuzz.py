@@ -29,7 +29,7 @@ def world(tmp_path_factory):
     return fuzz_runs.make_world(tmp_path_factory.mktemp('fuzz'))
 
 
-@pytest.mark.parametrize('n', [40, pytest.param(1200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize('n', [100, pytest.param(1200, marks=pytest.mark.slow)])
 @pytest.mark.parametrize('kind', KINDS)
 def test_bad_input_is_refused_in_one_line_or_gives_what_it_should(world, kind, n, tmp_path, request):
     targets, refused, numbers = KINDS[kind](world), collections.Counter(), itertools.count()

@@ -1,6 +1,8 @@
 """Who may import whom, read from the source: every import statement, at whatever depth."""
 import ast
+import graphlib
 import os
+import re
 import subprocess
 import sys
 
@@ -23,6 +25,10 @@ ALONE = {
     'tensorboardX': {'runs.tensorboard'}, 'wandb': set(), 'trackio': set(),  # runs.tracker, by name
     'huggingface_hub': {'data.hub'},
     'lm_eval': {'evaluation.lm_harness', 'lm_eval'},
+    'absl': {*PROGRAMS, 'cli', 'cli.config_file', 'cli.own_data', 'weights.openai',
+             'weights.hugging_face', 'weights.average'},
+    'ml_collections': {'pretrain', 'finetune', 'zero_shot', 'verify', 'runs.fine_tuning', 'runs.pretraining_plan',
+                       'cli.config_file', 'cli.config_help', 'cli.own_data'},
     'torch': set(), 'transformers': set(), 'sklearn': set(), 'pytest': set(),
     'experiments': set(), 'configs': set(), 'tests': set()}
 
@@ -78,6 +84,18 @@ def test_a_library_is_imported_in_one_place(library):
     assert {module for module, names in OURS.items() if under(library, names)} <= ALONE[library]
 
 
+@pytest.mark.parametrize('folder, importers, forbidden', [
+    ('gpt1_jax', r'(errors|storage|rules|metrics|data|prepare)\b', 'jax flax optax orbax tensorflow torch'),
+    ('gpt1_jax', r'(?!models\.build$)', 'gpt1_jax.models.lstm gpt1_jax.models.gpt.GPT'),  # there they are chosen
+    ('experiments', r'(?!ideas\.)',  # no training code, but examples of code of the user's
+     'flax optax orbax gpt1_jax.training.loop gpt1_jax.training.losses gpt1_jax.training.optimizer '
+     'gpt1_jax.runs.checkpoint')], ids=['numpy', 'models', 'experiments'])
+def test_modules_do_not_import(folder, importers, forbidden):
+    found = {module: names for module, names in modules(folder).items() if re.match(importers, module)}
+    assert found and not [(module, package) for module, names in found.items() for package in forbidden.split()
+                          if under(package, names)]
+
+
 @pytest.mark.parametrize('module, absent', [
     ('gpt1_jax', ('jax', 'numpy')), ('gpt1_jax.prepare', ('jax', 'flax', 'optax', 'tensorflow', 'pyarrow')),
     ('gpt1_jax.data.tasks', ('jax', 'tensorflow', 'tensorflow_datasets', 'pyarrow', 'huggingface_hub')),
@@ -89,6 +107,16 @@ def test_importing_a_module_loads_nothing_heavy(module, absent):
     assert done.returncode == 0 and done.stdout.strip() == '', done.stderr + done.stdout
 
 
+def test_the_modules_of_data_import_each_other_in_one_direction():
+    needed = {}
+    for module, names in OURS.items():
+        if module.startswith('data.'):
+            needed[module] = {other for other in OURS if under(f'gpt1_jax.{other}', names)
+                              and not f'{module}.'.startswith(f'{other}.')}
+    assert 'data.document' in needed['data.corpus']
+    graphlib.TopologicalSorter(needed).prepare()  # CycleError where two modules need each other
+
+
 def test_a_config_imports_ml_collections_rules_and_other_configs_alone():
     for module, names in modules('configs').items():
         others = names - under('gpt1_jax.configs', names) - under('gpt1_jax.rules', names)
@@ -96,7 +124,7 @@ def test_a_config_imports_ml_collections_rules_and_other_configs_alone():
 
 
 def test_the_configs_are_a_package_of_ours_wherever_the_clone_is(tmp_path):
-    code = 'from gpt1_jax.configs import quickstart; print(quickstart.__file__)'
+    code = 'from gpt1_jax.configs import quickstart; print(quickstart.__file__, quickstart.get_config().examples.train)'
     done = subprocess.run([sys.executable, '-c', code], cwd=tmp_path, env=os.environ | {'PYTHONPATH': str(ROOT)},
                           capture_output=True, text=True, timeout=120)
-    assert done.stdout == f'{ROOT}/configs/quickstart.py\n', done.stderr
+    assert done.stdout.split() == [str(ROOT / 'configs' / 'quickstart.py'), '1000'], done.stderr
