@@ -44,8 +44,8 @@ def place(draw, path) -> None:
         os.symlink('nowhere' if kind == 'dangling' else path.name, path)
 
 
-def somewhere(draw, content):
-    return draw(st.integers(0, max(0, len(content) - 1)))
+def somewhere(draw, content, least=0):
+    return draw(st.integers(0, max(least, len(content) - 1)))
 
 
 def flipped(draw, content):
@@ -56,9 +56,12 @@ def flipped(draw, content):
 
 
 def cut(draw, content):
-    """The rest of the content gone, or a few bytes inside it."""
+    return content[:somewhere(draw, content)]
+
+
+def hole(draw, content):
     start = somewhere(draw, content)
-    return content[:start] + content[start + draw(st.sampled_from((1, 2, 3, 10, 100, len(content)))):]
+    return content[:start] + content[start + draw(st.sampled_from((1, 2, 3, 10, 100))):]
 
 
 def inserted(draw, content):
@@ -66,36 +69,61 @@ def inserted(draw, content):
     return content[:at] + draw(st.sampled_from(PIECES)) + content[at:]
 
 
-def part_changed(draw, content):
-    """A line, or a cell of one line or of all: removed, doubled, or something else in its place."""
+def line_changed(draw, content):
     lines = content.split(b'\n')
-    separator, column = draw(st.sampled_from((b'\n', b'\n', b'\t', b',', b' ', b'"', b'>'))), draw(st.integers(0, 15))
-    new = draw(st.one_of(st.sampled_from(('removed', 'doubled')), st.sampled_from(PIECES)))
-    everywhere = separator != b'\n' and draw(st.sampled_from((False, False, True)))
-    for i in range(len(lines)) if everywhere else [somewhere(draw, lines)]:
+    i = somewhere(draw, lines)
+    change = draw(st.sampled_from(('remove', 'double', 'blank', 'move')))
+    line = lines.pop(i)
+    if change == 'double':
+        lines[i:i] = [line, line]
+    elif change == 'blank':
+        lines.insert(i, b'')
+    elif change == 'move':
+        lines.insert(somewhere(draw, lines), line)
+    return b'\n'.join(lines)
+
+
+def cell_changed(draw, content):
+    """A cell of one line, or of all: a column dropped, doubled, or something else in its place."""
+    separator = draw(st.sampled_from((b'\t', b',', b' ', b'"', b'>')))
+    lines = content.split(b'\n')
+    everywhere = draw(st.sampled_from((False, False, True)))
+    chosen = range(len(lines)) if everywhere else [somewhere(draw, lines)]
+    column = draw(st.integers(0, 15))
+    new = draw(st.one_of(st.just(None), st.just('double'), st.sampled_from(PIECES)))
+    for i in chosen:
         cells = lines[i].split(separator)
         at = column % len(cells)
-        cells[at:at + 1] = {'removed': [], 'doubled': [cells[at]] * 2}.get(new, [new])
-        lines[i:i + 1] = cells if separator == b'\n' else [separator.join(cells)]
-        if sum(map(len, lines)) > 1_000_000:  # a huge cell in every line
+        cells[at:at + 1] = [] if new is None else [cells[at]] * 2 if new == 'double' else [new]
+        lines[i] = separator.join(cells)
+        if len(content) > 100_000 or sum(map(len, lines)) > 1_000_000:  # a huge cell in every line
             break
     return b'\n'.join(lines)
 
 
-def whole(draw, content):
-    """Other line ends or another encoding; nothing, or next to it; everything twice."""
+def line_ends(draw, content):
+    return content.replace(b'\n', draw(st.sampled_from((b'\r\n', b'\r', b'\n\r', '\u2028'.encode()))))
+
+
+def recoded(draw, content):
     text = content.decode('utf-8', 'replace')
-    return draw(st.sampled_from((
-        *(content.replace(b'\n', end) for end in (b'\r\n', b'\r', '\u2028'.encode())),
-        *(text.encode(encoding, 'replace') for encoding in ('utf-16', 'utf-32', 'utf-8-sig', 'latin-1', 'cp037')),
-        b'', b'\n' * 50, b'\x00' * 100, b'\xef\xbb\xbf', b'{}', b'[]', content + content)))
+    return text.encode(draw(st.sampled_from(('utf-16', 'utf-32', 'utf-8-sig', 'latin-1', 'cp037'))), 'replace')
 
 
-BYTES = (flipped, cut, cut, inserted, inserted, part_changed, part_changed, part_changed, whole, whole, whole)
+def emptied(draw, content):
+    return draw(st.sampled_from((b'', b'\n', b'\x00' * 100, b'\xef\xbb\xbf', b' ', b'{}', b'[]', b'\n' * 50)))
+
+
+def twice(draw, content):
+    return content + content
+
+
+BYTES = (flipped, cut, hole, inserted, inserted, line_changed, cell_changed, cell_changed, line_ends, recoded, emptied,
+         twice)
 
 
 def in_json(draw, content):
-    """One value of a JSON text, or of one line of JSON lines: replaced or removed."""
+    """One value of a JSON text, or of one line of JSON lines: replaced, removed, or given twice."""
     lines = [content]
     try:
         json.loads(content)
@@ -103,22 +131,34 @@ def in_json(draw, content):
         lines = content.split(b'\n')
     i = somewhere(draw, lines)
     try:
-        value = [json.loads(lines[i])]
+        whole = [json.loads(lines[i])]
     except ValueError:
         return inserted(draw, content)
-    container, key = draw(st.sampled_from(list(places(value))))
-    if draw(st.integers(0, 4)):
-        container[key] = '@raw@'
-    else:
+    container, key = draw(st.sampled_from(list(places(whole))))
+    change = draw(st.sampled_from(('replace', 'replace', 'replace', 'remove', 'twice', 'more')))
+    raw = draw(st.sampled_from(VALUES))
+    if change == 'remove':
         del container[key]
-    text = json.dumps(value[0] if value else '').replace('"@raw@"', draw(st.sampled_from(VALUES)))
+    elif change == 'twice' and isinstance(container, dict):
+        container['@twice@'] = raw  # under the same name, in the text
+    elif change == 'more' and isinstance(container[key], dict):
+        container[key]['more'] = '@raw@'
+    elif change == 'more' and isinstance(container[key], list):
+        container[key].append('@raw@')
+    else:
+        container[key] = '@raw@'
+    text = json.dumps(whole[0] if whole else '@raw@')
+    text = text.replace('"@raw@"', raw).replace('"@twice@": ' + json.dumps(raw), f'{json.dumps(key)}: {raw}')
     lines[i] = text.encode('utf-8', 'surrogatepass')
     return b'\n'.join(lines)
 
 
 def places(value):
-    """(container, key) of every value inside a JSON value."""
-    for key in list(value) if isinstance(value, dict) else range(len(value)):
-        yield value, key
-        if isinstance(value[key], (dict, list)):
-            yield from places(value[key])
+    """(container, key) of every value inside a JSON value, containers before what they hold."""
+    waiting = [value]
+    while waiting:
+        container = waiting.pop()
+        for key in list(container) if isinstance(container, dict) else range(len(container)):
+            yield container, key
+            if isinstance(container[key], (dict, list)):
+                waiting.append(container[key])
