@@ -103,6 +103,12 @@ def test_a_second_job_in_the_same_directory_is_refused(small, given, tmp_path):
         reproduce.run(small, tmp_path / 'out', 'prepare', **given)
 
 
+def test_any_stage_may_be_the_first_where_the_model_is_given(small, given, straight, tmp_path):
+    config = changed(small, pretrained=str(straight / 'pretrain'), start=False)
+    reproduce.run(config, tmp_path / 'a' / 'out', 'small', data=given['data'])
+    assert len(results.read(tmp_path / 'a' / 'out' / 'commands.jsonl')) == 1
+
+
 @contextlib.contextmanager
 def killed(module, name, before=lambda *_: None):
     """A kill in place of a function's first call. before: what it still does."""
