@@ -1,12 +1,13 @@
 """Section 3.3 and Figure 1 (right): turns an example of any task into token sequences for the model."""
 import functools
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.errors import UserError, fail, one_line
 
+Row = TypeVar('Row')
 CACHED_TEXTS = 256  # rows about one passage or premise are near each other, so its ids are reused
 
 
@@ -48,8 +49,8 @@ def encode(example: Example, task: Task, tokenizer: Any, n_ctx: int,
         rest = sum(map(len, texts)) - len(texts[task.cut]) + max(map(len, choices), default=0)
         room = n_ctx - specials - rest
         if room < 1:
-            raise UserError(f'row {example.id}: {rest} tokens that are never cut, and {specials} more, leave no room '
-                            f'in a context of {n_ctx}')
+            raise UserError(f'{rest} tokens that are never cut, and {specials} more, leave no room in a context of '
+                            f'{n_ctx}')
         cut = len(texts[task.cut]) > room
         texts[task.cut] = texts[task.cut][:room]
 
@@ -86,7 +87,7 @@ def target(example: Example, task: Task) -> list[float] | None:
     if task.score is None:
         n = len(example.choices) or len(task.labels)
         if not 0 <= example.label < n:
-            raise UserError(f'row {example.id}: label {example.label} is out of range 0..{n - 1}')
+            raise UserError(f'label {example.label} is out of range 0..{n - 1}')
         return [float(i == example.label) for i in range(n)]
     low, high = task.score
     if task.squared:
@@ -96,23 +97,29 @@ def target(example: Example, task: Task) -> list[float] | None:
     return [(1 - upper) * (low + i == whole) + upper * (low + i == whole + 1) for i in range(len(task.labels))]
 
 
-def encode_all(examples: list[Example], task: Task, tokenizer: Any, n_ctx: int,
+def encode_all(examples: Sequence[Example], task: Task, tokenizer: Any, n_ctx: int,
                on_bad: Callable[[str], None] = fail) -> list[Encoded]:
-    """Encodes every example, in order.
+    """Encodes every example, in order. on_bad, UserError: as in `each`."""
+    ids_of = functools.lru_cache(CACHED_TEXTS)(tokenizer.encode)  # a passage once, not once for each question
+    return each(examples, lambda example: encode(example, task, tokenizer, n_ctx, ids_of), task.name, on_bad)
 
-    on_bad: called with a message naming a row that does not fit; it is skipped if this returns (see Task.read).
-    UserError if no row is left.
+
+def each(examples: Sequence[Example], encode_one: Callable[[Example], Row], what: str,
+         on_bad: Callable[[str], None]) -> list[Row]:
+    """[encode_one(example)] of all examples.
+
+    what: task and split, for messages. on_bad: called with a message naming a row that encode_one refuses by a
+    UserError; the row is skipped if this returns (see Task.read). UserError if no row is left.
     """
     if not examples:
-        raise UserError(f'{task.name}: no examples')
+        raise UserError(f'{what}: no examples')
     found, bad = [], []
-    ids_of = functools.lru_cache(CACHED_TEXTS)(tokenizer.encode)  # a passage once, not once for each question
     for example in examples:
         try:
-            found.append(encode(example, task, tokenizer, n_ctx, ids_of))
+            found.append(encode_one(example))
         except UserError as error:
-            bad.append(one_line(f'{task.name}: {error}'))
+            bad.append(one_line(f'{what}: row {example.id}: {error}'))
             on_bad(bad[-1])
     if not found:
-        raise UserError(f'{task.name}: no examples left, {len(bad)} were skipped, the first: {bad[0]}')
+        raise UserError(f'{what}: no examples left, {len(bad)} were skipped, the first: {bad[0]}')
     return found

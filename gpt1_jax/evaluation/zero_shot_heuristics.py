@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpt1_jax import metrics, rules
+from gpt1_jax.data import inputs
 from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError, fail, one_line
+from gpt1_jax.errors import UserError, fail
 from gpt1_jax.evaluation import log_probs, minimal_pairs, task_metrics
 
 Candidate = tuple[list[int], int]  # (ids, n): an answer in its context; the last n ids are scored
@@ -144,30 +145,17 @@ def get(task: str) -> Heuristic:
 
 def encode_all(heuristic: Heuristic, examples: Sequence[Example], tokenizer: Tokenizer, n_ctx: int, what: str,
                on_bad: Callable[[str], None] = fail) -> list[Row]:
-    """Every example as a Row, in order.
-
-    what: task and split, for messages. on_bad: called with a message that names a row without a label or that cannot be
-    scored, see Task.read; the row is left out if it returns. UserError if no row remains.
-    """
-    found: list[Row] = []
-    bad: list[str] = []
-    for example in examples:
-        try:
-            sequences = heuristic.sequences(example, tokenizer, n_ctx)
-            for ids, n in sequences:
-                log_probs.check(ids, n, n_ctx)
-            sequences = [(ids[-n_ctx:], n) for ids, n in sequences]  # also in full scoring
-            answers = 2 if heuristic.threshold else len(sequences)
-            if example.label is None or not 0 <= example.label < answers:
-                raise UserError(f'label {example.label} is not in 0..{answers - 1}')
-            found.append(Row(example.id, int(example.label), sequences))
-        except UserError as error:
-            bad.append(one_line(f'{what}: row {example.id}: {error}'))
-            on_bad(bad[-1])
-    if not found:
-        first = f', the first bad row: {bad[0]}' if bad else ''
-        raise UserError(f'{what}: no row to score{first}')
-    return found
+    """Every example as a Row, in order. what, on_bad, UserError: as in inputs.each."""
+    def encode(example):
+        sequences = heuristic.sequences(example, tokenizer, n_ctx)
+        for ids, n in sequences:
+            log_probs.check(ids, n, n_ctx)
+        sequences = [(ids[-n_ctx:], n) for ids, n in sequences]  # also in full scoring
+        answers = 2 if heuristic.threshold else len(sequences)
+        if example.label is None or not 0 <= example.label < answers:
+            raise UserError(f'label {example.label} is not in 0..{answers - 1}')
+        return Row(example.id, int(example.label), sequences)
+    return inputs.each(examples, encode, what, on_bad)
 
 
 def answer(heuristic: Heuristic, score: Callable[[list[Candidate]], np.ndarray], rows: Sequence[Row],

@@ -9,9 +9,9 @@ import reference
 from backbones import KEY, MODELS, TOKENS, changed, states, weights
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.gpt import GPT, Embedding, GPTConfig
+from gpt1_jax.parallel.sharding import named_leaves
 from gpt1_jax.training import losses
 from meshes import shapes
-from trees import names
 
 SMALL = MODELS['gpt']
 
@@ -24,7 +24,7 @@ def params():
 def test_a_seed_gives_the_initial_weights_that_it_has_always_given():
     config = GPTConfig(vocab_size=31, n_ctx=8, n_embd=8, n_layer=2, n_head=2, n_inner=16)
     params = GPT(config).init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']
-    first = {name: float(leaf.ravel()[0]) for name, leaf in names(params).items()
+    first = {name: float(leaf.ravel()[0]) for name, leaf in named_leaves(params).items()
              if leaf.any() and leaf.ravel()[0] != 1}
     assert first == pytest.approx({
         'blocks/attn/out/kernel': 0.02086024172604084, 'blocks/attn/qkv/kernel': -0.01664740778505802,

@@ -7,16 +7,16 @@ import reference_lstm
 from backbones import KEY, MODELS, TOKENS, changed, states, weights
 from gpt1_jax.models import lstm
 from gpt1_jax.models.lstm import LSTM, LSTMConfig
+from gpt1_jax.parallel.sharding import named_leaves
 from gpt1_jax.training import losses
 from meshes import shapes
-from trees import names
 
 
 def test_the_papers_lstm_is_as_large_as_gpt_to_a_thousandth():
     tree = shapes(LSTM(LSTMConfig()))
     count = sum(np.prod(leaf.shape) for leaf in jax.tree.leaves(tree))
     assert count == 116_461_568 and abs(count / 116_534_784 - 1) < 1e-3
-    assert {name: leaf.shape for name, leaf in names(tree).items()} == {
+    assert {name: leaf.shape for name, leaf in named_leaves(tree).items()} == {
         'embed/tokens': (40478, 2048), 'blocks/input_kernel': (1, 2048, 4, 2048),
         'blocks/recurrent_kernel': (1, 2048, 4, 2048), 'blocks/bias': (1, 4, 2048)}
     assert {leaf.dtype for leaf in jax.tree.leaves(tree)} == {jnp.dtype('float32')}

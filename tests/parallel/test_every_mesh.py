@@ -9,9 +9,9 @@ import pytest
 import reference
 from gpt1_jax.models.gpt import GPT
 from gpt1_jax.models.lstm import LSTM, LSTMConfig
+from gpt1_jax.parallel.sharding import named_leaves
 from meshes import TINY, hyper, pretraining
 from tiny import place
-from trees import names
 
 
 @functools.lru_cache
@@ -21,14 +21,14 @@ def run(sizes, kind, microbatches=1):
     model = LSTM(LSTMConfig(vocab_size=30, n_ctx=12, n_units=16)) if kind == 'lstm' else GPT(TINY)
     p = pretraining(model, sizes, microbatches, lambda table: {'tokens': table.tokens})
     state, history = p.init(jnp.uint32(0)), []
-    started = names(jax.device_get(state.params))
+    started = named_leaves(jax.device_get(state.params))
     for step in range(3):
         tokens = np.random.default_rng(step).integers(0, 30, (8, 13)).astype(np.int32)
         state, metrics = p.step(state, place(p, {'tokens': tokens}), hyper())
         history.append(float(metrics['loss']))
         if step == 0:
-            first, table = names(jax.device_get(state.opt_state[1].mu)), np.asarray(metrics['tokens'])
-    return history, started, first, names(jax.device_get(state.params)), table
+            first, table = named_leaves(jax.device_get(state.opt_state[1].mu)), np.asarray(metrics['tokens'])
+    return history, started, first, named_leaves(jax.device_get(state.params)), table
 
 
 @pytest.mark.parametrize('sizes, kind, microbatches', [

@@ -13,7 +13,6 @@ from gpt1_jax.models.heads import TaskModel
 from gpt1_jax.parallel import sharding
 from gpt1_jax.training import loop, optimizer
 from meshes import TINY, init, mesh_of
-from trees import names
 
 PLACES = {
     'embed/tokens': P(None, 'fsdp'), 'embed/positions': P(None, 'fsdp'), 'embed/specials': P(None, 'fsdp'),
@@ -64,9 +63,9 @@ def test_every_leaf_of_the_training_state_has_the_place_that_the_design_gives_it
     p = loop.make_program(start, None, optimizer.adam(), optimizer.warmup_cosine, mesh)
     expected = {f'{tree}/{name}': place for tree in ('params', 'opt_state/1/mu', 'opt_state/1/nu')
                 for name, place in parameters.items()}
-    found = {name: leaf.sharding.spec for name, leaf in names(p.state).items()}
+    found = {name: leaf.sharding.spec for name, leaf in sharding.named_leaves(p.state).items()}
     assert found == expected | {'step': P(), 'skipped': P(), 'halted': P(), 'opt_state/1/count': P()}
-    assert {leaf.sharding.mesh for leaf in names(p.state).values()} == {mesh}
+    assert {leaf.sharding.mesh for leaf in sharding.named_leaves(p.state).values()} == {mesh}
 
 
 @pytest.mark.parametrize('call, message', [

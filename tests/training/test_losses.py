@@ -8,10 +8,10 @@ import reference
 from gpt1_jax import finetune
 from gpt1_jax.models.gpt import GPT, Embeddings, GPTConfig
 from gpt1_jax.models.heads import TaskModel
+from gpt1_jax.parallel.sharding import named_leaves
 from gpt1_jax.training import losses, optimizer
 from meshes import hyper, mesh_of, shapes
 from tiny import place
-from trees import names
 
 SEED = 12  # of dropout; the first update's step is 0
 
@@ -130,11 +130,11 @@ def test_gradient_of_the_fine_tuning_loss_is_the_released_formula_s_slope(head, 
     params = parameters(head, n_labels, len(lengths[0]))
     batch = batch_of(head, TINY, lengths, n_labels)
     metrics, gradients = first_update(TINY, head, n_labels, params, batch, lm_weight=0.7)
-    found = names(gradients)
+    found = named_leaves(gradients)
     wide = jax.tree.map(lambda x: x.astype(np.float64), params)
     expected = released_loss(wide, batch, head, 0.7)[0]
     assert float(metrics['loss']) == pytest.approx(expected, rel=1e-5)
-    for n, (name, leaf) in enumerate(names(wide).items()):
+    for n, (name, leaf) in enumerate(named_leaves(wide).items()):
         direction = np.random.default_rng(n).normal(size=leaf.shape)
 
         def at(shift):

@@ -7,9 +7,9 @@ import pytest
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.gpt import GPT, GPTConfig
 from gpt1_jax.models.heads import TaskModel
+from gpt1_jax.parallel.sharding import named_leaves
 from gpt1_jax.training import optimizer
 from meshes import shapes
-from trees import names
 
 # A tree with every kind of leaf; biases and gains of the blocks are stacked over two layers. The gradients of one leaf
 # are so small that epsilon counts, and those of the first updates so large that they are clipped.
@@ -35,7 +35,7 @@ def gradients(t):
 
 def released(params, schedule, peak, warmup, total, updates, clip=1.0):
     """The released opt.py's formula in numpy float64: (parameters after the updates, norms before clipping)."""
-    p = {name: leaf.astype(np.float64) for name, leaf in names(params).items()}
+    p = {name: leaf.astype(np.float64) for name, leaf in named_leaves(params).items()}
     m, v = ({name: np.zeros_like(leaf) for name, leaf in p.items()} for _ in range(2))
     norms = []
     for t in range(updates):
@@ -44,7 +44,7 @@ def released(params, schedule, peak, warmup, total, updates, clip=1.0):
             s = (x / w if x <= w else 1) * (1 - x)
         else:
             s = x / w if x <= w else 0.5 * (1 + np.cos(np.pi * x))
-        g = {name: leaf.astype(np.float64) for name, leaf in names(gradients(t)).items()}
+        g = {name: leaf.astype(np.float64) for name, leaf in named_leaves(gradients(t)).items()}
         norms.append(np.sqrt(sum((leaf ** 2).sum() for leaf in g.values())))
         lrt = peak * s * np.sqrt(1 - 0.999 ** (t + 1)) / (1 - 0.9 ** (t + 1))
         for name in p:
@@ -70,8 +70,8 @@ def test_the_first_50_updates_equal_the_released_formula(schedule):
     found, state = params, adam.init(params)
     for t in range(50):
         found, state = update(found, state, gradients(t), t)
-    for name, leaf in names(found).items():
-        moved = np.abs(expected[name] - names(params)[name]).max()
+    for name, leaf in named_leaves(found).items():
+        moved = np.abs(expected[name] - named_leaves(params)[name]).max()
         assert moved > 0.05, name
         # float32: 1 - 0.999^t alone is off by up to 3e-5 of itself in the first updates.
         np.testing.assert_allclose(leaf, expected[name], atol=1e-5 * moved, rtol=1e-5, err_msg=name)
@@ -82,7 +82,7 @@ def zero_gradient_update(params, t):
     adam = optimizer.adam()
     chained, state = adam.init(params)
     state = chained, state._replace(count=jnp.int32(t - 1))
-    return names(jax.jit(adam.update)(jax.tree.map(jnp.zeros_like, params), state, params, learning_rate=1.0)[0])
+    return named_leaves(jax.jit(adam.update)(jax.tree.map(jnp.zeros_like, params), state, params, learning_rate=1.0)[0])
 
 
 @pytest.mark.parametrize('t, factor', [(1, 0.316), (10, 0.153), (138, 0.359), (3000, 0.975)])
