@@ -82,9 +82,12 @@ def test_perplexity_of_the_validation_tokens_is_pretraining_s(made):
 
 
 def test_generate_continues_a_prompt_as_often_as_it_is_asked(made):
-    shown = run('generate', f'--init_from={made.pretrained}', '--prompt=The cat, who', '--tokens=12', '--samples=2')
-    texts = re.findall('^the cat, who .+', shown, re.M)
+    asked = 'generate', f'--init_from={made.pretrained}', '--prompt=The cat, who', '--tokens=12'
+    texts = re.findall('^the cat, who .+', run(*asked, '--samples=2'), re.M)
     assert len(texts) == 2 and len(set(texts)) == 2
+    word = re.findall('[a-z]{2,}', texts[0].removeprefix('the cat, who'))[-1]
+    text, = re.findall('^the cat, who.*', run(*asked, '--stop=no such text', f'--stop={word}'), re.M)
+    assert texts[0].startswith(text) and word not in text.removeprefix('the cat, who')
 
 
 # HERE: the directory above, where `pretrained` and `tuned` are. What begins with a .py file is the value of --config.
