@@ -12,7 +12,7 @@ functions take the same model, params and tokenizer and have more options.
 """
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -175,8 +175,8 @@ class Trained:
             task, n_ctx = self.fitted.task, self.fitted.n_ctx
             examples = unlabelled.given(task, rows)
             return [row.sequences for row in inputs.encode_all(examples, task, self.tokenizer, n_ctx)]
-        if isinstance(rows, str):
-            raise UserError('rows is a single text, must be a list of texts')
+        if isinstance(rows, (str, Mapping)) or not isinstance(rows, Iterable):
+            raise UserError(f'rows is {shown(rows)}, must be a list of texts')
         encoded = [self.encode(text) for text in rows]
         if not encoded:
             raise UserError('no texts')
@@ -215,6 +215,8 @@ def load(path: str | os.PathLike, step: int | None = None) -> Trained:
     Traceback (most recent call last):
     gpt1_jax.errors.UserError: runs/gpt2: not a run directory (no config.json in it)
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise UserError(f'path is {shown(path)}, must be a text or a path')
     run = workdir.load(from_hub.local_run(path))
     kind = run.config['kind']
     step = run.step(step)

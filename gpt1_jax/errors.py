@@ -75,7 +75,8 @@ def in_code(path: str) -> Iterator[None]:
     except Exception as error:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
                  if os.path.abspath(frame.filename) == os.path.abspath(path)]
-        raise UserError(f'{path}: line {lines[-1] if lines else 1}: {type(error).__name__}: {error}') from None
+        line = f' line {lines[-1]}:' if lines else ''
+        raise UserError(f'{path}:{line} {type(error).__name__}: {error}') from None
 
 
 def shown(value: Any) -> str:

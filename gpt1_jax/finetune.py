@@ -128,12 +128,13 @@ def build(setting: fine_tuning.Setting) -> Job:
 
     def read(step, rows):
         return {name: array[rows] for name, array in of_step(step).items()}
-    hyper = {'lm_weight': np.float32(config.lm_weight),
-             **optimizer.hyperparameters(config, config.optimizer.warmup * total, total)}
+    warmup = config.optimizer.warmup * total
+    hyper = {'lm_weight': np.float32(config.lm_weight), **optimizer.hyperparameters(config, warmup, total)}
     _print_plan(setting, train, dev, shapes, total)
     self_check.check(model.backbone.config)
-    program = _program(model, optimizer.settings(config.optimizer), config.optimizer.schedule, mesh,
-                       config.batch.microbatches, config.batch.loss_chunks, shapes.sequences, setting.task.squared)
+    program = _program(model, optimizer.settings(config.optimizer),
+                       optimizer.schedule_key(config.optimizer, warmup, total), mesh, config.batch.microbatches,
+                       config.batch.loss_chunks, shapes.sequences, setting.task.squared)
     return Job(_effective_config(setting, shapes, epochs), model, program, dev, shapes,
                loop.Batches(read, config.batch.size, config.batch.size * _mean_tokens(train)), hyper,
                loop.Schedule(total, config.log_every, evaluate_every=every, save_every=every))
@@ -193,7 +194,7 @@ def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, s
         return task + hyper['lm_weight'] * lm, {'task_loss': task, 'lm_loss': lm}
 
     init = functools.partial(heads.init_params, model, sequences)
-    return loop.make_program(init, loss, optimizer.make(settings), optimizer.schedule(schedule), mesh, microbatches,
+    return loop.make_program(init, loss, optimizer.make(settings), optimizer.schedule(*schedule), mesh, microbatches,
                              precision.of(model.backbone.config))
 
 

@@ -24,8 +24,8 @@ from gpt1_jax.data.document import Join
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import text_generation
+from gpt1_jax.models import build as models
 from gpt1_jax.models import precision
-from gpt1_jax.models.build import backbone, own_fields
 from gpt1_jax.models.fast import self_check, table
 from gpt1_jax.parallel import processes, sharding, step_cost
 from gpt1_jax.runs import checkpoint, lock, origins, pretraining_plan, session, workdir
@@ -67,10 +67,12 @@ class Setting:
 
 def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
     """The Setting of a config. UserError for its mistakes, those of its fields all at once, before any text is read."""
-    rules.all_of(lambda: rules.validate(config, RULES),
-                 lambda: backbone(dict(config.get('model', {})) | {'vocab_size': 1}))
+    def model():
+        return models.backbone(dict(config.get('model', {})) | {'vocab_size': 1})
+    rules.all_of(lambda: rules.validate(config, RULES), model)
     mesh = sharding.make_mesh(**config.mesh)
     rules.all_of(lambda: optimizer.check(config.optimizer),
+                 lambda: optimizer.check_code(config.optimizer, lambda: models.shapes(model())),
                  lambda: sharding.check_batch(config.batch.size, config.batch.microbatches, mesh),
                  lambda: workdir.check(directory, 'pretrain'))
     config = config.copy_and_resolve_references()
@@ -88,7 +90,7 @@ def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
     if origin and text and text.tokenizer == 'train' and not prepared:
         raise UserError(f'config.init_from = {source}: its weights are of its own vocabulary, give '
                         f'--config.tokenizer.source={source}/tokenizer')
-    return Setting(config, directory, own_fields(config.model.to_dict()), mesh, tokens_dir, text, origin, digest)
+    return Setting(config, directory, models.own_fields(config.model.to_dict()), mesh, tokens_dir, text, origin, digest)
 
 
 def prepare_config(data: ConfigDict, vocabulary: ConfigDict) -> prepare.PrepareConfig:
@@ -136,7 +138,7 @@ def build(setting: Setting) -> Job:
     if setting.origin is not None:
         setting.origin.check_tokenizer(tokenizer)
     fields = setting.model | {'vocab_size': tokenizer.vocab_size}
-    model = backbone(fields)
+    model = models.backbone(fields)
     n_ctx, size = model.config.n_ctx, config.batch.size
     per_epoch = train.n_windows(n_ctx) / size
     total = config.train.steps or int(config.train.epochs * per_epoch)
@@ -156,7 +158,7 @@ def build(setting: Setting) -> Job:
     pretraining_plan.print_plan(manifest, per_epoch, total, n_ctx, size, unigram_loss, config.optimizer.warmup_steps)
     batches = device_data.batches(train, n_ctx, size, config.seed, setting.mesh, config.data.resident)
     schedule = loop.Schedule(total, config.log_every, config.eval.every, config.checkpoint.every, keep_steps)
-    return Job(effective, model, make_program(config, model, setting.mesh), tokenizer, valid,
+    return Job(effective, model, make_program(config, model, setting.mesh, total), tokenizer, valid,
                manifest['splits']['valid'], batches, hyperparameters(config, total), schedule, unigram_loss)
 
 
@@ -171,12 +173,14 @@ def _check_length(directory, total, train, valid, n_ctx, size):
                         'hold out more, such as --config.data.valid=0.1')
 
 
-def make_program(config: ConfigDict, model: Any, mesh: jax.sharding.Mesh) -> loop.Program:
+def make_program(config: ConfigDict, model: Any, mesh: jax.sharding.Mesh, total: int = 1) -> loop.Program:
     """The compiled functions of a pretraining config. The step takes the tokens on the devices (device_data.place) as a
-    further argument where a batch is the numbers of its windows."""
+    further argument where a batch is the numbers of its windows. total: steps of the whole training, for a schedule of
+    the user's own."""
     self_check.check(model.config)
-    return _program(model, optimizer.settings(config.optimizer), config.optimizer.schedule, mesh,
-                    config.batch.microbatches, config.batch.loss_chunks)
+    schedule = optimizer.schedule_key(config.optimizer, config.optimizer.warmup_steps, total)
+    return _program(model, optimizer.settings(config.optimizer), schedule, mesh, config.batch.microbatches,
+                    config.batch.loss_chunks)
 
 
 @functools.lru_cache
@@ -190,7 +194,7 @@ def _program(model, settings, schedule, mesh, microbatches, chunks):
         ops = table.ops(model.config)
         return jnp.mean(losses.pretraining_loss(hidden, embeddings, ids[:, 1:], chunks, ops=ops)), {}
 
-    return loop.make_program(init, loss, optimizer.make(settings), optimizer.schedule(schedule), mesh, microbatches,
+    return loop.make_program(init, loss, optimizer.make(settings), optimizer.schedule(*schedule), mesh, microbatches,
                              precision.of(model.config))
 
 

@@ -180,7 +180,7 @@ def several(rule: Rule) -> Rule:
 def optional(rule: Rule) -> Rule:
     """None, or a value that another rule accepts."""
     accepts, wanted = rule
-    return lambda x: x is None or accepts(x), f'{wanted}, or None'
+    return lambda x: x is None or accepts(x), f'{wanted.removesuffix(", or None")}, or None'
 
 
 def extra(*libraries: str) -> Rule:

@@ -104,10 +104,14 @@ def test_a_fine_tuned_run_embeds_what_its_classifier_reads(tmp_path):
     (lambda gpt1, tuned: gpt1.score('The'), 'the text has 1 token'),
     (lambda gpt1, tuned: gpt1.generate('a', stop=[3]), r'stop is \[3\], must be a text or a list of texts'),
     (lambda gpt1, tuned: gpt1.classify(['a']), 'runs/gpt1: is a pretrained run; labels need a fine-tuned one'),
-    (lambda gpt1, tuned: gpt1.embed('The cat'), 'rows is a single text, must be a list of texts'),
+    (lambda gpt1, tuned: gpt1.embed('The cat'), "rows is 'The cat', must be a list of texts"),
     (lambda gpt1, tuned: gpt1.embed(['The cat', '']), 'text 1 is empty'),
     (lambda gpt1, tuned: gpt1.generate(['The cat']), "^.'The cat'. is not a text"),
-    (lambda gpt1, tuned: tuned.classify('The cat'), "'The cat' is one row: give a list of rows"),
+    (lambda gpt1, tuned: gpt1.embed(None), 'rows is None, must be a list of texts'),
+    (lambda gpt1, tuned: gpt1.embed({'texts': ['a']}), 'must be a list of texts'),
+    (lambda gpt1, tuned: tuned.classify('The cat'), "rows is 'The cat', must be a list of rows"),
+    (lambda gpt1, tuned: tuned.classify(3), 'rows is 3, must be a list of rows'),
+    (lambda gpt1, tuned: gpt1_jax.load(None), 'path is None, must be a text or a path'),
     (lambda gpt1, tuned: tuned.classify(['The cat', ('a', 'b')]), 'row 1: 2 texts, expected 1'),
     (lambda gpt1, tuned: gpt1_jax.load(tuned.path, 7), 'no checkpoint of step 7; there are 1, 2')])
 def test_a_mistake_is_one_line(ask, message, base, gpt1):

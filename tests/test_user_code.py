@@ -1,5 +1,6 @@
 """Code of the user's, FILE:NAME in a config: loaded, and in the place of an operation or the optimizer."""
 import hashlib
+import re
 
 import jax.numpy as jnp
 import numpy as np
@@ -46,6 +47,58 @@ def test_an_optimizer_of_optax_moves_as_it_does_by_itself(kind):
     for name in params:
         np.testing.assert_allclose(a[name], b[name], rtol=1e-6)
         assert np.abs(a[name] - params[name]).max() > 1e-4
+
+
+def own(tmp_path, code, **more):
+    """A short pretraining with code of the user's."""
+    (tmp_path / 'idea.py').write_text('import jax\nimport jax.numpy as jnp\nimport optax\n' + code)
+    more = {f'optimizer__{field}': f'{tmp_path}/idea.py:{name}' for field, name in more.items()}
+    return pretrain_config(corpus(tmp_path / 'text'), train__steps=6, log_every=1, optimizer__warmup_steps=2, **more)
+
+
+def test_a_schedule_of_optax_s_builders_gives_its_rates(tmp_path):
+    config = own(tmp_path, 'def s(peak, warmup, total, decay):\n'
+                           '    return optax.warmup_cosine_decay_schedule(0.0, peak, warmup, total)\n', schedule='s')
+    run = pretrain.run(config, tmp_path / 'run')
+    rates = optax.warmup_cosine_decay_schedule(0.0, config.optimizer.peak_rate, 2, 6)
+    found = [row['learning_rate'] for row in results.read(run.metrics) if 'learning_rate' in row]
+    np.testing.assert_allclose(found, [rates(step) for step in range(6)], rtol=1e-6)
+
+
+TRANSFORMATION = 'def f(learning_rate):\n    return optax.GradientTransformation({}, {})\n'
+
+
+@pytest.mark.parametrize('field, code, message', [
+    ('kind', 'def f(learning_rate): return 3', "idea.py: AttributeError: 'int' object has no attribute 'init'"),
+    ('kind', 'def f(learning_rate): raise KeyError(1)', 'idea.py: line 4: KeyError: 1'),
+    ('kind', TRANSFORMATION.format('lambda p: ()', 'lambda u, s, p: (jax.tree.map(lambda x: x[:1], u), s)'),
+     'its update returns a tree of updates with other shapes'),
+    ('kind', TRANSFORMATION.format('lambda p: 0', 'lambda u, s, p: (u, (s, s))'), 'a tree of state with other shapes'),
+    ('kind', TRANSFORMATION.format('lambda p: jax.random.key(0)', 'lambda u, s, p: (u, s)'), 'has a random key'),
+    ('schedule', 'def f(peak, warmup): pass', 'idea.py: TypeError: f() takes 2 positional'),
+    ('schedule', 'def f(*numbers): return 3', 'idea.py: TypeError: '),
+    ('schedule', 'def f(*numbers): return lambda step: step + jnp.ones(2)', 'a function from a step to one number')])
+def test_code_that_cannot_train_is_one_line_before_any_text_is_read(tmp_path, field, code, message):
+    message = re.escape(message)
+    config = own(tmp_path, code, **{field: 'f'})
+    config.data.corpus = 'no such corpus'
+    with pytest.raises(UserError, match=f'^config.optimizer.{field} = .*{message}'):
+        pretrain.run(config, tmp_path / 'run')
+
+
+def test_code_may_be_mended_before_the_first_step(tmp_path, monkeypatch):
+    config = own(tmp_path, 'def s(*numbers):\n    return lambda step: 1e-3\n', schedule='s')
+    with monkeypatch.context() as patch:
+        patch.setattr(pretrain.loop, 'fit', None)
+        with pytest.raises(TypeError):
+            pretrain.run(config, tmp_path / 'run')
+    file = tmp_path / 'idea.py'
+    file.write_text(file.read_text().replace('1e-3', '2e-3'))
+    monkeypatch.setattr(user_code, '_modules', {})  # a new process
+    run = pretrain.run(config, tmp_path / 'run')
+    file.write_text(file.read_text().replace('2e-3', '3e-3'))
+    with pytest.raises(UserError, match='idea.py:s, which has changed since'):
+        pretrain.run(config, run.path)
 
 
 def test_the_validation_loss_is_that_of_eq_1_whatever_is_trained_with(tmp_path):

@@ -5,10 +5,15 @@ from collections.abc import Sequence
 from absl import flags
 from ml_collections import ConfigDict
 
+from gpt1_jax import rules
+from gpt1_jax.configs import custom as custom_config
 from gpt1_jax.data.tasks import own_file, tables
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, shown
 
 flags.disclaim_key_flags()  # --help counts what is defined here among the caller's
+# Fields that these flags stand for, which may not be given as well.
+STATED = {'data.dir': 'data', 'custom.files.train': 'data', 'custom.segments': 'text', 'custom.label': 'label',
+          'custom.choices': 'choices', 'custom.score': 'score', 'init_from': 'init_from'}
 SPLITS = {'train': ('train',), 'dev': ('dev', 'valid', 'validation'), 'test': ('test',)}
 
 
@@ -41,25 +46,31 @@ def filled(config: ConfigDict) -> ConfigDict:
 
 def fill(config: ConfigDict, data: str, text: Sequence[str], label: str, choices: Sequence[str] = (),
          score: Sequence[str] = (), init_from: str | None = None) -> ConfigDict:
-    """The config custom:own with the fields that the flags of these names stand for, as `filled`."""
+    """The config custom:own with the fields that the flags of these names stand for, as `filled`. Fields that were set
+    before keep their values."""
+    asked = {'data': data, 'text': text, 'label': label, 'choices': choices, 'score': score, 'init_from': init_from}
+    defaults = rules.flatten(custom_config.get_config('own'))
+    given = {name: value for name, value in rules.flatten(config).items() if value != defaults.get(name)}
+    for field, flag in STATED.items():
+        if field in given and asked[flag]:
+            raise UserError(f'--{flag} and --config.{field}={shown(given[field])}: give one of the two')
     place = pathlib.Path(data)
     directory, files = place.parent, {'train': place.name}
     if place.is_dir():
         directory, files = place, {split: file.name for split, names in SPLITS.items()
-                                   for file in sorted(place.iterdir())
-                                   if file.stem in names and file.suffix in own_file.SUFFIXES}
+                                   for file in _one_of(place, names)}
         if 'train' not in files:
             raise UserError(f'{place}: no train.csv, train.tsv, train.jsonl or train.json in it')
     train = directory / files['train']
     custom = config.custom
-    custom.format = own_file.describe(train, (*text, label, *choices))
+    custom.format = own_file.describe(train, (*text, label, *choices), custom.columns)
     custom.name, custom.label, custom.segments = place.stem, label, tuple((column,) for column in text)
     custom.files.update(files)
-    if 'dev' not in files:
+    if not custom.files.dev:
         custom.dev_fraction = custom.dev_fraction or 0.1
     if choices:
         custom.choices = tuple(choices)
-        custom.answer = own_file.kind_of_answer(train, custom.format, label)
+        custom.answer = own_file.kind_of_answer(train, custom.format, label, choices, custom.columns)
         if tables.is_json(train) and len(choices) == 1:
             custom.max_choices = own_file.most_choices(train, choices[0])
     if score:
@@ -71,4 +82,13 @@ def fill(config: ConfigDict, data: str, text: Sequence[str], label: str, choices
         custom.score = ends if custom.squared else tuple(map(int, ends))
     config.data.dir = str(directory)
     config.init_from = init_from or config.init_from
+    config.update_from_flattened_dict(given)
     return config
+
+
+def _one_of(directory, names):
+    """[the file of one of these names], or []. UserError where there are several."""
+    found = [file for file in sorted(directory.iterdir()) if file.stem in names and file.suffix in own_file.SUFFIXES]
+    if len(found) > 1:
+        raise UserError(f'{directory}: holds {" and ".join(file.name for file in found)}: give the file')
+    return found

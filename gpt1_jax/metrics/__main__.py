@@ -9,15 +9,23 @@ positives in gold and predictions, and Matthews is 0 if a row or column of the c
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from gpt1_jax import metrics, storage
 from gpt1_jax.errors import UserError, os_errors_in_one_line
 
 
+class Parser(argparse.ArgumentParser):
+    """Whose errors are one line, as those of all programs."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f'error: {message}', file=sys.stderr)
+        sys.exit(2)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Print the metrics of a predictions file, one a line. Returns the exit status."""
-    parser = argparse.ArgumentParser(prog='gpt1 metrics', description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(prog='gpt1 metrics', description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('predictions', help="a run's predictions_SPLIT.jsonl")
     parser.add_argument('--positive', type=int, help='index of the label that f1 counts (default: 1 of two labels)')
     given = parser.parse_args(arguments)

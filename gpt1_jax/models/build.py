@@ -41,6 +41,11 @@ def backbone(fields: dict) -> Any:
         return _of_user(kind, module, config(**own))
 
 
+def shapes(module: Any) -> Any:
+    """The parameters of a backbone as ShapeDtypeStructs."""
+    return jax.eval_shape(module.init, jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']
+
+
 def own_fields(fields: dict) -> dict:
     """The kind and the fields that it reads: what a run's config.json stores. UserErrors as above."""
     kind = fields.get('kind', 'gpt')

@@ -81,7 +81,9 @@ def resolve(config: ConfigDict, init_from: storage.Path | None) -> Setting:
         fields = given | _pretrained_sizes(origin.run, given)
     sizes = dataclasses.asdict(build.backbone(fields).config) | build.own_fields(fields)  # with the paper's defaults
     del sizes['n_special']
-    backbone = build.backbone(sizes).config
+    module = build.backbone(sizes)
+    backbone = module.config
+    optimizer.check_code(config.optimizer, lambda: {'backbone': build.shapes(module)})
     if config.optimizer.peak_rate is None:
         config.optimizer.peak_rate = fine_tuning_defaults.peak_rate(backbone.n_embd)
     depth = backbone.n_layer

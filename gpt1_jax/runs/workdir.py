@@ -127,7 +127,8 @@ def load(path: str | storage.Path) -> Run:
     if config.get('kind') not in ('pretrain', 'finetune'):
         raise UserError(f"{file}: kind is {shown(config.get('kind'))}, must be 'pretrain' or 'finetune'")
     try:
-        user_code.check(path, config['fingerprint'].get('code', {}))
+        if checkpoint.steps(path / 'checkpoints'):  # before the first step nothing was trained with it
+            user_code.check(path, config['fingerprint'].get('code', {}))
         config = with_added(config)
         missing = {'vocab_size', *build.sizes(config['model']['kind'])} - config['model'].keys()
         if missing:
@@ -191,7 +192,9 @@ def start(path: storage.Path, config: dict, tokenizer: Tokenizer, allow_change: 
     if not processes.primary():
         return Run(path, config)
     if (path / 'config.json').exists():
-        _compare(path, load(path).config, config, allow_change)
+        there = load(path)
+        code = {} if there.steps() else {'code': config['fingerprint'].get('code')}  # may be mended before a first step
+        _compare(path, there.config | {'fingerprint': there.config['fingerprint'] | code}, config, allow_change)
     check(path)
     storage.mkdir(path)
     if not (path / 'tokenizer' / SETTINGS_FILE).exists():

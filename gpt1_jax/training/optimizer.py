@@ -1,4 +1,6 @@
 """Section 4.1: the released opt.py: Adam with decoupled weight decay, three schedules; and warmup-stable-decay."""
+import contextlib
+import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
@@ -10,7 +12,7 @@ import numpy as np
 import optax
 
 from gpt1_jax import user_code
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, in_code
 from gpt1_jax.parallel.sharding import leaf_name
 
 NOT_DECAYED = r'(^|/)(bias|scale)$'  # 4.1: "w = 0.01 on all non bias or gain weights"
@@ -112,27 +114,68 @@ def from_optax(factory: Callable, weight_decay: float, clip: float) -> optax.Gra
 
 
 def make(settings: tuple[tuple[str, Any], ...]) -> optax.GradientTransformationExtraArgs:
-    """The optimizer of `settings`. UserError where config.optimizer.kind names code that cannot be used."""
+    """The optimizer of `settings`. UserError where config.optimizer.kind names code that cannot be loaded."""
     values = dict(settings)
     kind = values.pop('kind')
     if kind == 'adam':
         return adam(**values)
-    factory = user_code.load(kind, 'config.optimizer.kind')
+    return from_optax(user_code.load(kind, 'config.optimizer.kind'), values['weight_decay'], values['clip'])
+
+
+def schedule(name: str, *numbers: float) -> Callable[..., optax.Schedule]:
+    """(peak, warmup, total, decay) -> an optax schedule: one of SCHEDULES; or the one that the function FILE:NAME makes
+    of `numbers`, these four, as optax's own builders compare them and refuse traced arrays."""
+    if name in SCHEDULES:
+        return SCHEDULES[name]
+    made = user_code.load(name, 'config.optimizer.schedule')(*numbers)
+    return lambda *_: made
+
+
+def schedule_key(values: Mapping[str, Any], warmup: float, total: int) -> tuple[Any, ...]:
+    """The arguments of `schedule`, of config.optimizer: hashable, as runs share a compiled program where they are
+    equal. The numbers of a built-in schedule are arguments of the step. warmup, total: in steps."""
+    name = values['schedule']
+    return (name,) if name in SCHEDULES else (name, values['peak_rate'], warmup, total, values['decay_steps'])
+
+
+def check_code(values: Mapping[str, Any], params: Callable[[], Any]) -> None:
+    """UserError where an optimizer or a schedule of the user's own cannot be loaded, fails, or returns something else
+    than training needs. Only shapes and types are computed. params: () -> the parameters' shapes."""
+    kind, name = values['kind'], values['schedule']
+    if user_code.names_code(kind):
+        with _trying('kind', kind):
+            transformation, tree = make(settings(values)), params()
+            state = jax.eval_shape(transformation.init, tree)
+            found = jax.eval_shape(functools.partial(transformation.update, learning_rate=1e-3), tree, state, tree)
+            for what, ours, theirs in zip(('updates', 'state'), found, (tree, state)):
+                if _types(ours) != _types(theirs):
+                    raise UserError(f'its update returns a tree of {what} with other shapes or types than it was given')
+            if any(jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) for leaf in jax.tree.leaves(state)):
+                raise UserError('its state has a random key, which no checkpoint can hold')
+    if user_code.names_code(name):
+        with _trying('schedule', name):
+            of_step = schedule(*schedule_key(dict(values, peak_rate=values['peak_rate'] or 1e-3), 10, 1000))()
+            rate = jax.eval_shape(of_step, jax.ShapeDtypeStruct((), jnp.int32))
+            if _types(rate) != _types(jax.ShapeDtypeStruct((), jnp.float32)):
+                raise UserError('it must return a function from a step to one number, its learning rate')
+
+
+@contextlib.contextmanager
+def _trying(field, name):
+    """Turns what goes wrong in the user's code into a UserError that names the field of config.optimizer."""
     try:
-        return from_optax(factory, values['weight_decay'], values['clip'])
-    except TypeError as error:
-        raise UserError(f'config.optimizer.kind = {kind}: {error}') from None
+        with in_code(name.rpartition(':')[0]):
+            yield
+    except UserError as error:
+        raise UserError(f'config.optimizer.{field} = {name}: {error}') from None
 
 
-def schedule(name: str) -> Callable[..., optax.Schedule]:
-    """(peak, warmup, total, decay) -> an optax schedule: one of SCHEDULES, or the function that FILE:NAME names."""
-    return SCHEDULES[name] if name in SCHEDULES else user_code.load(name, 'config.optimizer.schedule')
+def _types(tree):
+    return jax.tree.structure(tree), [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree)]
 
 
 def check(values: Mapping[str, Any]) -> None:
-    """UserError unless `schedule` and `decay_steps` of config.optimizer fit together, and named code can be loaded."""
-    make(settings(values))
-    schedule(values['schedule'])
+    """UserError unless `schedule` and `decay_steps` of config.optimizer fit together."""
     if values['schedule'] in SCHEDULES and (values['schedule'] == 'stable_decay') != (values['decay_steps'] > 0):
         raise UserError(f"config.optimizer.schedule = {values['schedule']!r} with config.optimizer.decay_steps = "
                         f"{values['decay_steps']}: 'stable_decay' needs at least 1 and no other schedule reads it")

@@ -1,4 +1,5 @@
 """Fine-tuning on one's own file by --data, --text and --label: what is read from the file itself."""
+import re
 import types
 
 import pytest
@@ -14,9 +15,11 @@ from tiny import load_config
 GIVEN = dict(data=None, text=[], label=None, choices=[], score=[], init_from=None)
 
 
-def config_of(monkeypatch, **given):
+def config_of(monkeypatch, fields=None, **given):
     monkeypatch.setattr(own_data.flags, 'FLAGS', types.SimpleNamespace(**GIVEN | given))
-    config = own_data.filled(load_config('custom', 'own'))
+    config = load_config('custom', 'own')
+    config.update_from_flattened_dict(fields or {})
+    config = own_data.filled(config)
     fine_tuning._read_labels(config.custom, config.data.dir)
     return config
 
@@ -37,9 +40,14 @@ def test_labels_and_a_held_out_part_are_taken_from_the_file(tmp_path, monkeypatc
     assert {example.id for example in train}.isdisjoint(example.id for example in dev)
 
 
-@pytest.mark.parametrize('separator', [';', '\t', '|'])
-def test_a_separator_is_recognised(tmp_path, monkeypatch, separator):
-    config = config_of(monkeypatch, data=table(tmp_path / 'a.csv', separator), text=['one'], label='topic')
+@pytest.mark.parametrize('quoted', [False, True])
+@pytest.mark.parametrize('separator', [',', ';', '\t', '|'])
+def test_a_separator_is_recognised(tmp_path, monkeypatch, separator, quoted):
+    file = tmp_path / 'a.csv'
+    table(file, separator)
+    if quoted:
+        file.write_text(re.sub(f'[^{separator}\n]+', r'"\g<0>"', file.read_text()))
+    config = config_of(monkeypatch, data=str(file), text=['one'], label='topic')
     assert tasks.of(config.to_dict()).read(config.data.dir, 'dev')[0].texts[0].startswith('text ')
 
 
@@ -54,12 +62,46 @@ def test_labels_scores_and_answers_are_recognised(tmp_path, monkeypatch, labels,
     assert (tasks.of(config.to_dict()).head == 'choice') == (field == 'answer')
 
 
+def test_answers_that_are_choices_themselves_are_not_their_places(tmp_path, monkeypatch):
+    (tmp_path / 'a.csv').write_text('q,a,b,right\n' + ''.join(f'x{i},2,1,{1 + i % 2}\n' for i in range(8)))
+    config = config_of(monkeypatch, data=str(tmp_path / 'a.csv'), text=['q'], choices=['a', 'b'], label='right')
+    (first, *_) = tasks.of(config.to_dict()).read(config.data.dir, 'train')
+    assert config.custom.answer == 'text' and first.choices[first.label] == str(1 + int(first.texts[0][1:]) % 2)
+
+
+def test_labels_of_json_are_written_as_in_json(tmp_path, monkeypatch):
+    rows = [f'{{"t": "x{i}", "good": {good}}}\n' for i in range(4) for good in ('true', 'false')]
+    (tmp_path / 'a.jsonl').write_text(''.join(rows))
+    config = config_of(monkeypatch, data=str(tmp_path / 'a.jsonl'), text=['t'], label='good')
+    assert config.custom.labels == ('false', 'true') and tasks.of(config.to_dict()).read(config.data.dir, 'train')
+
+
+def test_a_field_beside_the_flags_is_kept_or_refused(tmp_path, monkeypatch):
+    given = dict(data=table(tmp_path / 'a.csv', labels='12'), text=['stars'], choices=['one', 'two'], label='topic')
+    kept = {'custom.name': 'mine', 'custom.answer': 'index0', 'custom.files.dev': 'a.csv', 'lm_weight': 0.0}
+    config = config_of(monkeypatch, kept, **given)
+    assert config.custom.name == 'mine' and config.custom.answer == 'index0' and config.lm_weight == 0
+    assert config.custom.files.dev == 'a.csv' and config.custom.dev_fraction == 0  # not a part of train as well
+    for field, value in {'custom.label': 'one', 'data.dir': 'x', 'custom.files.train': 'b.csv'}.items():
+        assert refusal(config_of, monkeypatch, {field: value}, **given).endswith(
+            f'--config.{field}={value!r}: give one of the two')
+
+
+def test_a_table_without_a_header_has_the_columns_that_are_given(tmp_path, monkeypatch):
+    (tmp_path / 'a.csv').write_text(''.join(f'x{i};{"ab"[i % 2]}\n' for i in range(8)))
+    config = config_of(monkeypatch, {'custom.columns': ('t', 'l')}, data=str(tmp_path / 'a.csv'), text=['t'], label='l')
+    assert len(tasks.of(config.to_dict()).read(config.data.dir, 'train')) == 7
+
+
 def test_a_directory_has_the_splits_by_their_names(tmp_path, monkeypatch):
     for name in ('train.csv', 'validation.csv', 'test.csv', 'notes.txt'):
         table(tmp_path / name)
     config = config_of(monkeypatch, data=str(tmp_path), text=['one'], label='topic')
     assert config.custom.files.to_dict() == {'train': 'train.csv', 'dev': 'validation.csv', 'test': 'test.csv',
                                              'unlabelled': None}
+    table(tmp_path / 'train.tsv', '\t')
+    assert 'holds train.csv and train.tsv' in refusal(config_of, monkeypatch, data=str(tmp_path), text=['one'],
+                                                      label='topic')
 
 
 @pytest.mark.parametrize('given, message', [

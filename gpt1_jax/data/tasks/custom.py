@@ -127,7 +127,7 @@ def _example(spec, split, row_id, row):
         items = row[column] if lines and isinstance(row[column], list) else [row[column]]
         if any(isinstance(item, (list, dict)) for item in items):
             raise RowFault(f'{column}: {json.dumps(row[column])} is not a text')
-        text = '\n'.join(filter(None, map(_text, items)))
+        text = '\n'.join(filter(None, map(custom_text.of_cell, items)))
         if not text and not may_be_empty:
             raise RowFault(f'{column} is empty')
         return text
@@ -148,16 +148,6 @@ def _example(spec, split, row_id, row):
     return Example(cell(spec.id) if own_id else row_id, texts, choices, label)
 
 
-def _text(value):
-    """The text of a cell. JSON numbers, true and false are written as in JSON; null is empty, as is NaN, which pandas
-    writes for it."""
-    if value is None or value != value:
-        return ''
-    if isinstance(value, str):
-        return value.strip()
-    return json.dumps(value)
-
-
 def _listed(row, column, most):
     """The choices in a JSON list, or in a cell of a table that contains one."""
     value = row.get(column)
@@ -167,7 +157,7 @@ def _listed(row, column, most):
             raise RowFault(f'{column}: {value}, must be a JSON list')
     if not isinstance(value, list) or any(isinstance(choice, (list, dict)) for choice in value):
         raise RowFault(f'{column}: not a JSON list of texts')
-    choices = tuple(map(_text, value))
+    choices = tuple(map(custom_text.of_cell, value))
     if '' in choices:
         raise RowFault(f'{column}: choice {choices.index("") + 1} is empty')
     if not 2 <= len(choices) <= most:

@@ -2,6 +2,7 @@
 
 COPA is an example of the last: its `question` column chooses between '{premise} because' and '{premise} so'.
 """
+import json
 import string
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -59,6 +60,16 @@ def columns(part: Part) -> list[str]:
     if isinstance(part, ByValue):
         return [part.column, *(column for _, text in part.texts for column in columns(text))]
     return [column for _, column, _, _ in _pieces(part) if column is not None]
+
+
+def of_cell(value: Any) -> str:
+    """The text of a cell. JSON numbers, true and false are written as in JSON; null is empty, as is NaN, which pandas
+    writes for it."""
+    if value is None or value != value:
+        return ''
+    if isinstance(value, str):
+        return value.strip()
+    return json.dumps(value)
 
 
 def fill(part: Part, cell: Callable[[str], str]) -> str:

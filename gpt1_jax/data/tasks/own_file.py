@@ -1,7 +1,9 @@
 """What a user's own labelled file tells about itself: its format, its labels, how it marks the right answer."""
 import pathlib
+from collections.abc import Sequence
 
-from gpt1_jax.data.tasks import custom_spec, tables
+from gpt1_jax.data.tasks import custom_spec, reading, tables
+from gpt1_jax.data.tasks.custom_text import of_cell
 from gpt1_jax.errors import UserError, did_you_mean
 
 SUFFIXES = ('.csv', '.tsv', '.jsonl', '.json')
@@ -10,12 +12,24 @@ MANY_LABELS = 30  # of more, which are mostly different, a score or free text is
 MOST_LABELS = 1000  # read from a file
 
 
-def describe(path: pathlib.Path, needed: tuple[str, ...]) -> str:
-    """The config.custom.format of a file. UserError for another suffix than SUFFIXES, or a missing column."""
+def describe(path: pathlib.Path, needed: Sequence[str], columns: Sequence[str] = ()) -> str:
+    """The config.custom.format of a file. columns: of a file without a header. UserError for another suffix than
+    SUFFIXES, or a missing column."""
     if path.suffix not in SUFFIXES:
         raise UserError(f'{path}: must end in one of {", ".join(SUFFIXES)}')
     formats = {'': path.suffix[1:]} if tables.is_json(path) else SEPARATORS
-    found = {name: tables.header(path, separator) for separator, name in formats.items()}
+    found: dict[str, list[str]] = {}
+    errors = []
+    for separator, name in formats.items():
+        try:
+            found[name] = tables.header(path, separator)
+        except UserError as error:  # a quoted cell that another separator follows
+            errors.append(error)
+            continue
+        if len(found[name]) == len(columns):
+            found[name] = list(columns)
+    if not found:
+        raise errors[0]
     # The separator that gives the needed columns, else the most of them.
     best = max(found, key=lambda name: (set(needed) <= set(found[name]), len(found[name])))
     for column in needed:
@@ -30,8 +44,8 @@ def labels(path: pathlib.Path, custom: dict) -> tuple[str, ...]:
 
     custom: the fields of configs/custom.py. UserError where there are fewer than two, or nearly one a row.
     """
-    values = [str(value).strip() for value in _values(
-        path, custom['format'], custom['label'], custom['columns'], custom['quoting'])]
+    rows = _rows(path, custom['format'], (custom['label'],), custom['columns'], custom['quoting'])
+    values = [text for text in (of_cell(row.get(custom['label'])) for row in rows) if text]
     found = set(values)
     if len(found) < 2:
         raise UserError(f'{path}: {len(found)} different label(s) in column {custom["label"]!r}, at least 2 are needed')
@@ -41,9 +55,19 @@ def labels(path: pathlib.Path, custom: dict) -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda name: (0, int(name), '') if _is_whole(name) else (1, 0, name)))
 
 
-def kind_of_answer(path: pathlib.Path, format: str, column: str) -> str:
-    """The config.custom.answer of a column: 'letter', 'index0', 'index1' or 'text'."""
-    values = {str(value).strip() for value in _values(path, format, column)}
+def kind_of_answer(path: pathlib.Path, format: str, column: str, choices: Sequence[str],
+                   columns: Sequence[str] = ()) -> str:
+    """The config.custom.answer of a column: 'text' if each row's is one of its choices, else 'letter', 'index0',
+    'index1' or 'text'."""
+    def written(row):
+        listed = row.get(choices[0]) if len(choices) == 1 else list(map(row.get, choices))
+        if isinstance(listed, str):
+            listed = reading.json_value(listed)
+        return map(of_cell, listed) if isinstance(listed, list) else ()
+    rows = [row for row in _rows(path, format, (column,), columns) if of_cell(row.get(column))]
+    if rows and all(of_cell(row[column]) in written(row) for row in rows):
+        return 'text'
+    values = {of_cell(row[column]) for row in rows}
     if values <= set(custom_spec.LETTERS + custom_spec.LETTERS.lower()):
         return 'letter'
     if all(map(_is_whole, values)):
@@ -53,14 +77,14 @@ def kind_of_answer(path: pathlib.Path, format: str, column: str) -> str:
 
 def most_choices(path: pathlib.Path, column: str) -> int:
     """The length of the longest list in a column of JSON records."""
-    return max((len(value) for value in _values(path, 'json', column) if isinstance(value, list)), default=0)
+    lists = (row.get(column) for row in _rows(path, 'json', (column,)))
+    return max((len(value) for value in lists if isinstance(value, list)), default=0)
 
 
-def _values(path, format, column, columns=(), quoting=True):
-    """The cells of a column that are not empty."""
-    rows = tables.read(path, (column,), tuple(columns), quoting, custom_spec.FORMATS.get(format, format))
-    values = (row.fields.get(column) for row in rows if isinstance(row.fields, dict))
-    return [value for value in values if value is not None and str(value).strip()]
+def _rows(path, format, needed, columns=(), quoting=True):
+    """{column: value} of each row that is in order."""
+    rows = tables.read(path, needed, tuple(columns), quoting, custom_spec.FORMATS.get(format, format))
+    return [row.fields for row in rows if isinstance(row.fields, dict)]
 
 
 def _is_whole(name):

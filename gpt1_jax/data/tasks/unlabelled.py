@@ -29,8 +29,8 @@ def given(task: Task, rows: Iterable[str | Sequence[str] | dict]) -> list[Exampl
 
     Ids are row numbers from 0, unless a dict has an "id". UserError naming row and cause.
     """
-    if isinstance(rows, (str, dict)):
-        raise UserError(f'{shown(rows)} is one row: give a list of rows')
+    if isinstance(rows, (str, dict)) or not isinstance(rows, Iterable):
+        raise UserError(f'rows is {shown(rows)}, must be a list of rows')
     records = (row if isinstance(row, dict) else {'texts': row if isinstance(row, (list, tuple)) else [row]}
                for row in rows)
     return _of_texts((Row(f'row {i}', str(i), record) for i, record in enumerate(records)), task, 'rows', fail)
