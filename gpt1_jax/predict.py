@@ -29,6 +29,8 @@ def run(init_from: str | storage.Path, source: str, target: str | storage.Path, 
     results.check(target)
     if not storage.remote(target) and target.resolve() == pathlib.Path(source).resolve():
         raise UserError(f'{target}: is both the input and the output')
+    if pathlib.Path(source).exists() and not pathlib.Path(source).is_file():
+        raise UserError(f'{source}: is not a file; a pipe is not read, because rows are read several times')
     tuned = load.fine_tuned(workdir.load(from_hub.local_run(init_from)), step)
     unreadable: list[str] = []
     too_long: list[str] = []

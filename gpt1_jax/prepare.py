@@ -67,6 +67,8 @@ def _define_flags():
 
 def main() -> None:
     f = flags.FLAGS
+    if not f.out:  # an unset variable of the shell
+        raise UserError('--out is empty')
     if f.merge:
         if f.corpus or f.valid or f.part:
             raise UserError('--merge takes --out alone: what the parts were made from is known')

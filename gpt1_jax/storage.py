@@ -147,12 +147,17 @@ def glob(pattern: str) -> list[str]:
 
 
 def write(file: str | os.PathLike, data: bytes) -> None:
-    """Write a file atomically: after a crash it is complete, or as it was. OSError if it cannot be written."""
+    """Write a file atomically: after a crash it is complete, or as it was. A link stays one; a pipe or a device is
+    written to directly. OSError if it cannot be written."""
     if remote(file):
         with _as_os_errors(file, writes=True):
             path(file).write_bytes(data)
         return
-    file = pathlib.Path(file)
+    if os.path.exists(file) and not os.path.isfile(file):
+        with naming(file), open(file, 'wb') as stream:
+            stream.write(data)
+        return
+    file = pathlib.Path(os.path.realpath(file))
     partial = file.with_name(f'{file.name}.partial')
     with naming(file), open(partial, 'wb') as stream:
         stream.write(data)
@@ -167,13 +172,19 @@ def read_json(file: str | os.PathLike, if_missing: str | None = None) -> Any:
     if_missing: the whole message for a file that does not exist, where the user needs to know what to do then.
     """
     try:
-        return json.loads(read(file))
+        return parse_json(read(file), os.fspath(file))
     except OSError as error:
         if if_missing is not None and isinstance(error, FileNotFoundError):
             raise UserError(if_missing) from None
         raise UserError(f'{os.fspath(file)}: cannot be read ({error.strerror or error})') from None
+
+
+def parse_json(data: bytes, where: str) -> Any:
+    """The value of JSON in UTF-8. where: file and line, for the UserError of what is not JSON."""
+    try:
+        return json.loads(data.decode())
     except (ValueError, RecursionError) as error:
-        raise UserError(f'{os.fspath(file)}: not JSON ({error})') from None
+        raise UserError(f'{where}: not JSON ({error})') from None
 
 
 def write_json(file: str | os.PathLike, value: Any) -> None:

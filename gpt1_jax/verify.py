@@ -95,7 +95,8 @@ def _config_of(run):
 
 def _notes(run, first, last, meta, params):
     """What differs between the training of these steps and this process, a line each."""
-    starts = [row for row in results.read(run.path / 'environment.jsonl') if row['step'] < last]
+    starts = [row for row in results.read(run.path / 'environment.jsonl', results.OF_A_START)
+              if row['step'] < last]
     of_these = [row for i, row in enumerate(starts) if i + 1 == len(starts) or starts[i + 1]['step'] > first]
     codes = {row['code'] for row in of_these} - {provenance.code_digest()}
     notes = [f'trained with code {code}, replayed with {provenance.code_digest()}' for code in sorted(codes)]
@@ -107,7 +108,7 @@ def _notes(run, first, last, meta, params):
 
 def _deterministic(environment):
     """Whether training in this environment repeats to the bit on a GPU."""
-    return set(processes.DETERMINISTIC.split()) <= set(environment['XLA_FLAGS'].split())
+    return set(processes.DETERMINISTIC.split()) <= set(str(environment.get('XLA_FLAGS')).split())
 
 
 def _differences(state: TrainState, expected: TrainState, meta: dict[str, Any]) -> list[str]:
@@ -131,7 +132,7 @@ def _define_flags():
 def main() -> None:
     f = flags.FLAGS
     # The flags of XLA that the run was trained with, before anything touches a device.
-    starts = results.read(storage.path(f.workdir) / 'environment.jsonl')
+    starts = results.read(storage.path(f.workdir) / 'environment.jsonl', results.OF_A_START)
     processes.start(deterministic=bool(starts) and _deterministic(starts[-1]['environment']))
     run(f.workdir, f.from_step, f.to_step)
 

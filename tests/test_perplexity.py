@@ -1,5 +1,6 @@
 """Perplexity over windows, against the numpy model, and the figures made of it."""
 import math
+import shutil
 
 import jax
 import numpy as np
@@ -13,6 +14,7 @@ from gpt1_jax.evaluation import load, log_probs
 from gpt1_jax.models.gpt import GPT, GPTConfig
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import checkpoint, results, workdir
+from saved import flip
 
 pytestmark = pytest.mark.full
 
@@ -71,6 +73,13 @@ def test_a_mistake_is_named(pretrained, tmp_path, text, more, message):
         more = more | {'text': str(tmp_path / 'a.txt')}
     with pytest.raises(UserError, match=message):
         perplexity.evaluate(pretrained, **more)
+
+
+def test_a_damaged_shard_is_named(pretrained, tmp_path):
+    tokens = shutil.copytree(workdir.load(pretrained).path / 'tokens', tmp_path / 'tokens')
+    flip(tokens / 'valid' / '00000.bin')
+    with pytest.raises(UserError, match='valid/00000.bin: damaged, its SHA-256'):
+        perplexity.evaluate(pretrained, tokens=tokens)
 
 
 def test_a_sentence_is_scored_token_by_token_as_it_is(pretrained, tmp_path):

@@ -1,6 +1,7 @@
 """Answers for rows without labels, of every kind of task, against plain numpy; the command and its mistakes."""
 import functools
 import json
+import os
 import shutil
 
 import jax
@@ -132,3 +133,6 @@ def test_what_is_no_fine_tuned_run_is_named(tmp_path):
                               (tmp_path / 'other', 'out.jsonl', 'other: not a fine-tuned run')):
         with pytest.raises(UserError, match=message):
             predict.run(run, tmp_path / 'new.tsv', tmp_path / out)
+    os.mkfifo(tmp_path / 'pipe')
+    with pytest.raises(UserError, match='pipe: is not a file; a pipe is not read'):
+        predict.run(path, tmp_path / 'pipe', tmp_path / 'out.jsonl')

@@ -54,6 +54,17 @@ def test_a_file_is_flushed_to_the_disk_before_it_takes_its_name(tmp_path, monkey
     assert calls == ['fsync', 'replace'] and storage.read(tmp_path / 'x') == b'new'
 
 
+def test_a_link_stays_one_and_a_pipe_is_written_to(tmp_path):
+    (tmp_path / 'link').symlink_to(tmp_path / 'x')
+    storage.write(tmp_path / 'link', b'new')
+    assert (tmp_path / 'link').is_symlink() and storage.read(tmp_path / 'x') == b'new'
+    os.mkfifo(tmp_path / 'pipe')
+    reader = os.open(tmp_path / 'pipe', os.O_RDONLY | os.O_NONBLOCK)
+    storage.write(tmp_path / 'pipe', b'rows')
+    assert os.read(reader, 9) == b'rows' and (tmp_path / 'pipe').is_fifo()
+    os.close(reader)
+
+
 @pytest.mark.parametrize('name', ['s3://bucket/run', 'gs:///run'])
 def test_another_scheme_is_refused(name):
     with pytest.raises(UserError, match=f'^{name}: neither a local path nor gs://BUCKET/...$'):

@@ -243,10 +243,13 @@ def _work_on(item):
 @contextlib.contextmanager
 def _no_main_module():
     """Hides the running script while a process is spawned, which would import the script again: that would load jax, or
-    rerun a script without `if __name__ == '__main__'`. The workers need only this module."""
+    rerun a script without `if __name__ == '__main__'`. The workers need only this module. They inherit that SIGINT is
+    blocked, which interrupts this process afterwards."""
     main = sys.modules['__main__']
     sys.modules['__main__'] = types.ModuleType('__main__')
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         sys.modules['__main__'] = main

@@ -5,7 +5,7 @@ from sentencepiece import sentencepiece_model_pb2 as proto
 
 from gpt1_jax import storage
 from gpt1_jax.data import records
-from gpt1_jax.data.tokenizer import END, LINE_BREAK, RESERVED, Tokenizer
+from gpt1_jax.data.tokenizer import END, LARGEST_VOCABULARY, LINE_BREAK, RESERVED, Tokenizer
 from gpt1_jax.errors import UserError, shown
 
 
@@ -83,6 +83,8 @@ def _checked(encoder, merges, encoder_file, merges_file):
     ids = list(encoder.values()) if isinstance(encoder, dict) else [None]
     if not all(type(i) is int for i in ids) or sorted(ids) != list(range(len(ids))):
         raise UserError(f'{encoder_file}: must map each piece to its id, 0 to the number of pieces')
+    if len(ids) > LARGEST_VOCABULARY:
+        raise UserError(f'{encoder_file}: has {len(ids):,} pieces, at most {LARGEST_VOCABULARY:,} fit token shards')
     pieces = sorted(encoder, key=encoder.get)
     characters = (len(pieces) - 2 - len(merges)) // 2
     if characters < 1 or len(pieces) != 2 + 2 * characters + len(merges):

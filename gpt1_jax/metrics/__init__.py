@@ -3,7 +3,6 @@
 `gpt1 metrics FILE` computes them for a predictions file; its page, __main__.py, lists the values of degenerate inputs.
 A new metric is one entry of METRICS.
 """
-import json
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -202,10 +201,7 @@ def read_predictions(path: storage.Path) -> tuple[list[str], list[int] | list[fl
     rows = []
     lines = storage.read(path).removesuffix(b'\n').split(b'\n')
     for number, line in enumerate(lines, 1):
-        try:
-            row = json.loads(line.decode())
-        except ValueError as error:
-            raise UserError(f'{path}: line {number}: not JSON ({error})') from None
+        row = storage.parse_json(line, f'{path}: line {number}')
         cause = wrong_with(row)
         if cause:
             raise UserError(f'{path}: line {number}: {cause}')

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from gpt1_jax import metrics, storage
 from gpt1_jax.errors import UserError, os_errors_in_one_line
+from gpt1_jax.runs import terminal
 
 
 class Parser(argparse.ArgumentParser):
@@ -52,4 +53,5 @@ def _print_metrics(path, positive):
 
 
 if __name__ == '__main__':
+    terminal.guard(ends=True)
     sys.exit(main(sys.argv[1:]))

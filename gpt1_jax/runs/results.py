@@ -5,15 +5,20 @@ import json
 import os
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from gpt1_jax import storage
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, shown
 from gpt1_jax.runs import lock
 from gpt1_jax.runs import tensorboard as tensorboard_lib
+
+OF_A_STEP = {'step': int}  # what every row of metrics.jsonl has
+OF_A_START = {'step': int, 'code': str, 'environment': dict}  # of environment.jsonl
+WANTED = {int: 'a whole number', str: 'a text', dict: 'an object'}
 
 
 def check(path: storage.Path | None) -> None:
@@ -88,8 +93,8 @@ def _wait_for(file):
 def _row(line):
     """The row on a last line without a line break, or None where a kill left it incomplete."""
     try:
-        row = json.loads(line.decode())
-    except ValueError:
+        row = storage.parse_json(line, '')
+    except UserError:
         return None
     return row if isinstance(row, dict) else None
 
@@ -105,9 +110,11 @@ def _append_object(path, choose):
         time.sleep(random.uniform(0.05, 0.5))
 
 
-def read(path: storage.Path) -> list[dict]:
+def read(path: storage.Path, types: Mapping[str, type] = MappingProxyType({})) -> list[dict]:
     """The rows of a JSON-lines file, none if it is missing; a last line that a kill left incomplete is left out.
-    UserError naming the line that is no JSON object."""
+
+    types: {field: int, str or dict} of the fields that every row must have. UserError naming the line that is no JSON
+    object, or has another value in one of them."""
     if not path.exists():
         return []
     *lines, last = storage.read(path).split(b'\n')  # bytes: the incomplete line may be no UTF-8
@@ -115,12 +122,12 @@ def read(path: storage.Path) -> list[dict]:
         lines.append(last)
     rows = []
     for number, line in enumerate(lines, 1):
-        try:
-            row = json.loads(line.decode())
-        except ValueError as error:
-            raise UserError(f'{path}: line {number}: not JSON ({error})') from None
+        row = storage.parse_json(line, f'{path}: line {number}')
         if not isinstance(row, dict):
             raise UserError(f'{path}: line {number}: {type(row).__name__}, expected an object')
+        for name, kind in types.items():
+            if type(row.get(name)) is not kind:
+                raise UserError(f'{path}: line {number}: {name} is {shown(row.get(name))}, expected {WANTED[kind]}')
         rows.append(row)
     return rows
 
@@ -156,14 +163,14 @@ class Log:
         if storage.remote(path):
             self._file.parent.mkdir(parents=True, exist_ok=True)
             self._file.unlink(missing_ok=True)
-        before = read(path)
-        rows = [row for row in before if row.get('step', 0) <= step]
+        before = read(path, OF_A_STEP)
+        rows = [row for row in before if row['step'] <= step]
         if before:
             write(self._file, rows)
         if tensorboard:
             self._events = tensorboard_lib.Events(path.parent / 'tensorboard', step, rows)
         if tracker:
-            self._tracker = tracker(rows, [row for row in before if row.get('step', 0) > step])
+            self._tracker = tracker(rows, [row for row in before if row['step'] > step])
 
     def append(self, row: dict) -> None:
         """Append a row; on the disk when this returns."""

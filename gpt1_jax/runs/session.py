@@ -48,6 +48,13 @@ def initial_state(run: workdir.Run, program: Program, seed: int, fallback: bool 
     if state is not None:
         run.check_checkpoint(int(state.step))
         return state
+    last = max((row['step'] for row in results.read(run.metrics, results.OF_A_STEP)), default=0)
+    if last and not storage.remote(run.path) and not run.checkpoints.exists():  # it is made before the first row
+        raise checkpoint.CheckpointError(f'{run.checkpoints}: is missing, but {run.metrics.name} has rows up to step '
+                                         f'{last:,}: put it back, or use a new --workdir')
+    if last:
+        print(f'notice: {run.metrics} has rows up to step {last:,}, but no checkpoint is there: starting again at 0',
+              flush=True)
     state = program.init(np.uint32(seed))
     return state._replace(params=transfer(state.params))
 
@@ -120,7 +127,8 @@ class Session:
         self._writer = checkpoint.Writer(run.checkpoints, keep['keep_latest'], keep['keep_best'],
                                          keep.get('keep_steps', ()))
         self.unlogged = checkpoint.read_meta(run.checkpoints, step).get('unlogged', []) if step else []
-        rows = [row['step'] for row in results.read(run.metrics) if 'loss' in row and row.get('step', step + 1) <= step]
+        rows = [row['step'] for row in results.read(run.metrics, results.OF_A_STEP)
+                if 'loss' in row and row['step'] <= step]
         logged = max(rows, default=0)
         if step > logged + len(self.unlogged):
             print(f'notice: {run.metrics} has no rows for steps {logged + 1:,} to {step - len(self.unlogged):,}',

@@ -35,6 +35,7 @@ CHOICE = CSV | {'name': 'choice', 'segments': [['q']], 'label': 'y', 'choices': 
         ({'metrics': ['f1'], 'labels': ['x', 'y', 'z']}, "metrics: 'f1' of 3 labels"),
         ({'positive': 'yess'}, "positive is 'yess', must be one of labels"))],
     (RATING, {'score': [5, 0]}, 'score is (5, 0)'), (RATING, {'score': [0, 2.5]}, 'score is (0, 2.5), must be whole'),
+    (RATING, {'score': [0, 1e300]}, 'score is (0, 1e+300), a label for each whole number'),
     (CHOICE, {'choices': ['list']}, 'max_choices is missing'), (CHOICE, {'max_choices': 4}, 'max_choices is 4'),
     (CHOICE, {'answer': 'indx1'}, "answer is 'indx1', must be one of index0, index1, letter, text, did you mean")])
 def test_a_mistake_is_named_with_its_field(base, changes, cause):

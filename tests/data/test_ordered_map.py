@@ -20,6 +20,10 @@ def modules_in_worker(_):
     return sorted({'jax', 'flax'} & set(sys.modules)), script
 
 
+def is_blocked(_):
+    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
 def die(_):
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -27,6 +31,10 @@ def die(_):
 def test_a_worker_imports_neither_jax_nor_the_running_script():
     import jax  # noqa: F401  this process has it
     assert [found for _, found in encode.ordered_map(modules_in_worker, range(2), 2)] == [([], None)] * 2
+
+
+def test_a_worker_never_sees_an_interrupt_and_this_process_does():
+    assert [found for _, found in encode.ordered_map(is_blocked, range(2), 2)] == [True] * 2 and not is_blocked(None)
 
 
 def test_a_killed_worker_is_one_line():

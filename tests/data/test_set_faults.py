@@ -2,6 +2,8 @@
 import json
 import shutil
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hub_parquet as hub
@@ -136,6 +138,13 @@ WSC_ROW = ('A hen saw a bug as it ran.', 'it', 3, 'x', 0, ['a', 'b'], 0, 'x')
 def test_parquet_files_of_another_set_are_named(tmp_path, name, split, file, columns, rows, cause):
     path = hub.write(tmp_path / f'{file}.parquet', columns or hub.GLUE['cola'], rows, metadata=columns is not None)
     assert complaint(name, tmp_path, split).startswith(f'{path}: {cause}')
+
+
+def test_two_columns_of_one_name_in_parquet_are_an_error(tmp_path):
+    columns = [pa.array(['a']), pa.array(['b']), pa.array([1]), pa.array([0])]
+    table = pa.Table.from_arrays(columns, ['sentence', 'sentence', 'label', 'idx'])
+    pq.write_table(table, tmp_path / 'validation.parquet')
+    assert complaint('cola', tmp_path, 'dev').endswith("validation.parquet: 2 columns are called 'sentence'")
 
 
 def test_parquet_files_that_are_missing_or_of_two_versions_are_named(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 
 import emulator
 from gpt1_jax import storage
+from gpt1_jax.errors import UserError
 from gpt1_jax.runs import results
 from tiny import ROOT
 
@@ -26,6 +27,17 @@ def test_a_line_cut_by_a_kill_is_left_out_and_overwritten_by_the_next(tmp_path, 
     assert results.read(path) == [{'a': 1}, {'a': 2}][:1 + stays]
     results.append(path, {'a': 3})
     assert path.read_text() == '{"a": 1}\n' + '{"a": 2}\n' * stays + '{"a": 3}\n'
+
+
+@pytest.mark.parametrize('line, cause', [
+    ('{"step": null}', 'step is None, expected a whole number'), ('{"step": "5"}', "step is '5'"),
+    ('{"loss": 1}', 'step is None'), ('[5]', 'list, expected an object'), ('[' * 200_000, 'not JSON')])
+def test_a_damaged_row_is_named_with_its_line(tmp_path, line, cause):
+    path = tmp_path / 'metrics.jsonl'
+    path.write_text(f'{{"step": 1}}\n{line}\n')
+    with pytest.raises(UserError, match=f'^{path}: line 2: {cause}'):
+        results.Log(path, 1)
+    assert path.read_text().startswith('{"step": 1}\n' + line)
 
 
 def test_a_row_is_on_the_disk_when_append_returns(tmp_path, monkeypatch):

@@ -52,6 +52,7 @@ RULES = {  # field: (what its value in a config must be, converter); the others'
     'score': ('two numbers', _tuple(_of(int, float)))}
 _BY_TYPE = {str: ('a string', _of(str)), int: ('a whole number', _of(int)), bool: ('True or False', _of(bool)),
             float: ('a number', _of(int, float))}
+MOST_LABELS = 1000  # each row's target has a number for each
 
 
 @dataclasses.dataclass(frozen=True)
@@ -186,6 +187,8 @@ def _about_target(spec):
         yield not pair, f'score is {spec.score}, must be (low, high)'
         yield pair and not spec.squared and not all(float(end).is_integer() for end in spec.score), (
             f'score is {spec.score}, must be whole numbers unless squared is True')
+        yield pair and not spec.squared and spec.score[1] - spec.score[0] >= MOST_LABELS, (
+            f'score is {spec.score}, a label for each whole number: at most {MOST_LABELS:,}, or squared must be True')
     n = len(spec.choices)
     yield n == 1 and spec.max_choices < 2, (
         'max_choices is missing: the most choices that a JSON list may hold, at least 2')

@@ -3,13 +3,13 @@ import pathlib
 from collections.abc import Sequence
 
 from gpt1_jax.data.tasks import custom_spec, reading, tables
+from gpt1_jax.data.tasks.custom_spec import MOST_LABELS
 from gpt1_jax.data.tasks.custom_text import of_cell
 from gpt1_jax.errors import UserError, did_you_mean
 
 SUFFIXES = ('.csv', '.tsv', '.jsonl', '.json')
 SEPARATORS = {',': 'csv', '\t': 'tsv', ';': ';', '|': '|'}  # config.custom.format
 MANY_LABELS = 30  # of more, which are mostly different, a score or free text is likelier
-MOST_LABELS = 1000  # read from a file
 
 
 def describe(path: pathlib.Path, needed: Sequence[str], columns: Sequence[str] = ()) -> str:

@@ -84,6 +84,9 @@ def records(directory: str | pathlib.Path, source: str, features: tuple[str, ...
             missing = [name for name in features if name not in schema.names]
             if missing:
                 raise UserError(f'{path}: no column {missing[0]!r} (columns: {", ".join(schema.names)})')
+            for name in features:
+                if schema.names.count(name) > 1:
+                    raise UserError(f'{path}: {schema.names.count(name)} columns are called {name!r}')
             for name, expected in (classes or {}).items():
                 _check_names(path, schema, name, expected)
             rows = [dict(zip(features, values)) for batch in file.iter_batches(columns=list(features))
