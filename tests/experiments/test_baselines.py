@@ -162,7 +162,7 @@ def test_single_texts_share_no_words_and_rows_of_one_label_have_one_answer():
 @pytest.mark.quick
 def test_a_result_below_its_best_baseline_says_so(tmp_path):
     rows = [{'task': 'rte', 'split': 'dev', 'group': None, 'metric': 'accuracy', 'baseline': name, 'value': value}
-            for name, value in (('constant', 0.53), ('overlap', 0.58), ('words', None))]
+            for name, value in (('constant', 0.53), ('overlap', 0.58), ('words', None), ('random', 0.70))]
     (tmp_path / scores.BASELINES_FILE).write_text(json.dumps({'rows': rows}))
     config, made = types.SimpleNamespace(out=tmp_path), lambda value: types.SimpleNamespace(value=value)
     assert scores.best_baseline(config, paper.RTE, made(0.52)) == '58.0 (shared words); ours is below'
