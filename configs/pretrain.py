@@ -29,7 +29,7 @@ def get_config():
     # LSTM's output
     config.model.dtype = 'float32'         # of products and activations: 'float32' or 'bfloat16'; weights are float32
     config.model.precision = 'highest'     # of float32 products: 'highest' is float32 itself, others are faster and
-    # less exact: on an H200 'high' and 'default' are TF32, up to 7 times faster; on TPUs 3 or 1 bfloat16 passes, not 6
+    # less exact: on an H200 'high' and 'default' are TF32, 7 times the peak; on TPUs 3 or 1 bfloat16 passes, not 6
     config.model.remat = False             # recompute blocks in the backward pass: less memory, more work; not an LSTM
     config.model.unroll = 0                # layers of the scan laid out in a row, the LSTM's time steps; 0: by device
     config.model.kernels = 'auto'          # or 'plain', 'xla', 'triton', 'mosaic': models/fast/table.py

@@ -265,7 +265,7 @@ MUTATIONS = [Mutation(*fields) for fields in (
      'os.fsync(file.fileno())', 'pass',
      'runs/test_results.py::test_a_row_is_on_the_disk_when_append_returns'),
     ('rewinding drops the row of the step itself', 'runs/results.py',
-     "row.get('step', 0) <= step", "row.get('step', 0) < step",
+     "row['step'] <= step]", "row['step'] < step]",
      'test_pretrain.py::test_fifteen_steps_with_resident_tokens_a_restart_and_fifteen_without_are_thirty_to_the_bit'),
     ('a held lock is no obstacle', 'runs/lock.py',
      'raise _refusal(self._path, _record(self._read())) from None', 'return True',
