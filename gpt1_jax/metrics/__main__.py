@@ -13,7 +13,6 @@ from typing import NoReturn
 
 from gpt1_jax import metrics, storage
 from gpt1_jax.errors import UserError, os_errors_in_one_line
-from gpt1_jax.runs import terminal
 
 
 class Parser(argparse.ArgumentParser):
@@ -53,5 +52,4 @@ def _print_metrics(path, positive):
 
 
 if __name__ == '__main__':
-    terminal.guard(ends=True)
     sys.exit(main(sys.argv[1:]))

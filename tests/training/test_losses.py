@@ -109,7 +109,7 @@ def first_update(config, head, n_labels, params, batch, lm_weight=0.5):
     K = batch['tokens'].shape[1]
     settings = optimizer.settings(dict(kind='adam', b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.01, clip=0))
     model = TaskModel(GPT(config), head, n_labels)
-    program = finetune._program(model, settings, 'linear', mesh_of((1, 1, 1)), 1, 1, K, False)
+    program = finetune._program(model, settings, ('linear',), mesh_of((1, 1, 1)), 1, 1, K, False)
     state = program.init(jnp.uint32(0))._replace(params=jax.tree.map(jnp.asarray, params))
     state, metrics = program.step(state, place(program, batch), hyper(seed=SEED, lm_weight=lm_weight))
     return metrics, jax.tree.map(lambda m: np.asarray(m) * 10, state.opt_state.mu)
