@@ -47,6 +47,18 @@ def test_the_losses_over_updates_are_those_of_the_file():
         assert cells(line)[1:6] == [f'{row["valid_loss"]:.3f}' for row in rows if row['run'] == run]
 
 
+def test_the_comparison_at_equal_tokens_is_that_of_its_file():
+    page, file = (lines_of(OVERNIGHT / name) for name in ('README.md', 'tables_equal_10M.md'))
+    start = next(i for i, line in enumerate(page) if line.startswith('| dev | mean of these'))
+    columns = {name.split(' ')[0].replace('-', ''): i for i, name in enumerate(cells(page[start]))}
+    header = next(cells(line) for line in file if line.startswith('|  | Avg |'))
+    for line, name in zip(page[start + 2:], ('full', 'LSTM', 'full − LSTM')):
+        ours = next(cells(row) for row in file if row.startswith(f'| {name}, ours |'))
+        found = {column.split(' ')[0]: value for column, value in zip(header, ours)}
+        assert {column: cells(line)[columns['mean' if column == 'Avg' else column]] for column in found if column} == {
+            column: value for column, value in found.items() if column}
+
+
 def test_the_front_page_has_the_quickstart_s_figures():
     lines = lines_of(ROOT / 'experiments' / 'results' / 'quickstart' / 'report.md')
     pronoun, order = (next(cells(line) for line in lines if line.startswith(f'| {name} |'))
