@@ -2,7 +2,7 @@
 
 python -m experiments.compile.table [--out=experiments/results/compile] [--only=v5e]
 
-Compiles one slice after another, each in its own process (experiments.compile.check; one to four minutes each on two cores),
+Compiles one slice after another, each in its own process (experiments.compile.check; minutes each on two cores),
 appends a row each to OUT/rows.jsonl and writes OUT/table.md. Rerun an interrupted command to resume it; delete rows to
 compile them again. Slices without an installed compiler are n/a, with the reason.
 """
