@@ -12,11 +12,13 @@ import safetensors.numpy
 
 import released
 from exports import restored, same_run
+from gpt1_jax import prepare
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned, load
 from gpt1_jax.weights import hugging_face, names, tokenizer_json
 from refusal import refusal
+from tiny import corpus
 
 pytestmark = pytest.mark.full
 
@@ -28,6 +30,12 @@ def test_a_round_trip_is_equal_to_the_bit(pretrained, exported, tmp_path):
     hugging_face.export(back.path, tmp_path / 'again')
     for name in ('model.safetensors', 'config.json', 'tokenizer.json'):
         assert (tmp_path / 'again' / name).read_bytes() == (exported / name).read_bytes()
+
+
+def test_text_is_prepared_with_the_vocabulary_of_an_export(pretrained, exported, tmp_path, monkeypatch):
+    monkeypatch.setenv('GPT1_JAX_CACHE', str(tmp_path / 'cache'))
+    manifest = prepare.prepare(tmp_path / 'tokens', corpus(tmp_path / 'text'), 0.2, str(exported))
+    assert manifest['tokenizer'] == pretrained.tokenizer().fingerprint
 
 
 def test_what_transformers_saves_is_imported(released_run, base, tmp_path, transformers):
