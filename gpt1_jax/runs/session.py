@@ -49,10 +49,7 @@ def initial_state(run: workdir.Run, program: Program, seed: int, fallback: bool 
         run.check_checkpoint(int(state.step))
         return state
     last = max((row['step'] for row in results.read(run.metrics, results.OF_A_STEP)), default=0)
-    if last and not storage.remote(run.path) and not run.checkpoints.exists():  # it is made before the first row
-        raise checkpoint.CheckpointError(f'{run.checkpoints}: is missing, but {run.metrics.name} has rows up to step '
-                                         f'{last:,}: put it back, or use a new --workdir')
-    if last:
+    if last:  # also where an experiment removed the checkpoints of a finished run, to save space
         print(f'notice: {run.metrics} has rows up to step {last:,}, but no checkpoint is there: starting again at 0',
               flush=True)
     state = program.init(np.uint32(seed))

@@ -83,14 +83,9 @@ def test_missing_rows_are_reported(run, rows, missing, tmp_path, capsys):
     assert notices == ([f'notice: {copy}/metrics.jsonl has no rows for steps {missing}'] if missing else [])
 
 
-def test_a_run_whose_checkpoints_are_gone_does_not_start_again_unasked(run, tmp_path, capsys):
+def test_a_run_whose_checkpoints_are_gone_starts_again_and_says_so(run, tmp_path, capsys):
     config, directory = run
     copy = shutil.copytree(directory, tmp_path / 'run')
     shutil.rmtree(copy / 'checkpoints')
-    before = (copy / 'metrics.jsonl').read_bytes()
-    with pytest.raises(CheckpointError, match='checkpoints: is missing, but metrics.jsonl has rows up to step 4'):
-        pretrain.run(config, copy)
-    assert (copy / 'metrics.jsonl').read_bytes() == before
-    (copy / 'checkpoints').mkdir()  # as after a kill before the first of them
     pretrain.run(config, copy)
     assert 'rows up to step 4, but no checkpoint is there: starting again at 0' in capsys.readouterr().out
