@@ -48,10 +48,6 @@ def initial_state(run: workdir.Run, program: Program, seed: int, fallback: bool 
     if state is not None:
         run.check_checkpoint(int(state.step))
         return state
-    last = max((row['step'] for row in results.read(run.metrics, results.OF_A_STEP)), default=0)
-    if last:  # also where an experiment removed the checkpoints of a finished run, to save space
-        print(f'notice: {run.metrics} has rows up to step {last:,}, but no checkpoint is there: starting again at 0',
-              flush=True)
     state = program.init(np.uint32(seed))
     return state._replace(params=transfer(state.params))
 
@@ -124,12 +120,14 @@ class Session:
         self._writer = checkpoint.Writer(run.checkpoints, keep['keep_latest'], keep['keep_best'],
                                          keep.get('keep_steps', ()))
         self.unlogged = checkpoint.read_meta(run.checkpoints, step).get('unlogged', []) if step else []
-        rows = [row['step'] for row in results.read(run.metrics, results.OF_A_STEP)
-                if 'loss' in row and row['step'] <= step]
-        logged = max(rows, default=0)
+        rows = [row['step'] for row in results.read(run.metrics, results.OF_A_STEP) if 'loss' in row]
+        logged = max((row for row in rows if row <= step), default=0)
         if step > logged + len(self.unlogged):
             print(f'notice: {run.metrics} has no rows for steps {logged + 1:,} to {step - len(self.unlogged):,}',
                   flush=True)
+        if rows and not step:  # also where an experiment removed the checkpoints of a finished run, to save space
+            print(f'notice: {run.metrics} has rows up to step {max(rows):,}, but no checkpoint is there: starting '
+                  'again at 0', flush=True)
         self._metrics = results.Log(run.metrics, step, processes.primary(), config['tensorboard'], _tracker(run))
         self._meta = {'config': config, 'total': total}
         self._total = total
