@@ -7,7 +7,8 @@ python -m experiments.baselines --config=configs/overnight_cpu.py --config.pretr
 Needs scikit-learn (extra `baselines`). Trains and scores on the rows that fine-tuning uses with the same config; a set
 takes minutes, nearly all for the frozen model. The same with random weights shows what the architecture and the lengths
 bring without pretraining; without --config.pretrained there is no frozen model. Writes FILE and a Markdown table beside
-it; sets that FILE already has with the same settings are skipped. The other scripts read baselines.json in config.out.
+it; what FILE already has of the same data, rows, weights and code of the baselines is skipped, and rows of other weights
+are dropped. The other scripts read baselines.json in config.out.
 """
 import functools
 import math
@@ -24,12 +25,13 @@ from experiments.benchmarks import record
 from experiments.lib import paper, run_list, scores
 from experiments.lib.markdown import table
 from experiments.lib.run_list import Run
-from gpt1_jax import cli, rules, storage
+from gpt1_jax import cli, rules
 from gpt1_jax.data import splits, tasks
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load, log_probs, states, task_metrics
 from gpt1_jax.models.build import backbone
 from gpt1_jax.parallel import sharding
+from gpt1_jax.runs import provenance
 
 SCORES = tuple(dict.fromkeys([*paper.TABLE2, *paper.TABLE3, *paper.TABLE4, *sum(paper.GLUE.values(), ())]))
 
@@ -38,12 +40,14 @@ def run(config: ConfigDict, out: str | pathlib.Path, names: Sequence[str] = ()) 
     """Compute the baselines of the paper's sets whose data exists, or of those named, and write `out` and its table.
 
     config: configs/experiments.py's. Returns the rows: {'task', 'split', 'group', 'baseline', 'metric', 'value' or
-    None if it is undefined, 'n', 'train_rows', 'settings', and 'layer' of probes}.
+    None if it is undefined, 'n', 'train_rows', 'settings', 'commit', of a frozen model 'weights', of probes 'layer'}.
     """
     out = pathlib.Path(out)
-    rows = scores.baselines(out)
+    rows, commit = scores.baselines(out), provenance.versions()['commit']
     config = config.copy_and_resolve_references()
     models = Models(config.pretrained) if config.pretrained else None
+    if models:
+        rows = [row for row in rows if row.get('weights', models.digest) == models.digest]
     config.pretrained = config.pretrained or 'none'
     for task in names or dict.fromkeys(score.task for score in SCORES):
         tuned = run_list.finetune_runs(config, task, 'full')[0]
@@ -51,15 +55,23 @@ def run(config: ConfigDict, out: str | pathlib.Path, names: Sequence[str] = ()) 
             print(f'{task}: no data in {tuned.config.data.dir}', flush=True)
             continue
         for name in scores.BASELINES if models else scores.WITHOUT_MODEL:
-            model = '' if name in scores.WITHOUT_MODEL else models.origin
-            settings = storage.json_digest([tuned.config.data.to_dict(), model])[:16]
-            if any((row['task'], row['baseline'], row['settings']) == (task, name, settings) for row in rows):
+            more = {} if name in scores.WITHOUT_MODEL else {'weights': models.digest}
+            more['settings'] = provenance.digest([_inputs(tuned), more])
+            if any((row['task'], row['baseline'], row['settings']) == (task, name, more['settings']) for row in rows):
                 continue
-            found = [row | {'settings': settings} for row in of_task(tuned, name, models)]
+            found = [row | more | {'commit': commit} for row in of_task(tuned, name, models)]
             rows = [row for row in rows if (row['task'], row['baseline']) != (task, name)] + found
             record.write(str(out), {'rows': rows})
     out.with_suffix('.md').write_text('\n'.join(lines(rows)).rstrip() + '\n', encoding='utf-8')
     return rows
+
+
+def _inputs(run):
+    """What decides the rows of a set's baselines but for the weights: files, numbers of rows, and this code."""
+    data, task = run.config.data, tasks.get(run.task)
+    files = [provenance.file_hashes(task.files(data.dir, split)) for split in ('train', *run.splits)]
+    code = provenance.file_hashes([__file__, pathlib.Path(__file__).parent / 'lib' / 'baselines.py'])
+    return [files, data.train_rows, data.eval_rows, code]
 
 
 @functools.lru_cache(maxsize=3)  # the splits of one set
@@ -99,7 +111,7 @@ class Models:
 
     def __init__(self, origin: str) -> None:
         run = load.open_pretrained(origin)
-        self.origin, self.tokenizer, self.fields = run.path.name, run.tokenizer(), run.config['model']
+        self.digest, self.tokenizer, self.fields = run.digest(run.step(None)), run.tokenizer(), run.config['model']
         self.mesh = sharding.make_mesh(devices=jax.devices()[:1])
         self.model, params = load.pretrained(run, run.step(None), self.mesh)
         fresh = self.model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']

@@ -5,7 +5,8 @@ a fine-tuned model does. None where it does not apply to the task.
 
     constant   the one answer that has the highest metric: all entailment, all paraphrases, the first ending
     overlap    how many words the texts share: Jaccard, containment, both again weighted by rarity, and the lengths
-    words      unigrams and bigrams, of the second text of a pair or of each choice; for several texts beside `overlap`
+    words      unigrams and bigrams: of a pair those of each text apart, or of the second alone; of choices those of each
+               choice; for several texts beside `overlap`
     probe      mean hidden states of a frozen model: u; of a pair u - v (|u - v| for similarity) and u * v
     joined     of a pair only: the mean hidden state over the second text, read after the first as in fine-tuning, for
                similarity summed over both orders
@@ -13,7 +14,8 @@ a fine-tuned model does. None where it does not apply to the task.
                each text alone and after the other one
 
 All but the first are a linear model: logistic regression, or ridge regression where the label is a number. Of the
-strengths of regularisation, and of the probe's layers, the best on a held-out fifth of the training rows is taken.
+strengths of regularisation, of the probe's layers and of the n-grams of one text or both, the best on a held-out fifth
+of the training rows is taken.
 """
 import collections
 import math
@@ -57,14 +59,18 @@ def words(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> 
     """Unigrams and bigrams, and for several texts the features of `overlap`."""
     several = len(pairs(train[0])[0]) > 1
     weights = rarity(train)
-    last = CountVectorizer(ngram_range=(1, 2), token_pattern=r'(?u)\b\w+\b', binary=True)
-    last.fit(texts[-1] for texts in _all_pairs(train))
+    found = []
+    # All choices have the same context, so its words do not say which is right.
+    for sides in ([-1], [0, 1])[:2 if several and not train[0].choices else 1]:
+        counters = [CountVectorizer(ngram_range=(1, 2), token_pattern=r'(?u)\b\w+\b', binary=True).fit(
+            pair[side] for pair in _all_pairs(train)) for side in sides]
 
-    def features(rows):
-        texts = _all_pairs(rows)
-        counts = last.transform(pair[-1] for pair in texts)
-        return scipy.sparse.hstack([counts, shared_words(texts, weights)]).tocsr() if several else counts
-    return fitted(task, train, examples, features)[0]
+        def features(rows, sides=sides, counters=counters):
+            texts = _all_pairs(rows)
+            parts = [counter.transform(pair[side] for pair in texts) for side, counter in zip(sides, counters)]
+            return scipy.sparse.hstack([*parts, shared_words(texts, weights)] if several else parts).tocsr()
+        found.append(fitted(task, train, examples, features))
+    return max(found, key=lambda pair: pair[1])[0]
 
 
 def probe(task: Task, train: Sequence[Example], examples: Sequence[Example],

@@ -138,22 +138,19 @@ def finished(directory: str | pathlib.Path) -> bool:
 def _timed(config, stage, clock):
     """Do a stage under the clock; returns what failed, or None. An unfinished Transformer is an error at once.
 
-    At the deadline the remaining runs are left out; that is no error.
+    At the deadline the remaining runs are left out; that is no error, but for pretraining, without which none can start.
     """
     of_total = f' of {duration(clock.total)}' if config.minutes else ''
     print(f'\n=== {stage} ({duration(clock.used)}{of_total})', flush=True)
     do = pretrain_model if stage in plan_lib.MODELS else run_stage
-
-    def must():
-        return clock.left > 0 or stage == 'pretrain' and not finished(config.pretrained)
     try:
-        if must():
+        if clock.left > 0:
             with clock.counting(stage):
                 if stage != 'pretrain':
                     check_finished(config.pretrained)
                 return do(config, stage, clock)
     except Interrupted:
-        if must():
+        if clock.left > 0:
             raise
     except Exception as error:
         if stage == 'pretrain':
@@ -161,6 +158,9 @@ def _timed(config, stage, clock):
         if not isinstance(error, UserError):
             traceback.print_exc()
         return runner.one_line(error)
+    if stage == 'pretrain' and not finished(config.pretrained):
+        raise UserError(f'{config.pretrained}: the {duration(clock.total)} were over before pretraining was: give more '
+                        '--minutes to go on')
     print(f'{stage}: the {duration(clock.total)} are over; the remaining runs are n/a (not run)', flush=True)
 
 

@@ -99,6 +99,20 @@ def test_a_planted_rule_is_found_on_new_rows(task, name):
     assert value(task, rows, FOUND[name](task, flipped, rows)) < 0.1
 
 
+@pytest.mark.parametrize('side', [0, 1])
+def test_n_grams_of_a_pair_are_of_either_text(side):
+    """The label is a word of one text; the words of the other are noise."""
+    rng = np.random.default_rng(0)
+
+    def rows(n=200):
+        for i in range(n):
+            texts, right = [sentence(rng), sentence(rng)], int(rng.integers(2))
+            texts[side] += (' bad', ' good')[right]
+            yield Example(str(i), tuple(texts), (), right)
+    train, new = list(rows()), list(rows())
+    assert value(RTE, new, baselines.words(RTE, train, new)) > 0.95
+
+
 @pytest.mark.parametrize('task', [RTE, STSB, SST2, STORY])
 def test_the_probe_takes_the_layer_that_knows(task):
     """Layer 2 is the bag of words; layer 1 is noise."""
@@ -161,10 +175,12 @@ def test_single_texts_share_no_words_and_rows_of_one_label_have_one_answer():
 
 @pytest.mark.quick
 def test_a_result_below_its_best_baseline_says_so(tmp_path):
-    rows = [{'task': 'rte', 'split': 'dev', 'group': None, 'metric': 'accuracy', 'baseline': name, 'value': value}
-            for name, value in (('constant', 0.53), ('overlap', 0.58), ('words', None), ('random', 0.70))]
+    rows = [{'task': 'rte', 'split': 'dev', 'group': None, 'metric': 'accuracy', 'baseline': name, 'value': value,
+             'n': 100 if name == 'joined' else 277}
+            for name, value in (('constant', 0.53), ('overlap', 0.58), ('words', None), ('random', 0.70),
+                                ('joined', 0.65))]
     (tmp_path / scores.BASELINES_FILE).write_text(json.dumps({'rows': rows}))
-    config, made = types.SimpleNamespace(out=tmp_path), lambda value: types.SimpleNamespace(value=value)
+    config, made = types.SimpleNamespace(out=tmp_path), lambda value: types.SimpleNamespace(value=value, n=277)
     assert scores.best_baseline(config, paper.RTE, made(0.52)) == '58.0 (shared words); ours is below'
     assert scores.best_baseline(config, paper.RTE, made(0.60)) == '58.0 (shared words)'
     assert scores.best_baseline(config, paper.QNLI, made(0.60)) == ''
@@ -223,7 +239,8 @@ def test_states_are_the_mean_over_the_last_text_after_half_of_the_layers_and_aft
 
 
 def test_the_file_has_what_applies_and_probes_with_a_pretrained_model_alone(tmp_path, pretrained, monkeypatch):
-    """CoLA has single texts, so nothing is joined. A second run computes nothing."""
+    """CoLA has single texts, so nothing is joined. A second run computes nothing, one on other text everything, and the
+    rows of other weights are dropped."""
     asked = []
     for name in ('states', 'log_probs'):
         def asks(self, texts, pretrained, name=name, real=getattr(program.Models, name)):
@@ -241,5 +258,13 @@ def test_the_file_has_what_applies_and_probes_with_a_pretrained_model_alone(tmp_
     assert asked == [('states', True), ('states', False), ('log_probs', True), ('log_probs', False)]
     assert [row['baseline'] for row in rows if row['metric'] == 'matthews'] == [
         'constant', 'words', 'probe', 'random', 'likelihood', 'likelihood_random']
-    monkeypatch.setattr(program, 'of_task', lambda run, name, models: iter([]))
-    assert program.run(config, tmp_path / 'baselines.json', ['cola']) == rows
+    of_task, again = program.of_task, []
+    monkeypatch.setattr(program, 'of_task', lambda run, name, models: again.append(name) or of_task(run, name, models))
+    assert program.run(config, tmp_path / 'baselines.json', ['cola']) == rows and again == ['overlap', 'joined']
+    with (tmp_path / 'CoLA' / 'train.tsv').open('a') as file:
+        file.write('gj04\t1\t\tA new sentence.\n')
+    rows = program.run(config, tmp_path / 'baselines.json', ['cola'])
+    assert again[2:] == list(scores.BASELINES)
+    frozen = [row for row in rows if row['baseline'] not in scores.WITHOUT_MODEL]
+    (tmp_path / 'baselines.json').write_text(json.dumps({'rows': [row | {'weights': 'other'} for row in frozen]}))
+    assert program.run(config, tmp_path / 'baselines.json', ['rte']) == []

@@ -185,17 +185,19 @@ def test_stages_resume_and_the_report_says_which_runs_the_deadline_cut_off(given
     rows = [tasks.get('cola').read(prepared / 'data' / 'CoLA', split) for split in ('train', 'dev')]
     assert [*map(len, rows)] == [40, 13]
     capsys.readouterr()
-    monkeypatch.setattr(plan, 'step_seconds', lambda *_: 1.5)
+    monkeypatch.setattr(plan, 'step_seconds', lambda *_: 15)
     monkeypatch.setattr(clock_lib, 'EVERY', 1000)  # a slow machine is not stopped by the clock
-    do('pretrain', 1.0, dry_run=True)
+    do('pretrain', 10.0, dry_run=True)
     planned = capsys.readouterr().out
-    assert planned.startswith('deadline: 0:01:00\npretrain: 12 updates of 8 x 32 tokens\n')
+    assert planned.startswith('deadline: 0:10:00\npretrain: 12 updates of 8 x 32 tokens\n')
     assert 'small: 6 runs: cola-full-0, cola-no_pretraining-0, cola-no_aux-0, cola-full-1' in planned
     assert not (prepared / 'pretrain').exists()
     with pytest.raises(UserError, match='not a run directory'):
         do('small')
     with sigterm(5):
-        do('pretrain', 1.0)
+        do('pretrain', 10.0)
+    with pytest.raises(UserError, match='pretrain: the 0:00:00 were over before pretraining was: give more --minutes'):
+        do('pretrain', 1e-6)
     monkeypatch.setattr(plan, 'step_seconds', None)
     with pytest.raises(UserError, match=r'pretraining is at step 6 of 12: it must be finished'):
         do('small')
