@@ -7,8 +7,8 @@ python -m experiments.baselines --config=configs/overnight_cpu.py --config.pretr
 Needs scikit-learn (extra `baselines`). Trains and scores on the rows that fine-tuning uses with the same config; a set
 takes minutes, nearly all for the frozen model. The same with random weights shows what the architecture and the lengths
 bring without pretraining; without --config.pretrained there is no frozen model. Writes FILE and a Markdown table beside
-it; what FILE already has of the same data, rows, weights and code of the baselines is skipped, and rows of other weights
-are dropped. The other scripts read baselines.json in config.out.
+it; what FILE has of the same data, rows, weights and code of the baselines is skipped, and rows of other weights are
+dropped. The other scripts read baselines.json in config.out.
 """
 import functools
 import math
@@ -27,6 +27,7 @@ from experiments.lib.markdown import table
 from experiments.lib.run_list import Run
 from gpt1_jax import cli, rules
 from gpt1_jax.data import splits, tasks
+from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load, log_probs, states, task_metrics
 from gpt1_jax.models.build import backbone
@@ -75,7 +76,8 @@ def _inputs(run):
 
 
 @functools.lru_cache(maxsize=3)  # the splits of one set
-def _read(task, directory, split, limit):
+def read(task: str, directory: str, split: str, limit: int | None) -> list[Example]:
+    """The examples of a split, at most `limit` of them."""
     return splits.choose(tasks.get(task).read(directory, split), limit)
 
 
@@ -83,11 +85,11 @@ def of_task(run: Run, name: str, models: 'Models | None') -> Iterator[dict]:
     """Yields the rows of a baseline on the splits that fine-tuning scores."""
     from experiments.lib import baselines  # scikit-learn, an extra
     task, data = tasks.get(run.task), run.config.data
-    train = _read(run.task, data.dir, 'train', data.train_rows)
+    train = read(run.task, data.dir, 'train', data.train_rows)
     for split in run.splits:
         if split == 'train':
             continue
-        rows, more = _read(run.task, data.dir, split, data.eval_rows), {}
+        rows, more = read(run.task, data.dir, split, data.eval_rows), {}
         pretrained = not name.endswith('random')
         if name in ('probe', 'random', 'joined'):
             of_texts = functools.partial(models.states, pretrained=pretrained)

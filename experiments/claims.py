@@ -78,7 +78,7 @@ def specs(config: ConfigDict) -> list[Run]:
 
 def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
     layers = {task: figure2_layers.points(config, runs, task) for task in figure2_layers.NAMES}
-    depth = max(figure2_layers.conditions(config), default=0)
+    depth = figure2_layers.depth(config)
     body = [[claim.text, claim.paper, claim.about, *weakest(claim), verdict(claim)]
             for claim in (*of_layers(layers, depth), *of_zero_shot(runs), *of_ablations(runs))]
     rule = ' '.join(__doc__.split('\n\n')[1].split())
@@ -111,7 +111,7 @@ def of_layers(layers: Mapping[str, Mapping[int, Estimate]], depth: int) -> list[
             Claim(f'Each further layer that is transferred adds something ({name}).', 'each higher (plot)',
                   between(measured, steps), 'n layers − one fewer, every n', len(steps)),
             Claim(f'All layers together bring much more than the embeddings alone ({name}).',
-                  'up to 9' if task == 'mnli' else 'higher (plot)', between(measured, [(0, depth)] if depth else []),
+                  'up to 9' if task == 'mnli' else 'higher (plot)', between(measured, [(0, depth)]),
                   f'all {depth} layers − embeddings')]
     return claims
 

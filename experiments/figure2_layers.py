@@ -34,9 +34,14 @@ def specs(config: ConfigDict) -> list[Run]:
 def conditions(config: ConfigDict) -> dict[int, str]:
     """{n: condition} of those numbers in config.layers that the pretrained model has. Nothing and all layers are called
     as in the tables, so that their runs are shared."""
-    depth = build.backbone(workdir.load(config.pretrained).config['model']).config.n_layer
-    ends = {transfer.NOTHING: 'no_pretraining', depth: 'full'}
-    return {n: ends.get(n, f'layers_{n}') for n in sorted(set(config.layers)) if n <= depth}
+    all_layers = depth(config)
+    ends = {transfer.NOTHING: 'no_pretraining', all_layers: 'full'}
+    return {n: ends.get(n, f'layers_{n}') for n in sorted(set(config.layers)) if n <= all_layers}
+
+
+def depth(config: ConfigDict) -> int:
+    """Layers of the pretrained model."""
+    return build.backbone(workdir.load(config.pretrained).config['model']).config.n_layer
 
 
 def points(config: ConfigDict, runs: Sequence[Run], task: str, split: str = 'dev') -> dict[int, Estimate]:

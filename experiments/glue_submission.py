@@ -90,7 +90,7 @@ def _fine_tune(config, tasks_to_make, dry_run):
               if each.status in ('no data', 'failed', 'left out')]
     if failed:
         raise UserError(INCOMPLETE + '; '.join(failed))
-    return {each.task: _open(each.rows[0]['run'], each.task) for each in outcomes if each.rows}
+    return {each.task: _open(each.rows[0]['run'], each.task) for each in outcomes if each.status in ('done', 'ran')}
 
 
 def lines(name: str, ids: Sequence[str], scores: np.ndarray, labels: Sequence[str]) -> str:

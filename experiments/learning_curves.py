@@ -5,8 +5,8 @@ python -m experiments.learning_curves --config=configs/overnight_cpu.py --config
 
 Each condition first has its own search: every (rate, updates) of config.curves.trials, on config.curves.trial_rows
 rows, scored on other rows of the training file; with a single trial there is nothing to search. With the best one it
-then trains on each number of rows of config.curves.rows and is scored on dev. Beside them: n-grams, a logistic
-regression on the same rows (scikit-learn).
+then trains on each number of rows of config.curves.rows, or on all that there are if those are fewer, and is scored on
+dev. Beside them: n-grams, a logistic regression on the same rows (scikit-learn).
 Writes learning_curves.json, .md and .png in config.out. Rerun an interrupted command to resume it.
 """
 import math
@@ -36,14 +36,21 @@ Trial = tuple[float, int]  # (peak rate, updates)
 
 
 def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
-    """Search, train, and write the curves; returns the lines of learning_curves.md, none in a dry run."""
+    """Search, train, and write the curves; returns the lines of learning_curves.md, none in a dry run.
+
+    Sets without data are named and left out. UserError for a mistake in the config, and after the curves are written
+    where runs failed.
+    """
     run_list.check(config)
+    config = with_data(config)
     trials = runner.carry_out(config, trial_runs(config), dry_run)
     if dry_run:
-        return []
-    chosen = {(task, condition): best_trial(config, trials, task, condition)
+        print('then, here with the first of the trials:')
+    chosen = {(task, condition): config.curves.trials[0] if dry_run else best_trial(config, trials, task, condition)
               for task in config.curves.tasks for condition in CONDITIONS}
-    runs = runner.carry_out(config, curve_runs(config, chosen))
+    runs = runner.carry_out(config, curve_runs(config, chosen), dry_run)
+    if dry_run:
+        return []
     found = {'trials': [trial_row(run) for run in trials], 'points': list(points(config, runs))}
     path = pathlib.Path(config.out) / 'learning_curves.json'
     record.write(str(path), found)
@@ -51,7 +58,23 @@ def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
     text = lines(found)
     path.with_suffix('.md').write_text('\n'.join(text).rstrip() + '\n', encoding='utf-8')
     print('\n'.join(text))
+    if failed := [run.name for run in runs if run.status == 'failed']:
+        raise UserError(f'{len(failed)} runs failed: {", ".join(failed)}')
     return text
+
+
+def with_data(config: ConfigDict) -> ConfigDict:
+    """A copy of the config with the sets that are there. UserError if none is."""
+    config = config.copy_and_resolve_references()
+    missing = {task: directory for task in config.curves.tasks for directory in [run_list.directory(config, task)]
+               if not all(run_list.has_data(task, directory, split) for split in ('train', 'dev'))}
+    told = '; '.join(f'{task}: no data in {directory}' for task, directory in missing.items())
+    config.curves.tasks = tuple(task for task in config.curves.tasks if task not in missing)
+    if not config.curves.tasks:
+        raise UserError(told or 'config.curves.tasks is empty')
+    if told:
+        print(told, flush=True)
+    return config
 
 
 def trial_runs(config: ConfigDict) -> list[Run]:
@@ -63,21 +86,31 @@ def trial_runs(config: ConfigDict) -> list[Run]:
     for task in config.curves.tasks:
         divide(task, run_list.directory(config, task), parts / config.directories[task])
     config.data = str(parts)
-    return [run for task in config.curves.tasks for condition in CONDITIONS for trial in config.curves.trials
-            for run in with_trial(config, task, f'{condition}@trial', trial, config.curves.trial_rows, (0,))]
+    return [run for task in config.curves.tasks for rows in rows_of(config, task, (config.curves.trial_rows,))
+            for condition in CONDITIONS for trial in config.curves.trials
+            for run in with_trial(config, task, f'{condition}@trial', trial, rows, (0,))]
 
 
 def curve_runs(config: ConfigDict, chosen: Mapping[tuple[str, str], Trial]) -> list[Run]:
     """The runs of every point: all of a seed before the next seed."""
-    return [run for seed in config.curves.seeds for rows in config.curves.rows
-            for task in config.curves.tasks for condition in CONDITIONS
+    of_task = {task: rows_of(config, task, config.curves.rows) for task in config.curves.tasks}
+    return [run for seed in config.curves.seeds for place in range(len(config.curves.rows))
+            for task in config.curves.tasks for rows in of_task[task][place:place + 1] for condition in CONDITIONS
             for run in with_trial(config, task, f'{condition}@rows', chosen[task, condition], rows, (seed,))]
+
+
+def rows_of(config: ConfigDict, task: str, wanted: Sequence[int]) -> tuple[int, ...]:
+    """The numbers of training rows of a task's points: those that are wanted, or all that there are."""
+    n = len(baselines.read(task, run_list.directory(config, task), 'train', None))
+    return tuple(dict.fromkeys(min(rows, n) for rows in wanted))
 
 
 def with_trial(config: ConfigDict, task: str, condition: str, trial: Trial, rows: int,
                seeds: Sequence[int]) -> list[Run]:
     """Fine-tuning runs on so many rows: the paper's three epochs, or as many as make the updates of the trial."""
     rate, updates = trial
+    if rows < config.finetune.batch.size:
+        raise UserError(f'{task}: {rows} training rows are fewer than a batch, {config.finetune.batch.size}')
     epochs = max(EPOCHS, math.ceil(updates / (rows // config.finetune.batch.size)))
     settings = {'optimizer.peak_rate': rate, 'train.epochs': epochs, 'train.evaluate_every': epochs,
                 'data.train_rows': rows, 'eval.selections': ('final',)}
@@ -86,11 +119,11 @@ def with_trial(config: ConfigDict, task: str, condition: str, trial: Trial, rows
 
 def divide(task: str, directory: str, part: pathlib.Path) -> None:
     """Write PART/train.tsv and dev.tsv, both from the training file of a set that has one row a line. UserError for a
-    set whose training rows are not one file of their own: RACE, Story Cloze."""
+    set whose training rows are not one text file of their own: RACE, Story Cloze, TFDS and Parquet."""
     train, dev = (tasks.get(task).files(directory, split) for split in ('train', 'dev'))
-    if len(train) > 1 or train == dev:
-        raise UserError(f'{task}: its training rows are not one file of their own, so that no part of them can score '
-                        'trials: give a single one, --config.curves.trials="((RATE,UPDATES),)"')
+    if len(train) > 1 or train == dev or directory.startswith(run_list.SOURCES):
+        raise UserError(f'{task}: its training rows are not one text file of their own, so that no part of them can '
+                        'score trials: give a single one, --config.curves.trials="((RATE,UPDATES),)"')
     names = [pathlib.Path(files[0]) for files in (train, dev)]
     with names[0].open(encoding='utf-8') as file:
         rows = file.readlines()  # str.splitlines would also split at characters inside a row, as U+2028
@@ -107,9 +140,15 @@ def best_trial(config: ConfigDict, trials: Sequence[Run], task: str, condition: 
     if not trials:
         return config.curves.trials[0]
     own = [run for run in trials if (run.task, run.condition.split('@')[0]) == (task, condition)]
-    if any(run.status == 'failed' for run in own):
-        raise UserError(f'{task}, {CONDITIONS[condition]}: a trial failed, so none can be chosen')
-    return max(zip(config.curves.trials, own), key=lambda pair: result(pair[1])['value'])[0]
+    for run in own:
+        if not run.rows:
+            raise UserError(f'{task}, {CONDITIONS[condition]}: a trial without a result ({run.status}): none can be '
+                            'chosen')
+
+    def value(pair):
+        found = result(pair[1])['value']
+        return -math.inf if math.isnan(found) else found
+    return max(zip(config.curves.trials, own), key=value)[0]
 
 
 def result(run: Run) -> dict:
@@ -130,7 +169,7 @@ def points(config: ConfigDict, runs: Sequence[Run]) -> Iterator[dict]:
     pretrained ones also 'difference', [value, low, high], from scratch, over the same items and seeds. The n-grams, on
     the same rows, have no interval."""
     for task in config.curves.tasks:
-        for rows in config.curves.rows:
+        for rows in rows_of(config, task, config.curves.rows):
             found = {}
             for condition, name in CONDITIONS.items():
                 own = [result(run) for run in runs if run.rows and run.config.data.train_rows == rows
@@ -139,8 +178,9 @@ def points(config: ConfigDict, runs: Sequence[Run]) -> Iterator[dict]:
                     found[name] = bootstrap.of_rows(own)
             for name, estimate in found.items():
                 more = {}
-                if len(found) == 2 and name == 'pretrained':
-                    gain = bootstrap.minus(estimate, found['from scratch'])
+                other = found.get('from scratch')
+                if name == 'pretrained' and other and estimate.by_seed.keys() & other.by_seed.keys():
+                    gain = bootstrap.minus(estimate, other)
                     more['difference'] = list(figures.point(gain).values())
                 yield {'task': task, 'rows': rows, 'condition': name, **figures.point(estimate), 'n': estimate.n,
                        'seeds': {str(seed): value for seed, (value, _) in estimate.by_seed.items()}, **more}

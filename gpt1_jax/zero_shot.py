@@ -164,8 +164,7 @@ def resolve(config: ConfigDict) -> Setting:
         raise UserError(f'{run.outputs}: may not be written: give --config.results=FILE, and predictions go beside it')
     target = storage.path(config.results) if config.results else run.results
     results.check(target)
-    names = tuple(dict.fromkeys((*['train'] * heuristic.threshold, config.data.split)))
-    hashes = provenance.file_hashes(sorted({path for split in names for path in task.files(config.data.dir, split)}))
+    names, hashes = files(config)
     chosen: frozenset[str] = frozenset()
     if config.data.filter:
         if config.task != blimp.BLIMP.name:
@@ -174,6 +173,13 @@ def resolve(config: ConfigDict) -> Setting:
         hashes |= provenance.file_hashes([config.data.filter])
     return Setting(config, task, heuristic, run, target, run.tokenizer(), run.config['model']['n_ctx'], names, hashes,
                    chosen)
+
+
+def files(config: ConfigDict) -> tuple[tuple[str, ...], dict[str, str]]:
+    """(the splits that scoring reads, {file name: hash} of their files). UserError where a file is missing."""
+    heuristic, task = zero_shot_heuristics.get(config.task), tasks.get(config.task)
+    names = tuple(dict.fromkeys((*['train'] * heuristic.threshold, config.data.split)))
+    return names, provenance.file_hashes(sorted({file for name in names for file in task.files(config.data.dir, name)}))
 
 
 def _define_flags():

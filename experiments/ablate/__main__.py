@@ -41,6 +41,7 @@ def run(config: ConfigDict, out: str | pathlib.Path, until: float | None = None,
     ideas = runs.ideas(config, out)
     by_name = {idea.name: idea for idea in ideas}
     pairs = [(by_name[a], by_name[b]) for a, b in names]
+    runs.files_of(config.tasks)  # missing ones are found before anything is trained
     if dry_run:
         _print_plan(config, ideas, out)
         return []
@@ -95,9 +96,9 @@ def _compared(config):
 
 def _print_plan(config, ideas, out):
     """The runs of a dry run, and how long they will take at the speed of those that are done."""
-    rows, left = results.read(out / 'results.jsonl'), 0
+    rows, files, left = results.read(out / 'results.jsonl'), runs.files_of(config.tasks), 0
     for idea in ideas:
-        to_do = sum(runs.done(idea, seed, rows, config.tasks) is None for seed in range(config.seeds))
+        to_do = sum(runs.done(idea, seed, rows, files) is None for seed in range(config.seeds))
         left += to_do * idea.tokens
         print(f'{idea.name}: {config.seeds - to_do} runs done, {to_do} to do, {idea.tokens:,} tokens each')
     speed = statistics.median(row['tokens_per_s'] for row in rows) if rows else None

@@ -14,8 +14,9 @@ from experiments.lib.markdown import bullets, table
 READING = """Differences are idea - baseline, smaller is better. Both were trained on the same seeds: same batches, same
 dropout masks and, for arrays of the same name and shape, same initial weights. Intervals are Student's t over the
 differences of the seeds ({level}): they cover what a seed decides, which is initial weights, order of the text and
-dropout. They do not cover the choice of the validation text, which is the same for all, nor other sizes or longer
-training. "SD unpaired" is what the standard deviation of a difference would be if the two had not shared seeds."""
+dropout. They do not cover the choice of the validation text, which is the same for all of one context and tokenizer
+(others are scored on windows of their own), nor other sizes or longer training. "SD unpaired" is what the standard
+deviation of a difference would be if the two had not shared seeds."""
 TASK = """Larger is better. Two kinds of noise, neither of which contains the other: of the seeds (mean, Student's t),
 and of the items of the task (median over seeds, paired bootstrap)."""
 NOISE = 'Mean and standard deviation of the paired difference in bits a byte: trajectories of a pair part with time.'
@@ -120,7 +121,8 @@ def _tasks(compared, looks):
     for task in dict.fromkeys(task for each in compared for x, _ in each.rows for task in x['tasks']):
         cells = []
         for each in compared:
-            a, b = ([pair[side]['tasks'][task] for pair in each.rows] for side in (0, 1))
+            both = [pair for pair in each.rows if all(task in row['tasks'] for row in pair)]
+            a, b = ([pair[side]['tasks'][task] for pair in both] for side in (0, 1))
             if a:
                 over_seeds = statistics.paired([row['value'] for row in a], [row['value'] for row in b], looks)
                 over_items = bootstrap.minus(bootstrap.of_rows(a), bootstrap.of_rows(b))
@@ -136,8 +138,9 @@ def _by_step(compared):
     by_name = {}
     for each in compared:
         if each.bits and each.bits.n > 1:
-            curves = [{step: x - y for (step, _, x), (_, _, y) in zip(a['curve'], b['curve'])} for a, b in each.rows]
-            by_name[each.name] = {step: [curve[step] for curve in curves] for step in curves[0]}
+            curves = [[{step: bits for step, _, bits in row['curve']} for row in pair] for pair in each.rows]
+            shared = set.intersection(*(set(curve) for pair in curves for curve in pair))
+            by_name[each.name] = {step: [a[step] - b[step] for a, b in curves] for step in shared}
     steps = sorted({step for of in by_name.values() for step in of})
     return table(['updates', *(f'{step:,}' for step in steps)], [
         [name, *(f'{builtin.mean(of[step]):+.4f} ± {builtin.stdev(of[step]):.4f}' if step in of else ''

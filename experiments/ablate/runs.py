@@ -6,7 +6,7 @@ import pathlib
 import shlex
 import shutil
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gpt1_jax.configs import zero_shot as zero_shot_config
@@ -18,6 +18,8 @@ from gpt1_jax.errors import UserError, did_you_mean
 from gpt1_jax.runs import lock, provenance, results, workdir
 
 BASELINE = 'baseline'
+# Of workdir.FREE, what makes it another run here: the weights it starts from, what decides rounding, speed and memory.
+OWN = ('init_from', 'init_step', 'model.', 'batch.')
 
 
 class Idea(NamedTuple):
@@ -45,7 +47,7 @@ class Idea(NamedTuple):
         """16 hex digits over all that decides a run's losses: settings, text, files of the user's, code."""
         config = self.of_seed(seed).to_dict()
         fields = {name: value for name, value in rules.flatten(config).items()
-                  if not workdir.listed(name, workdir.FREE) or name in ('init_from', 'init_step')}
+                  if not workdir.listed(name, workdir.FREE) or workdir.listed(name, OWN)}
         return provenance.digest([fields, self.manifest['fingerprint'], user_code.digests(config),
                                   provenance.code_digest()])
 
@@ -118,16 +120,22 @@ def _configured(base, changes, out):
 
 # Training and scoring
 
-def done(idea: Idea, seed: int, rows: Sequence[dict], tasks: Sequence[str]) -> dict | None:
-    """The row of a run that is finished and scored on all tasks; None where there is none."""
+def files_of(tasks: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """{task: {file: hash}} of what scoring each reads, of {task: directory}. UserError where a file is missing."""
+    return {task: zero_shot.files(_scoring(task, directory))[1] for task, directory in tasks.items()}
+
+
+def done(idea: Idea, seed: int, rows: Sequence[dict], files: Mapping[str, Mapping]) -> dict | None:
+    """The row of a run that is finished and scored on all tasks, of these files; None where there is none."""
     key = idea.key(seed)
-    return next((row for row in rows if row['key'] == key and set(tasks) <= row['tasks'].keys()), None)
+    return next((row for row in rows if row['key'] == key and all(
+        row['tasks'].get(task, {}).get('files') == of_task for task, of_task in files.items())), None)
 
 
 def row_of(idea: Idea, seed: int, config: ConfigDict, out: pathlib.Path) -> dict:
     """The row of OUT/results.jsonl of a run, which is trained or resumed and scored where it is not done. UserError as
     in pretrain.run and zero_shot.run."""
-    row = done(idea, seed, results.read(out / 'results.jsonl'), config.tasks)
+    row = done(idea, seed, results.read(out / 'results.jsonl'), files_of(config.tasks))
     if row is not None:
         return row
     print(f'\n{idea.name}, seed {seed}', flush=True)
@@ -150,7 +158,13 @@ def row_of(idea: Idea, seed: int, config: ConfigDict, out: pathlib.Path) -> dict
 
 def _scored(task, directory, run, seed):
     """The row of a task's first metric, over all of its items, at the last step."""
-    scored = zero_shot_config.get_config(task)
-    scored.data.dir, scored.init_from = directory, str(run.path)
+    scored = _scoring(task, directory)
+    scored.init_from = str(run.path)
     row = next(row for row in zero_shot.run(scored, [run.steps()[-1]]) if row['group'] is None)
-    return {name: row[name] for name in ('metric', 'value', 'n', 'group', 'predictions')} | {'seed': seed}
+    return {name: row[name] for name in ('metric', 'value', 'n', 'group', 'predictions', 'files')} | {'seed': seed}
+
+
+def _scoring(task, directory):
+    scored = zero_shot_config.get_config(task)
+    scored.data.dir = directory
+    return scored

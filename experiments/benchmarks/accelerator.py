@@ -58,6 +58,8 @@ LENGTH = {False: (10, 3, 20), True: (2, 3, 3)}  # steps of warm-up, windows, ste
 STEPS, KILLED_AFTER = 20, 10
 LONGEST = 0.4  # of the time, for one part
 
+KILLED = {'error': f'exit status -{signal.SIGKILL:d}'}  # what the part `resume` returns with --kill
+
 
 def config_of(small: bool, dtype: str, batch: int, **model) -> ConfigDict:
     """The paper's config, or a small one, for so many rows a batch."""
@@ -196,8 +198,9 @@ def measure(f, report) -> dict:
             ours = clock.run(f'losses {dtype}', f'--dir={directory}/{dtype}')
             add(f'losses {dtype}', beside_the_cpu(ours, dtype, small))
         whole = clock.run('resume', f'--dir={directory}/whole')
-        for last in ('--kill', '--nokill'):
-            resumed = clock.run('resume', f'--dir={directory}/killed', last)
+        killed = clock.run('resume', f'--dir={directory}/killed', '--kill')
+        resumed = clock.run('resume', f'--dir={directory}/killed') if killed == KILLED else {
+            'error': f'the run to kill: {killed.get("error", "was not killed")}'}
         add('resume', compared(whole, resumed))
     for name in ('step bfloat16 plain', 'step float32 auto'):
         add(name, clock.run(name))

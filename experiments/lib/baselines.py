@@ -5,8 +5,8 @@ a fine-tuned model does. None where it does not apply to the task.
 
     constant   the one answer that has the highest metric: all entailment, all paraphrases, the first ending
     overlap    how many words the texts share: Jaccard, containment, both again weighted by rarity, and the lengths
-    words      unigrams and bigrams: of a pair those of each text apart, or of the second alone; of choices those of each
-               choice; for several texts beside `overlap`
+    words      unigrams and bigrams: of a pair those of each text apart, or of the second alone; of choices those of
+               each; for several texts beside `overlap`
     probe      mean hidden states of a frozen model: u; of a pair u - v (|u - v| for similarity) and u * v
     joined     of a pair only: the mean hidden state over the second text, read after the first as in fine-tuning, for
                similarity summed over both orders

@@ -163,8 +163,8 @@ def baseline_rows(rows: Sequence[dict], score: Score, split: str | None = None) 
 
 
 def best_baseline(config: ConfigDict, score: Score, found: Estimate | None, split: str | None = None) -> str:
-    """The cell '75.1 (n-grams)' of the highest baseline but CONTROLS; '; ours is below' where it is above ours. Baselines
-    of other numbers of evaluated rows than ours are left out."""
+    """The cell '75.1 (n-grams)' of the highest baseline but CONTROLS; '; ours is below' where it is above ours. A
+    baseline of another number of evaluated rows than ours does not count."""
     rows = [row for name, row in baseline_rows(baselines_of(config), score, split).items()
             if name not in CONTROLS and (found is None or row['n'] == found.n)]
     best = max(rows, key=lambda row: row['value'], default=None)

@@ -138,7 +138,7 @@ def finished(directory: str | pathlib.Path) -> bool:
 def _timed(config, stage, clock):
     """Do a stage under the clock; returns what failed, or None. An unfinished Transformer is an error at once.
 
-    At the deadline the remaining runs are left out; that is no error, but for pretraining, without which none can start.
+    At the deadline the remaining runs are left out; that is no error but of pretraining, without which none can start.
     """
     of_total = f' of {duration(clock.total)}' if config.minutes else ''
     print(f'\n=== {stage} ({duration(clock.used)}{of_total})', flush=True)

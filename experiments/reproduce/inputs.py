@@ -68,10 +68,15 @@ def books_of(books: str | pathlib.Path, limit: int | None = None,
 
 
 def copy(runs: Iterable[Run], source: pathlib.Path, target: pathlib.Path) -> None:
-    """Copy the files under `source` that runs read to the same places under `target`; existing files are kept."""
+    """Copy the files under `source` that runs read to the same places under `target`; existing files are kept.
+
+    UserError for a set that is elsewhere, as those of Parquet and TFDS are.
+    """
     target.mkdir(parents=True, exist_ok=True)
     read = {(run.task, run.config.data.dir, split) for run in runs for split in run.splits_read}
     for task, directory, split in sorted(read):
+        if not pathlib.Path(directory).is_relative_to(source):
+            raise UserError(f'{task}: config.pack copies what is in {source}, and {directory} is not')
         if has_data(task, directory, split):
             for file in map(pathlib.Path, tasks.get(task).files(directory, split)):
                 copied = target / file.relative_to(source)

@@ -50,8 +50,9 @@ def all_runs(config: ConfigDict) -> dict[str, list[Run]]:
 
 
 def given(config: ConfigDict, model: str = 'pretrained') -> bool:
-    """Whether config[model], 'pretrained' or 'lstm', names a model from outside this job."""
-    return bool(config[model]) and pathlib.Path(config[model]).parent != pathlib.Path(config.out)
+    """Whether config[model], 'pretrained' or 'lstm', names a model that this job does not train."""
+    stage = next(stage for stage, field in MODELS.items() if field == model)
+    return bool(config[model]) and pathlib.Path(config[model]) != pathlib.Path(config.out) / stage
 
 
 def tokens_of(config: ConfigDict) -> pathlib.Path:

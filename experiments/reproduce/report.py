@@ -123,5 +123,7 @@ def differences(config: ConfigDict) -> Sequence[str]:
         found.append(f'Settings of pretraining: {scores.changes(ConfigDict(ours), papers.get_config())}.')
     else:
         found.append('The weights were imported: what they were trained on, and for how long, is in their model card.')
-    return [*found, f'Evaluated rows: {config.finetune.data.eval_rows or "all"} of a split at most.',
+    own = {task: rows for task in config.tasks if (rows := config.tasks[task].get('data', {}).get('eval_rows'))}
+    rows = f'{config.finetune.data.eval_rows or "all"} of a split at most'
+    return [*found, f'Evaluated rows: {", ".join([rows, *(f"{task} {rows}" for task, rows in own.items())])}.',
             "Results are on dev where the test labels are not public; the paper's are on test."]

@@ -2,6 +2,7 @@
 import base64
 import random
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from gpt1_jax import pretrain
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import results
 from interruptions import Killed, power_cut
-from tiny import ROOT, corpus, pretrain_config, sst2
+from tiny import ROOT, corpus, predictions, pretrain_config, sst2
 
 RELU = f"squared ReLU: 'model.ops.gelu={ROOT}/experiments/ideas/relu.py:relu_squared'"
 
@@ -139,6 +140,40 @@ def test_equal_settings_are_one_run_and_runs_of_other_invocations_are_found(undi
     found = program.run(config, out)
     assert [each.name for each in found] == ['other name'] and found[0].found.n == 2
     assert len(results.read(out / 'results.jsonl')) == 4
+
+
+def test_another_directory_of_a_task_is_scored_again(undisturbed, tmp_path, monkeypatch):
+    """And its rows stand beside those of runs that were never scored on the task."""
+    out, _, config = undisturbed
+    shutil.copytree(out, tmp_path / 'out')
+    config, scored = config.copy_and_resolve_references(), []
+    sst2(tmp_path / 'SST-2', n=14)
+    config.tasks.sst2 = str(tmp_path / 'SST-2')
+    monkeypatch.setattr(runs, '_scored', lambda task, directory, run, seed: scored.append(directory) or {
+        'metric': 'accuracy', 'value': 0.5, 'n': 14, 'group': None, 'seed': seed,
+        'predictions': predictions(tmp_path / f'{len(scored)}.jsonl', 7, 14),
+        'files': runs.files_of(config.tasks)[task]})
+    program.run(config, tmp_path / 'out')
+    assert len(scored) == 4 and '| 2 | 14 |' in (tmp_path / 'out' / 'report.md').read_text()
+    config.tasks.sst2 = str(tmp_path / 'nowhere')
+    with pytest.raises(UserError, match='nowhere'):
+        program.run(config, tmp_path / 'out')
+
+
+def test_rows_that_lack_a_task_or_an_update_are_left_out_of_its_table(undisturbed):
+    """As of an idea that was scored on more tasks, or with another eval.every, in an earlier invocation."""
+    _, (relu, same), _ = undisturbed
+    (a, b), other = relu.rows
+    bare = a | {'tasks': {}}, b | {'curve': b['curve'][-1:]}
+    assert '| 1 | 12 |' in '\n'.join(report._tasks([relu._replace(rows=[bare, other])], 1))
+    header, *_ = report._by_step([relu._replace(rows=[bare, other])])
+    assert header.split() == ['|', 'updates', '|', '6', '|']
+
+
+def test_an_idea_about_rounding_or_speed_alone_is_run(text, tmp_path):
+    baseline, *others = runs.ideas(small(text, ('a: model.precision=high', 'b: batch.loss_chunks=2',
+                                                'c: model.remat=True', 'same: log_every=1')), tmp_path)
+    assert [each.key(0) == baseline.key(0) for each in others] == [False, False, False, True]
 
 
 def test_a_changed_file_or_text_is_another_run(text, tmp_path):

@@ -42,6 +42,14 @@ def test_under_a_limit_that_is_too_short_every_part_is_a_line_and_the_row_nothin
     found = accelerator.measure(settings, lambda found, line: lines.append(line))
     assert len(lines) == 11 and all(line.endswith(': failed: not started: the time was up') for line in lines[1:])
     assert accelerator.row(found)[2].count('failed') == 8
+    whole = {'losses': [1.0], 'arrays': {'a': 'b'}}
+    for killed, expected in ((accelerator.KILLED, {'equal': True, 'arrays_that_differ': 0, 'arrays': 1}),
+                             ({'error': 'exit status 1'}, {'error': 'the run to kill: exit status 1'}),
+                             (whole, {'error': 'the run to kill: was not killed'})):
+        monkeypatch.setattr(accelerator.Clock, 'run', lambda _, name, *arguments, killed=killed: {
+            'device': dict(FOUND['device'], platform='cpu'), 'resume': killed if '--kill' in arguments else whole}.get(
+                name, {'error': 'not here'}))
+        assert accelerator.measure(settings, lambda *_: None)['resume'] == expected
     monkeypatch.setattr(accelerator.Clock, 'run', lambda *_: {'error': 'RuntimeError: no CUDA'})
     with pytest.raises(UserError, match='^no device: RuntimeError: no CUDA$'):
         accelerator.measure(settings, print)
@@ -117,6 +125,6 @@ def test_a_run_that_kills_itself_resumes_to_the_bit(tmp_path, monkeypatch):
     clock = accelerator.Clock(20)
     clock.arguments = ('--small', '--batch=8')
     whole, killed = (f'--dir={tmp_path / name}' for name in ('whole', 'killed'))
-    assert clock.run('resume', killed, '--kill') == {'error': 'exit status -9'}
+    assert clock.run('resume', killed, '--kill') == accelerator.KILLED == {'error': 'exit status -9'}
     assert (tmp_path / 'killed' / 'checkpoints' / str(accelerator.KILLED_AFTER)).is_dir()
     assert accelerator.compared(clock.run('resume', whole), clock.run('resume', killed))['equal']

@@ -164,6 +164,15 @@ def test_all_that_is_missing_is_named_at_once(submitted, indices, tmp_path):
     config = submitted[0].copy_and_resolve_references()
     config.out, config.start = str(tmp_path), False
     assert 'stsb: not fine-tuned yet; mnli: not fine-tuned yet' in refusal(glue_submission.run, config, out)
+    shutil.copytree(submitted[0].out, tmp_path / 'tables')  # whose runs have lost their weights
+    for checkpoints in (tmp_path / 'tables').glob('runs/*/checkpoints'):
+        shutil.rmtree(checkpoints)
+    config.out, config.results = str(tmp_path / 'tables'), None
+    rows = results.read(tmp_path / 'tables' / 'results.jsonl')
+    (tmp_path / 'tables' / 'results.jsonl').unlink()
+    results.append(tmp_path / 'tables' / 'results.jsonl', *(row | {'run': row['run'].replace(
+        submitted[0].out, config.out)} for row in rows))
+    assert glue_submission.run(config, out, dry_run=True) == []
     config.pretrained = ''
     config.submission.cola, config.submission.qnli = str(tmp_path), config.submission.rte
     config.submission.wnli = stand_in(tmp_path, 'wnli', tmp_path / 'nothing', indices)

@@ -1,6 +1,8 @@
 """Learning curves: the search's rows are held out, the best trial is used, and a rerun trains nothing."""
 import dataclasses
+import math
 import pathlib
+import types
 
 import pytest
 from gpt1_jax.configs import experiments as experiments_config
@@ -27,6 +29,7 @@ def config(tmp_path, monkeypatch):
     def train(config, run, name):
         condition, rate = run.condition.split('@')[0], run.config.optimizer.peak_rate
         right = 10 + run.config.data.train_rows // 20 * (condition == 'full') + (rate == BEST[condition]) + run.seed
+        right = min(right, 20)
         path = predictions(tmp_path / 'out' / f'{run.name}.jsonl', right, 20)
         rows = [{'kind': 'finetune', 'task': 'sst2', 'split': 'dev', 'group': None, 'n': 20, 'metric': 'accuracy',
                  'value': right / 20, 'selection': 'final', 'seed': run.seed, 'predictions': path, 'key': run.key}]
@@ -84,3 +87,58 @@ def test_a_set_whose_training_rows_are_not_a_file_of_their_own_has_no_trials(tmp
     (tmp_path / 'cloze_test_val__spring2016 - cloze_test_ALL_val.csv').write_text('one file for train and dev')
     with pytest.raises(UserError, match='story_cloze: .* give a single one'):
         learning_curves.divide('story_cloze', str(tmp_path), tmp_path / 'part')
+
+
+def test_a_point_with_more_rows_than_the_set_has_is_of_all_of_them_once(config):
+    config.curves.update({'rows': (40, 2000, 5000), 'trials': ((1e-3, 10),)})
+    lines = learning_curves.run(config)
+    assert [line.split(' | ')[1] for line in lines if line.startswith('| SST-2')] == ['40', '1,300']
+
+
+def test_a_set_without_data_is_named_and_left_out(config, capsys):
+    config.curves.tasks = 'mnli', 'sst2'
+    learning_curves.run(config, dry_run=True)
+    printed = capsys.readouterr().out
+    assert 'mnli: no data in ' in printed and '4 runs: 4 to do' in printed and '8 runs: 8 to do' in printed
+    config.curves.tasks = 'mnli',
+    with pytest.raises(UserError, match='^mnli: no data in '):
+        learning_curves.run(config)
+
+
+def test_a_trial_without_a_result_chooses_nothing_and_one_that_is_undefined_loses(config):
+    config.start = False
+    with pytest.raises(UserError, match=r'^sst2, pretrained: a trial without a result \(left out\): none can be'):
+        learning_curves.run(config)
+    config.start = True
+    trials = runner.carry_out(config, learning_curves.trial_runs(config))
+    assert learning_curves.best_trial(config, trials, 'sst2', 'no_pretraining') == (1e-4, 10)
+    trials[2].rows[0]['value'] = math.nan
+    assert learning_curves.best_trial(config, trials, 'sst2', 'no_pretraining') == (1e-3, 10)
+
+
+def test_runs_that_fail_are_named_after_the_curves_are_written(config, monkeypatch):
+    """Where the conditions have no seed in common there is no difference."""
+    config.curves.trials = ((1e-3, 10),)
+    train = runner._do
+    monkeypatch.setattr(runner, '_do', lambda config, run, name: dataclasses.replace(run, status='failed') if (
+        run.seed == 0) == ('full' in run.name) else train(config, run, name))
+    with pytest.raises(UserError, match='^4 runs failed: sst2-full@rows=40,'):
+        learning_curves.run(config)
+    rows = [line for line in (pathlib.Path(config.out) / 'learning_curves.md').read_text().splitlines()
+            if line.startswith('| SST-2')]
+    assert len(rows) == 2 and all(line.split(' | ')[4] == '' for line in rows)
+
+
+@pytest.mark.parametrize('rows, data, message', [((4,), None, '^sst2: 4 training rows are fewer than a batch, 8$'),
+                                                 ((40,), 'parquet:nowhere', 'not one text file of their own')])
+def test_mistakes_are_a_line_before_anything_is_trained(config, monkeypatch, rows, data, message):
+    config.curves.rows = rows
+    if data:
+        config.data = data
+        monkeypatch.setattr(run_list, 'has_data', lambda *_: True)
+        monkeypatch.setattr(learning_curves.tasks, 'get', lambda task: types.SimpleNamespace(
+            files=lambda directory, split: [f'{split}.parquet']))
+    else:
+        config.curves.trials = ((1e-3, 10),)
+    with pytest.raises(UserError, match=message):
+        learning_curves.run(config)

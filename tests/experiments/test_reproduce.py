@@ -338,3 +338,11 @@ def test_every_split_that_is_scored_is_packed(tmp_path, monkeypatch):
         packed = tmp_path / 'out' / 'data' / 'StoryCloze'
         assert {file.name for file in packed.iterdir()} == files
         (packed / min(files)).unlink()
+    config.directories.story_cloze = 'parquet:elsewhere'
+    with pytest.raises(UserError, match='^story_cloze: config.pack copies what is in .*, and parquet:elsewhere is not'):
+        inputs.prepare(config, 'books', str(tmp_path / 'sets'), again=True)
+
+
+def test_a_model_inside_the_jobs_directory_is_given_too(small, tmp_path):
+    config = changed(small, out=str(tmp_path), pretrained=str(tmp_path / 'gpt'), lstm=str(tmp_path / 'pretrain_lstm'))
+    assert plan.given(config) and not plan.given(config, 'lstm')
