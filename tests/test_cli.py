@@ -12,6 +12,11 @@ from gpt1_jax.errors import UserError
 from tiny import ROOT, cola, command, corpus, load_config, override, pretrain_config
 
 
+def test_a_value_for_a_whole_group_of_fields_is_one_line(tmp_path):
+    done = command('pretrain', '--config.optimizer=adam', f'--workdir={tmp_path}', check=2)
+    assert done.stderr == 'error: --config.optimizer=adam: is a group: set its fields, --config.optimizer.FIELD=VALUE\n'
+
+
 @pytest.mark.full
 def test_a_key_that_a_dict_of_the_config_lacks_is_named_with_its_flag(tmp_path):
     (tmp_path / 'mine.py').write_text('from gpt1_jax.configs import experiments\nget_config = experiments.get_config\n')

@@ -106,10 +106,11 @@ def suggestion(given: str, known: Iterable[str]) -> str:
     """', did you mean --config.batch.size?' for an unknown flag, or '' where no known one is like it.
 
     given: the unknown flag, without dashes (configs/coming_from.md has those of other libraries). known: the program's
-    flags, with 'config.batch.size' for each field, which is also known as 'batch_size' and 'size'.
+    flags, with 'config.batch.size' for each field, also known as 'batch_size' and 'size'; 'batch' is its group.
     """
     name = given.replace('-', '_').replace('.', '_')
-    names: dict[str, str] = {}
+    known = list(known)
+    names = {flag.split('.')[1]: f'{flag.rpartition(".")[0]}.FIELD' for flag in known if flag.count('.') == 2}
     for flag in known:
         for one in (flag.removeprefix('config.').replace('.', '_'), flag.rpartition('.')[2]):
             names.setdefault(one, flag)
@@ -136,6 +137,7 @@ def _exit_if_bad(function, *arguments):
 # absl's cause: what the value of a flag must be
 WANTED = {'invalid literal for int': 'a whole number', 'could not convert string to float': 'a number',
           "('Non-boolean argument": 'True or False'}
+GROUP = re.compile(r"flag (--[\w.]+)=(.*): Failed to parse .* as a ConfigDict")
 
 
 def _flag_error(text):
@@ -144,6 +146,8 @@ def _flag_error(text):
     missing = re.findall(r'Flag --(\w+) must have a value other than None', text)
     if missing:
         return 'give ' + ', '.join(f'--{name} ({flags.FLAGS[name].help})' for name in missing)
+    if group := GROUP.match(text):
+        return f'{group[1]}={group[2]}: is a group: set its fields, {group[1]}.FIELD=VALUE'
     for cause, wanted in WANTED.items():
         given, found, _ = text.partition(f': {cause}')
         if found:

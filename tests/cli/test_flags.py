@@ -111,7 +111,8 @@ PRETRAIN = ['workdir', 'config', *(f'config.{name}' for name, *_ in config_help.
 
 @pytest.mark.parametrize('given, meant', [
     ('batch_size', 'config.batch.size'), ('n_layer', 'config.model.n_layer'), ('wrokdir', 'workdir'),
-    ('warmup', 'config.optimizer.warmup_steps'), ('seeds', 'config.seed'), ('zzz', None)])
+    ('warmup', 'config.optimizer.warmup_steps'), ('seeds', 'config.seed'), ('zzz', None),
+    ('data', 'config.data.FIELD'), ('optimizer', 'config.optimizer.FIELD')])
 def test_a_slip_names_the_field_that_is_like_it_if_any(given, meant):
     fields = config_help.fields(config_file.load('pretrain'))
     flags = ['workdir', 'config', *(f'config.{name}' for name, *_ in fields)]
