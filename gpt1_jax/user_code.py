@@ -68,7 +68,7 @@ def _contents(file, field):
     try:
         return pathlib.Path(file).read_bytes()
     except OSError as error:
-        raise UserError(f'{field}: {file}: {error.strerror}') from None
+        raise UserError(f'{field}: {pathlib.Path(file).resolve()}: {error.strerror}') from None
 
 
 _modules: dict[pathlib.Path, tuple[bytes, types.ModuleType]] = {}  # (contents, module) of the files run so far
