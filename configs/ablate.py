@@ -17,7 +17,7 @@ def get_config(which='small'):
     config.seeds = 3                       # runs of the baseline and of each idea
     config.max_seeds = 10                  # with --until=WIDTH at most so many
     config.tasks = ConfigDict()            # also scored zero-shot, {task: directory}: config.tasks.blimp = 'data/blimp'
-    config.keep_checkpoints = False        # of finished runs
+    config.keep_checkpoints = False        # of finished runs; without them another task later is another training
 
     p = config.pretrain = pretrain.get_config()  # the baseline
     p.data.corpus = 'novels'               # packaged; or files, directories, patterns

@@ -41,38 +41,45 @@ def run(config: ConfigDict, out: str | pathlib.Path, names: Sequence[str] = ()) 
     """Compute the baselines of the paper's sets whose data exists, or of those named, and write `out` and its table.
 
     config: configs/experiments.py's. Returns the rows: {'task', 'split', 'group', 'baseline', 'metric', 'value' or
-    None if it is undefined, 'n', 'train_rows', 'settings', 'commit', of a frozen model 'weights', of probes 'layer'}.
+    None if it is undefined, 'n', 'train_rows', 'inputs' (a digest), 'commit', of a frozen model 'weights' (its
+    digest), of probes 'layer'}.
     """
     out = pathlib.Path(out)
     rows, commit = scores.baselines(out), provenance.versions()['commit']
     config = config.copy_and_resolve_references()
     models = Models(config.pretrained) if config.pretrained else None
     if models:
-        rows = [row for row in rows if row.get('weights', models.digest) == models.digest]
+        own = [row for row in rows if row['baseline'] in scores.WITHOUT_MODEL or row.get('weights') == models.digest]
+        if len(own) < len(rows):
+            print(f'{out}: {len(rows) - len(own)} rows of other weights are dropped', flush=True)
+            record.write(str(out), {'rows': own})
+        rows = own
     config.pretrained = config.pretrained or 'none'
     for task in names or dict.fromkeys(score.task for score in SCORES):
         tuned = run_list.finetune_runs(config, task, 'full')[0]
         if not all(run_list.has_data(task, tuned.config.data.dir, split) for split in ('train', 'dev')):
             print(f'{task}: no data in {tuned.config.data.dir}', flush=True)
             continue
+        inputs = _inputs(tuned)
+        rows = [row for row in rows if row['task'] != task or row.get('inputs') == inputs]
         for name in scores.BASELINES if models else scores.WITHOUT_MODEL:
-            more = {} if name in scores.WITHOUT_MODEL else {'weights': models.digest}
-            more['settings'] = provenance.digest([_inputs(tuned), more])
-            if any((row['task'], row['baseline'], row['settings']) == (task, name, more['settings']) for row in rows):
+            if any((row['task'], row['baseline']) == (task, name) for row in rows):
                 continue
-            found = [row | more | {'commit': commit} for row in of_task(tuned, name, models)]
-            rows = [row for row in rows if (row['task'], row['baseline']) != (task, name)] + found
+            more = {'inputs': inputs, 'commit': commit}
+            if name not in scores.WITHOUT_MODEL:
+                more['weights'] = models.digest
+            rows += [row | more for row in of_task(tuned, name, models)]
             record.write(str(out), {'rows': rows})
     out.with_suffix('.md').write_text('\n'.join(lines(rows)).rstrip() + '\n', encoding='utf-8')
     return rows
 
 
 def _inputs(run):
-    """What decides the rows of a set's baselines but for the weights: files, numbers of rows, and this code."""
+    """A digest of what decides the rows of a set's baselines but for the weights: files, numbers of rows, this code."""
     data, task = run.config.data, tasks.get(run.task)
-    files = [provenance.file_hashes(task.files(data.dir, split)) for split in ('train', *run.splits)]
+    files = [provenance.file_hashes(task.files(data.dir, split)) for split in sorted({'train', *run.splits})]
     code = provenance.file_hashes([__file__, pathlib.Path(__file__).parent / 'lib' / 'baselines.py'])
-    return [files, data.train_rows, data.eval_rows, code]
+    return provenance.digest([files, data.train_rows, data.eval_rows, list(code.values())])
 
 
 @functools.lru_cache(maxsize=3)  # the splits of one set

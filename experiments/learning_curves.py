@@ -28,9 +28,11 @@ from gpt1_jax.data.tokens import permutation
 from gpt1_jax.errors import UserError
 from gpt1_jax.training.fine_tuning_defaults import EPOCHS
 
-LABELS = {score.task: score.label for score in reversed(paper.TABLE2 + paper.TABLE3 + paper.TABLE4)}
+LABELS = {score.task: score.label for score in reversed(paper.TABLE2 + paper.TABLE3 + paper.TABLE4)
+          if score.group is None}
 CONDITIONS = {'full': 'pretrained', 'no_pretraining': 'from scratch'}
 HELD_OUT = 1000  # rows of a training file that score its trials
+SINGLE = 'give a single one, --config.curves.trials="((RATE,UPDATES),)"'
 NO_HEADER = ('cola',)  # sets whose training file begins with a row
 Trial = tuple[float, int]  # (peak rate, updates)
 
@@ -44,9 +46,10 @@ def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
     run_list.check(config)
     config = with_data(config)
     trials = runner.carry_out(config, trial_runs(config), dry_run)
-    if dry_run:
-        print('then, here with the first of the trials:')
-    chosen = {(task, condition): config.curves.trials[0] if dry_run else best_trial(config, trials, task, condition)
+    if dry_run and any(not run.rows for run in trials):
+        print('then, with the best of the trials, here the first:')
+        trials = []
+    chosen = {(task, condition): best_trial(config, trials, task, condition)
               for task in config.curves.tasks for condition in CONDITIONS}
     runs = runner.carry_out(config, curve_runs(config, chosen), dry_run)
     if dry_run:
@@ -84,7 +87,8 @@ def trial_runs(config: ConfigDict) -> list[Run]:
     config = config.copy_and_resolve_references()
     parts = pathlib.Path(config.out) / 'parts'
     for task in config.curves.tasks:
-        divide(task, run_list.directory(config, task), parts / config.directories[task])
+        divide(task, run_list.directory(config, task), parts / task, config.finetune.batch.size)
+        config.directories[task] = task
     config.data = str(parts)
     return [run for task in config.curves.tasks for rows in rows_of(config, task, (config.curves.trial_rows,))
             for condition in CONDITIONS for trial in config.curves.trials
@@ -117,17 +121,23 @@ def with_trial(config: ConfigDict, task: str, condition: str, trial: Trial, rows
     return run_list.finetune_runs(config, task, f'{condition}={rows},{rate:g},{epochs}', settings, seeds)
 
 
-def divide(task: str, directory: str, part: pathlib.Path) -> None:
-    """Write PART/train.tsv and dev.tsv, both from the training file of a set that has one row a line. UserError for a
-    set whose training rows are not one text file of their own: RACE, Story Cloze, TFDS and Parquet."""
+def divide(task: str, directory: str, part: pathlib.Path, least: int = 1) -> None:
+    """Write PART/train.tsv and dev.tsv, both from the training file of a set that has one row a line.
+
+    UserError for a set whose training rows are not one text file of their own (RACE, Story Cloze, TFDS, Parquet), or of
+    which fewer than `least` are left to train on.
+    """
     train, dev = (tasks.get(task).files(directory, split) for split in ('train', 'dev'))
     if len(train) > 1 or train == dev or directory.startswith(run_list.SOURCES):
         raise UserError(f'{task}: its training rows are not one text file of their own, so that no part of them can '
-                        'score trials: give a single one, --config.curves.trials="((RATE,UPDATES),)"')
+                        f'score trials: {SINGLE}')
     names = [pathlib.Path(files[0]) for files in (train, dev)]
     with names[0].open(encoding='utf-8') as file:
         rows = file.readlines()  # str.splitlines would also split at characters inside a row, as U+2028
     header = '' if task in NO_HEADER else rows.pop(0)
+    if len(rows) < HELD_OUT + least:
+        raise UserError(f'{task}: of {len(rows):,} training rows {HELD_OUT:,} would score the trials, too few are '
+                        f'left: {SINGLE}')
     dev = set(permutation(1, 0, len(rows))[:HELD_OUT].tolist())
     part.mkdir(parents=True, exist_ok=True)
     for name, held_out in zip(names, (False, True)):
@@ -202,7 +212,7 @@ def draw(path: pathlib.Path, points: Sequence[dict]) -> None:
                 figures.draw_curve(axes, own, 'rows', band, color=figures.COLOURS[colour], linestyle=line,
                                    marker='o', markersize=4, label=condition)
             axes.set(title=name, xlabel='training rows (log scale)', ylabel='dev (percent)', xscale='log')
-            axes.set_xticks(sorted({row['rows'] for row in points}))
+            axes.set_xticks(sorted({row['rows'] for row in points if label(row) == name}))
             axes.xaxis.set_major_formatter(figures.COUNT)
             axes.xaxis.set_minor_locator(NullLocator())
             axes.yaxis.set_major_formatter(figures.PERCENT)
@@ -240,7 +250,7 @@ def lines(found: dict) -> list[str]:
 def _define_flags():
     config_flags.DEFINE_config_file('config', 'configs/experiments.py',
                                     'Runs and settings; --config.FIELD=VALUE overrides a field.')
-    flags.DEFINE_bool('dry_run', False, 'Print the trials and the tokens to process, and stop.')
+    flags.DEFINE_bool('dry_run', False, 'Print the runs and the tokens to process, and stop.')
 
 
 def main() -> None:

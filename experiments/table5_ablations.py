@@ -64,7 +64,7 @@ def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
     header = ('', 'Avg', *columns)
     return [
         '# Table 5: ablations', '', 'Ours: split dev, parameters "final" (the last step of the fixed schedule). The '
-        "paper's rows are on the test sets.", '', *table(header, body + _baselines(config, columns)),
+        "paper's rows are on the test sets.", '', *table(header, body + _baselines(config, columns, runs)),
         '## Differences', '', *table(header, _differences(runs, columns, best)),
         '## Every score', '', *table(DETAIL, detail), scores.READING, '',
         *bullets([*notes(config, runs, columns, best), *scores.state(runs)])]
@@ -93,14 +93,15 @@ def _ours(runs, condition, columns, label):
     return [label, *_mean_first(found, bootstrap.mean, lambda each: scores.percent(each.value), gaps)]
 
 
-def _baselines(config, columns):
+def _baselines(config, columns, runs):
     """A row for each baseline of OUT/baselines.json: [label, Avg if every column has one, columns...]."""
     rows = scores.baselines_of(config)
     text = []
     for name, label in scores.BASELINES.items():
         values = []
         for several in columns.values():
-            there = [of[name]['value'] for score in several if name in (of := scores.baseline_rows(rows, score))]
+            there = [of[name]['value'] for score in several
+                     if name in (of := scores.baseline_rows(rows, score, found=scores.find(runs, score)))]
             values.append(statistics.fmean(there) if there else None)
         if any(value is not None for value in values):
             cells = _mean_first(values, statistics.fmean, scores.percent, itertools.repeat(''))

@@ -130,6 +130,12 @@ def test_a_file_that_changes_while_a_process_uses_it_is_refused(tmp_path):
         user_code.load(f'{file}:x', 'f')
 
 
+def test_a_relative_file_that_is_missing_is_named_with_where_it_was_looked_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=f'^f: {tmp_path}/idea.py: No such file'):
+        user_code.load('idea.py:x', 'f')
+
+
 @pytest.mark.parametrize('contents, name, message', [
     (None, 'x', 'optimizer.kind: .*idea.py: No such file'), ('\n\n1 / 0', 'x', 'line 3: ZeroDivisionError'),
     ('def relu(x): pass', 'relo', "idea.py has no 'relo', did you mean 'relu'"),

@@ -8,7 +8,9 @@ idea"). Runs of one seed share batches, dropout masks and, where shapes agree, i
 noise between seeds cancels in their difference. Writes OUT/report.md, report.html and ideas.png.
 
 Rerun an interrupted command to resume it. Runs in OUT/results.jsonl with the same settings, text, files and code are
-not repeated. --until=WIDTH adds seeds, up to config.max_seeds, until every interval of the loss is that narrow.
+not repeated; those that lack a task of config.tasks, or have it of other files, are trained again unless
+config.keep_checkpoints kept their weights. --until=WIDTH adds seeds, up to config.max_seeds, until every interval of
+the loss is that narrow.
 """
 import pathlib
 import statistics
@@ -59,7 +61,7 @@ def run(config: ConfigDict, out: str | pathlib.Path, until: float | None = None,
 
     def compare():
         compared = [report.compare(a, b, rows, looks) for a, b in pairs]
-        report.write(out, ideas, compared, rows, failed, looks)
+        report.write(out, ideas, compared, rows, failed, looks, config.tasks)
         return compared
 
     for idea in ideas:

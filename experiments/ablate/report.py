@@ -2,7 +2,7 @@
 import math
 import pathlib
 import statistics as builtin
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from experiments.ablate import statistics
@@ -71,15 +71,15 @@ def shown(found: Difference | None) -> str:
 
 
 def write(out: pathlib.Path, ideas: Sequence[Idea], compared: Sequence[Comparison], rows: Rows,
-          failed: Mapping[tuple[str, int], str], looks: int) -> None:
-    """Writes report.md, report.html and ideas.png."""
+          failed: Mapping[tuple[str, int], str], looks: int, tasks: Iterable[str]) -> None:
+    """Writes report.md, report.html and ideas.png. tasks: those that all rows were scored on."""
     _draw(out / 'ideas.png', compared)
     level = '95%' if looks == 1 else (
         f'95% for whichever of the {looks} possible reports is read: seeds were added until the intervals were narrow, '
         f'so {5 / looks:.2g}% is outside of each, Bonferroni')
     lines = ['# Ideas', '', *READING.format(level=level).splitlines(), '', '![the differences](ideas.png)', '',
-             '## Differences of the validation loss', '', *differences(compared, looks), *_tasks(compared, looks),
-             '## The noise by updates', '', NOISE, '', *_by_step(compared),
+             '## Differences of the validation loss', '', *differences(compared, looks),
+             *_tasks(compared, looks, tasks), '## The noise by updates', '', NOISE, '', *_by_step(compared),
              '## Runs', '', *_runs(ideas, rows)]
     if failed:
         lines += ['## Failed', '', *bullets([f'{name}, seed {seed}: {why}' for (name, seed), why in failed.items()])]
@@ -116,13 +116,12 @@ def differences(compared: Sequence[Comparison], looks: int) -> list[str]:
             'would exclude zero by chance.', '']
 
 
-def _tasks(compared, looks):
+def _tasks(compared, looks, tasks):
     lines = []
-    for task in dict.fromkeys(task for each in compared for x, _ in each.rows for task in x['tasks']):
+    for task in tasks:
         cells = []
         for each in compared:
-            both = [pair for pair in each.rows if all(task in row['tasks'] for row in pair)]
-            a, b = ([pair[side]['tasks'][task] for pair in both] for side in (0, 1))
+            a, b = ([pair[side]['tasks'][task] for pair in each.rows] for side in (0, 1))
             if a:
                 over_seeds = statistics.paired([row['value'] for row in a], [row['value'] for row in b], looks)
                 over_items = bootstrap.minus(bootstrap.of_rows(a), bootstrap.of_rows(b))

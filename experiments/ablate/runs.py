@@ -19,7 +19,8 @@ from gpt1_jax.runs import lock, provenance, results, workdir
 
 BASELINE = 'baseline'
 # Of workdir.FREE, what makes it another run here: the weights it starts from, what decides rounding, speed and memory.
-OWN = ('init_from', 'init_step', 'model.', 'batch.')
+OWN = ('init_from', 'init_step', 'model.', 'batch.', 'mesh.', 'data.resident', 'train.skip_nonfinite',
+       'eval.batch_size')
 
 
 class Idea(NamedTuple):

@@ -58,7 +58,7 @@ LENGTH = {False: (10, 3, 20), True: (2, 3, 3)}  # steps of warm-up, windows, ste
 STEPS, KILLED_AFTER = 20, 10
 LONGEST = 0.4  # of the time, for one part
 
-KILLED = {'error': f'exit status -{signal.SIGKILL:d}'}  # what the part `resume` returns with --kill
+KILLED = {'error': 'killed'}  # what the part `resume` returns with --kill
 
 
 def config_of(small: bool, dtype: str, batch: int, **model) -> ConfigDict:
@@ -173,6 +173,8 @@ class Clock:
                 return {'error': f'stopped after {left:.0f} s'}
             if out.exists():
                 return json.loads(out.read_text())
+            if child.returncode == -signal.SIGKILL:
+                return KILLED
             named = re.findall(r'^(?:error|[\w.]*(?:Error|Exception)): .*', stderr, re.MULTILINE)
             return {'error': (named or stderr.strip().splitlines() or [f'exit status {child.returncode}'])[-1][:300]}
 

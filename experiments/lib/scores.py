@@ -155,18 +155,22 @@ def baselines_of(config: ConfigDict) -> list[dict]:
     return baselines(pathlib.Path(config.out) / BASELINES_FILE)
 
 
-def baseline_rows(rows: Sequence[dict], score: Score, split: str | None = None) -> dict[str, dict]:
-    """{baseline: its row} of those that are defined for a score. split: default the score's."""
+def baseline_rows(rows: Sequence[dict], score: Score, split: str | None = None,
+                  found: Estimate | None = None) -> dict[str, dict]:
+    """{baseline: its row} of those that are defined for a score.
+
+    split: default the score's. found: ours, beside which a baseline of another number of evaluated rows does not count.
+    """
     wanted = score.task, split or score.split, score.group, score.metric
     return {row['baseline']: row for row in rows
-            if (row['task'], row['split'], row['group'], row['metric']) == wanted and row['value'] is not None}
+            if (row['task'], row['split'], row['group'], row['metric']) == wanted and row['value'] is not None
+            and (found is None or row['n'] == found.n)}
 
 
 def best_baseline(config: ConfigDict, score: Score, found: Estimate | None, split: str | None = None) -> str:
-    """The cell '75.1 (n-grams)' of the highest baseline but CONTROLS; '; ours is below' where it is above ours. A
-    baseline of another number of evaluated rows than ours does not count."""
-    rows = [row for name, row in baseline_rows(baselines_of(config), score, split).items()
-            if name not in CONTROLS and (found is None or row['n'] == found.n)]
+    """The cell '75.1 (n-grams)' of the highest baseline but CONTROLS; '; ours is below' where it is above ours."""
+    rows = [row for name, row in baseline_rows(baselines_of(config), score, split, found).items()
+            if name not in CONTROLS]
     best = max(rows, key=lambda row: row['value'], default=None)
     if best is None:
         return ''

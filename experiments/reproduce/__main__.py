@@ -160,7 +160,7 @@ def _timed(config, stage, clock):
         return runner.one_line(error)
     if stage == 'pretrain' and not finished(config.pretrained):
         raise UserError(f'{config.pretrained}: the {duration(clock.total)} were over before pretraining was: give more '
-                        '--minutes to go on')
+                        '--minutes to continue')
     print(f'{stage}: the {duration(clock.total)} are over; the remaining runs are n/a (not run)', flush=True)
 
 

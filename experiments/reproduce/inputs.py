@@ -75,9 +75,9 @@ def copy(runs: Iterable[Run], source: pathlib.Path, target: pathlib.Path) -> Non
     target.mkdir(parents=True, exist_ok=True)
     read = {(run.task, run.config.data.dir, split) for run in runs for split in run.splits_read}
     for task, directory, split in sorted(read):
-        if not pathlib.Path(directory).is_relative_to(source):
-            raise UserError(f'{task}: config.pack copies what is in {source}, and {directory} is not')
         if has_data(task, directory, split):
+            if directory.startswith(run_list.SOURCES) or not pathlib.Path(directory).is_relative_to(source):
+                raise UserError(f'{task}: config.pack copies the files of directories in --data, not {directory}')
             for file in map(pathlib.Path, tasks.get(task).files(directory, split)):
                 copied = target / file.relative_to(source)
                 if not copied.exists():

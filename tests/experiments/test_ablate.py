@@ -142,8 +142,8 @@ def test_equal_settings_are_one_run_and_runs_of_other_invocations_are_found(undi
     assert len(results.read(out / 'results.jsonl')) == 4
 
 
-def test_another_directory_of_a_task_is_scored_again(undisturbed, tmp_path, monkeypatch):
-    """And its rows stand beside those of runs that were never scored on the task."""
+def test_with_another_directory_of_a_task_all_is_trained_and_scored_again(undisturbed, tmp_path, monkeypatch):
+    """The weights of finished runs are not kept. Without the task the rows of either directory do."""
     out, _, config = undisturbed
     shutil.copytree(out, tmp_path / 'out')
     config, scored = config.copy_and_resolve_references(), []
@@ -155,24 +155,27 @@ def test_another_directory_of_a_task_is_scored_again(undisturbed, tmp_path, monk
         'files': runs.files_of(config.tasks)[task]})
     program.run(config, tmp_path / 'out')
     assert len(scored) == 4 and '| 2 | 14 |' in (tmp_path / 'out' / 'report.md').read_text()
-    config.tasks.sst2 = str(tmp_path / 'nowhere')
+    assert len(list((tmp_path / 'out').glob('runs/*'))) == 4
+    monkeypatch.setattr(pretrain, 'run', None)
+    config.tasks = {}
+    program.run(config, tmp_path / 'out')
+    assert 'zero-shot' not in (tmp_path / 'out' / 'report.md').read_text()
+    config.tasks = {'sst2': str(tmp_path / 'nowhere')}
     with pytest.raises(UserError, match='nowhere'):
         program.run(config, tmp_path / 'out')
 
 
-def test_rows_that_lack_a_task_or_an_update_are_left_out_of_its_table(undisturbed):
-    """As of an idea that was scored on more tasks, or with another eval.every, in an earlier invocation."""
+def test_curves_are_compared_at_the_updates_that_all_have(undisturbed):
+    """As of runs with another eval.every, of an earlier invocation."""
     _, (relu, same), _ = undisturbed
     (a, b), other = relu.rows
-    bare = a | {'tasks': {}}, b | {'curve': b['curve'][-1:]}
-    assert '| 1 | 12 |' in '\n'.join(report._tasks([relu._replace(rows=[bare, other])], 1))
-    header, *_ = report._by_step([relu._replace(rows=[bare, other])])
+    header, *_ = report._by_step([relu._replace(rows=[(a, b | {'curve': b['curve'][-1:]}), other])])
     assert header.split() == ['|', 'updates', '|', '6', '|']
 
 
 def test_an_idea_about_rounding_or_speed_alone_is_run(text, tmp_path):
     baseline, *others = runs.ideas(small(text, ('a: model.precision=high', 'b: batch.loss_chunks=2',
-                                                'c: model.remat=True', 'same: log_every=1')), tmp_path)
+                                                'c: mesh.fsdp=2', 'same: log_every=1')), tmp_path)
     assert [each.key(0) == baseline.key(0) for each in others] == [False, False, False, True]
 
 

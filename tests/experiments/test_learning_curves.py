@@ -60,7 +60,7 @@ def test_each_condition_is_drawn_at_the_rate_that_its_own_search_chose(config):
 
 def test_trials_are_scored_on_rows_of_the_training_file_that_they_do_not_read(config):
     learning_curves.trial_runs(config)
-    part = pathlib.Path(config.out) / 'parts' / 'SST-2'
+    part = pathlib.Path(config.out) / 'parts' / 'sst2'
     train, dev = ((part / f'{split}.tsv').read_text().splitlines() for split in ('train', 'dev'))
     assert train[0] == dev[0] == 'sentence\tlabel' and len(dev) == 1 + learning_curves.HELD_OUT
     whole = (pathlib.Path(config.data) / 'SST-2' / 'train.tsv').read_text().splitlines()
@@ -129,6 +129,13 @@ def test_runs_that_fail_are_named_after_the_curves_are_written(config, monkeypat
     assert len(rows) == 2 and all(line.split(' | ')[4] == '' for line in rows)
 
 
+def test_a_set_too_small_to_hold_rows_out_is_a_line(config):
+    place = pathlib.Path(config.data) / 'SST-2' / 'train.tsv'
+    place.write_text(''.join(place.read_text().splitlines(keepends=True)[:1005]))
+    with pytest.raises(UserError, match='^sst2: of 1,004 training rows 1,000 would score the trials, too few '):
+        learning_curves.run(config)
+
+
 @pytest.mark.parametrize('rows, data, message', [((4,), None, '^sst2: 4 training rows are fewer than a batch, 8$'),
                                                  ((40,), 'parquet:nowhere', 'not one text file of their own')])
 def test_mistakes_are_a_line_before_anything_is_trained(config, monkeypatch, rows, data, message):
@@ -142,3 +149,20 @@ def test_mistakes_are_a_line_before_anything_is_trained(config, monkeypatch, row
         config.curves.trials = ((1e-3, 10),)
     with pytest.raises(UserError, match=message):
         learning_curves.run(config)
+
+
+def test_a_set_of_an_absolute_path_keeps_its_files(config, tmp_path):
+    place = tmp_path / 'data' / 'SST-2'
+    before = {file.name: file.read_bytes() for file in place.iterdir()}
+    config.directories.sst2 = str(place)
+    learning_curves.run(config)
+    assert {file.name: file.read_bytes() for file in place.iterdir()} == before
+    assert {file.name for file in (pathlib.Path(config.out) / 'parts' / 'sst2').iterdir()} == before.keys()
+
+
+def test_a_dry_run_of_a_finished_job_has_nothing_to_do(config, capsys):
+    learning_curves.run(config)
+    capsys.readouterr()
+    learning_curves.run(config, dry_run=True)
+    printed = capsys.readouterr().out
+    assert '4 runs: 0 to do' in printed and '8 runs: 0 to do' in printed and 'the first' not in printed

@@ -14,10 +14,10 @@ import pytest
 
 import official
 from experiments import figure2_layers, tables
-from experiments.lib import runner
+from experiments.lib import run_list, runner
 from experiments.reproduce import __main__ as reproduce
 from experiments.reproduce import clock as clock_lib
-from experiments.reproduce import inputs, plan
+from experiments.reproduce import inputs, plan, report
 from gpt1_jax import zero_shot
 from gpt1_jax.data import tasks
 from gpt1_jax.errors import Interrupted, UserError
@@ -338,9 +338,16 @@ def test_every_split_that_is_scored_is_packed(tmp_path, monkeypatch):
         packed = tmp_path / 'out' / 'data' / 'StoryCloze'
         assert {file.name for file in packed.iterdir()} == files
         (packed / min(files)).unlink()
-    config.directories.story_cloze = 'parquet:elsewhere'
-    with pytest.raises(UserError, match='^story_cloze: config.pack copies what is in .*, and parquet:elsewhere is not'):
-        inputs.prepare(config, 'books', str(tmp_path / 'sets'), again=True)
+    monkeypatch.setattr(inputs, 'has_data', lambda *_: True)
+    monkeypatch.setattr(run_list, 'has_data', lambda *_: True)
+    with pytest.raises(UserError, match='config.pack copies the files of directories in --data, not parquet:elsewhere'):
+        inputs.prepare(config, 'books', 'parquet:elsewhere', again=True)
+
+
+def test_the_report_says_how_many_rows_each_set_is_evaluated_on(small, straight):
+    config = changed(small, pretrained=str(straight / 'pretrain'))
+    config.finetune.data.eval_rows, config.tasks.race = 500, {'data': {'eval_rows': 80}}
+    assert 'Evaluated rows: 500 of a split at most, race 80.' in report.differences(config)
 
 
 def test_a_model_inside_the_jobs_directory_is_given_too(small, tmp_path):

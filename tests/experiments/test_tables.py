@@ -71,6 +71,12 @@ def test_tables_gains_and_claims_are_those_of_the_golden_file(made, config, monk
     assert found.splitlines() == GOLDEN.read_text(encoding='utf-8').splitlines()
 
 
+def test_all_layers_are_those_of_the_model_also_where_fewer_were_asked_for(config, monkeypatch):
+    monkeypatch.setattr(figure2_layers, 'conditions', lambda config: {0: 'layers_0', 2: 'layers_2'})
+    monkeypatch.setattr(figure2_layers, 'depth', lambda config: 6)
+    assert '| all 6 layers − embeddings | n/a |' in '\n'.join(claims.lines(config, []))
+
+
 def test_the_papers_nine_values_give_its_glue_score_and_its_columns_the_averages_of_table_5():
     found = {task: [figure.paper for figure in figures] for task, figures in paper.GLUE.items()}
     assert len(found) == 9 and round(paper.glue_score(found), 1) == paper.GLUE_SCORE == 72.8
