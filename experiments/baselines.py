@@ -57,7 +57,7 @@ def run(config: ConfigDict, out: str | pathlib.Path, names: Sequence[str] = ()) 
     config.pretrained = config.pretrained or 'none'
     for task in names or dict.fromkeys(score.task for score in SCORES):
         tuned = run_list.finetune_runs(config, task, 'full')[0]
-        if not all(run_list.has_data(task, tuned.config.data.dir, split) for split in ('train', 'dev')):
+        if not run_list.has_train_and_dev(task, tuned.config.data.dir):
             print(f'{task}: no data in {tuned.config.data.dir}', flush=True)
             continue
         inputs = _inputs(tuned)

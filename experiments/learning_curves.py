@@ -69,10 +69,10 @@ def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
 def with_data(config: ConfigDict) -> ConfigDict:
     """A copy of the config with the sets that are there. UserError if none is."""
     config = config.copy_and_resolve_references()
-    missing = {task: directory for task in config.curves.tasks for directory in [run_list.directory(config, task)]
-               if not all(run_list.has_data(task, directory, split) for split in ('train', 'dev'))}
-    told = '; '.join(f'{task}: no data in {directory}' for task, directory in missing.items())
-    config.curves.tasks = tuple(task for task in config.curves.tasks if task not in missing)
+    directories = {task: run_list.directory(config, task) for task in config.curves.tasks}
+    config.curves.tasks = tuple(task for task in directories if run_list.has_train_and_dev(task, directories[task]))
+    told = '; '.join(f'{task}: no data in {directory}' for task, directory in directories.items()
+                     if task not in config.curves.tasks)
     if not config.curves.tasks:
         raise UserError(told or 'config.curves.tasks is empty')
     if told:
@@ -179,7 +179,7 @@ def points(config: ConfigDict, runs: Sequence[Run]) -> Iterator[dict]:
     pretrained ones also 'difference', [value, low, high], from scratch, over the same items and seeds. The n-grams, on
     the same rows, have no interval."""
     for task in config.curves.tasks:
-        for rows in rows_of(config, task, config.curves.rows):
+        for rows in dict.fromkeys(run.config.data.train_rows for run in runs if run.task == task):
             found = {}
             for condition, name in CONDITIONS.items():
                 own = [result(run) for run in runs if run.rows and run.config.data.train_rows == rows

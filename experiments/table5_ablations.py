@@ -96,12 +96,13 @@ def _ours(runs, condition, columns, label):
 def _baselines(config, columns, runs):
     """A row for each baseline of OUT/baselines.json: [label, Avg if every column has one, columns...]."""
     rows = scores.baselines_of(config)
+    of = {score: scores.baseline_rows(rows, score, found=scores.find(runs, score))
+          for several in columns.values() for score in several}
     text = []
     for name, label in scores.BASELINES.items():
         values = []
         for several in columns.values():
-            there = [of[name]['value'] for score in several
-                     if name in (of := scores.baseline_rows(rows, score, found=scores.find(runs, score)))]
+            there = [of[score][name]['value'] for score in several if name in of[score]]
             values.append(statistics.fmean(there) if there else None)
         if any(value is not None for value in values):
             cells = _mean_first(values, statistics.fmean, scores.percent, itertools.repeat(''))

@@ -43,16 +43,16 @@ def run(config: ConfigDict, out: str | pathlib.Path, until: float | None = None,
     ideas = runs.ideas(config, out)
     by_name = {idea.name: idea for idea in ideas}
     pairs = [(by_name[a], by_name[b]) for a, b in names]
-    runs.files_of(config.tasks)  # missing ones are found before anything is trained
+    files = runs.files_of(config.tasks)
     if dry_run:
-        _print_plan(config, ideas, out)
+        _print_plan(config, ideas, out, files)
         return []
     looks = max(1, config.max_seeds - config.seeds + 1) if until else 1
     rows, failed = {}, {}
 
     def do(idea, seed):
         try:
-            rows[idea.name, seed] = runs.row_of(idea, seed, config, out)
+            rows[idea.name, seed] = runs.row_of(idea, seed, config, out, files)
         except Interrupted:
             raise
         except Exception as error:  # any: it may be of the user's code
@@ -96,9 +96,9 @@ def _compared(config):
     return pairs
 
 
-def _print_plan(config, ideas, out):
+def _print_plan(config, ideas, out, files):
     """The runs of a dry run, and how long they will take at the speed of those that are done."""
-    rows, files, left = results.read(out / 'results.jsonl'), runs.files_of(config.tasks), 0
+    rows, left = results.read(out / 'results.jsonl'), 0
     for idea in ideas:
         to_do = sum(runs.done(idea, seed, rows, files) is None for seed in range(config.seeds))
         left += to_do * idea.tokens

@@ -133,10 +133,10 @@ def done(idea: Idea, seed: int, rows: Sequence[dict], files: Mapping[str, Mappin
         row['tasks'].get(task, {}).get('files') == of_task for task, of_task in files.items())), None)
 
 
-def row_of(idea: Idea, seed: int, config: ConfigDict, out: pathlib.Path) -> dict:
-    """The row of OUT/results.jsonl of a run, which is trained or resumed and scored where it is not done. UserError as
-    in pretrain.run and zero_shot.run."""
-    row = done(idea, seed, results.read(out / 'results.jsonl'), files_of(config.tasks))
+def row_of(idea: Idea, seed: int, config: ConfigDict, out: pathlib.Path, files: Mapping[str, Mapping]) -> dict:
+    """The row of OUT/results.jsonl of a run, which is trained or resumed and scored where it is not done. files: as
+    files_of(config.tasks). UserError as in pretrain.run and zero_shot.run."""
+    row = done(idea, seed, results.read(out / 'results.jsonl'), files)
     if row is not None:
         return row
     print(f'\n{idea.name}, seed {seed}', flush=True)

@@ -57,7 +57,6 @@ CUBLAS = '--xla_gpu_enable_triton_gemm=false'
 LENGTH = {False: (10, 3, 20), True: (2, 3, 3)}  # steps of warm-up, windows, steps of a window
 STEPS, KILLED_AFTER = 20, 10
 LONGEST = 0.4  # of the time, for one part
-
 KILLED = {'error': 'killed'}  # what the part `resume` returns with --kill
 
 

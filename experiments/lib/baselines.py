@@ -61,7 +61,7 @@ def words(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> 
     weights = rarity(train)
     found = []
     # All choices have the same context, so its words do not say which is right.
-    for sides in ([-1], [0, 1])[:2 if several and not train[0].choices else 1]:
+    for sides in ((-1,), (0, 1)) if several and not train[0].choices else ((-1,),):
         counters = [CountVectorizer(ngram_range=(1, 2), token_pattern=r'(?u)\b\w+\b', binary=True).fit(
             pair[side] for pair in _all_pairs(train)) for side in sides]
 

@@ -205,6 +205,11 @@ def directory(config: ConfigDict, task: str) -> str:
     return source or str(pathlib.Path(config.data) / name)
 
 
+def has_train_and_dev(task: str, data_dir: str) -> bool:
+    """Whether a set can be trained on and scored."""
+    return all(has_data(task, data_dir, split) for split in ('train', 'dev'))
+
+
 def has_data(task: str, data_dir: str, split: str) -> bool:
     """Whether all files of a split are there."""
     try:

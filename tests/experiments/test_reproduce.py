@@ -1,26 +1,19 @@
 """The paper's experiments in stages, in small: tiny models, CoLA alone, jobs that are stopped, killed and resumed; the
-plan and the clock: which runs in which order, device minutes that survive a kill."""
+plan: which runs in which order."""
 import contextlib
-import os
-import pathlib
 import re
 import shutil
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
 
-import official
 from experiments import figure2_layers, tables
-from experiments.lib import run_list, runner
+from experiments.lib import runner
 from experiments.reproduce import __main__ as reproduce
 from experiments.reproduce import clock as clock_lib
 from experiments.reproduce import inputs, plan, report
 from gpt1_jax import zero_shot
 from gpt1_jax.data import tasks
-from gpt1_jax.errors import Interrupted, UserError
+from gpt1_jax.errors import UserError
 from gpt1_jax.runs import lock, results
 from gpt1_jax.weights import from_hub
 from interruptions import Killed, power_cut, sigterm
@@ -217,51 +210,6 @@ def test_stages_resume_and_the_report_says_which_runs_the_deadline_cut_off(given
     assert 'n/a (not run): cola-full-1' in report and '| no auxiliary LM, ours | n/a | n/a (not run) |' in report
 
 
-# The clock
-
-@pytest.mark.quick
-def test_time_used_adds_up_over_starts(tmp_path):
-    for stage in ('small', 'large', 'small'):
-        clock = clock_lib.Clock(tmp_path / 'clock.json', 100)
-        with clock.counting(stage):
-            time.sleep(0.2)
-    assert 0.5 <= clock.used < 10 and clock.left == 100 - clock.used and clock.stages['small'] > 0.3
-    (tmp_path / 'clock.json').write_text('{')
-    with pytest.raises(UserError, match=r'clock\.json: damaged'):
-        clock_lib.Clock(tmp_path / 'clock.json', 100)
-
-
-def test_a_kill_loses_at_most_what_was_not_noted(tmp_path):
-    code = ('import sys, time\nfrom experiments.reproduce import clock as clock_lib\nclock_lib.EVERY = 0.05\n'
-            'with clock_lib.Clock(sys.argv[1], 100).counting("a"):\n    print("in", flush=True)\n    time.sleep(60)')
-    with subprocess.Popen([sys.executable, '-c', code, tmp_path / 'clock.json'], stdout=subprocess.PIPE) as process:
-        process.stdout.readline()
-        time.sleep(0.6)
-        process.kill()
-    assert 0.2 <= clock_lib.Clock(tmp_path / 'clock.json', 100).used < 10
-
-
-@pytest.mark.parametrize('limits', [{'total': 0.2}, {'total': 100, 'start': 0.2}])
-def test_past_the_total_or_this_starts_limit_the_work_is_interrupted(tmp_path, limits, monkeypatch):
-    monkeypatch.setattr(clock_lib, 'EVERY', 0.05)
-    before = signal.getsignal(signal.SIGTERM)
-    began = time.monotonic()
-    clock = clock_lib.Clock(tmp_path / 'clock.json', **limits)
-    with pytest.raises(Interrupted), clock.counting('a'):
-        time.sleep(30)
-    assert time.monotonic() - began < 20
-    assert signal.getsignal(signal.SIGTERM) is before
-
-
-def test_a_signal_from_outside_interrupts_and_is_no_failure_of_what_is_under_way(tmp_path):
-    """Writing a checkpoint, reading a row, a run: each takes any Exception for its own."""
-    clock = clock_lib.Clock(tmp_path / 'clock.json')
-    with pytest.raises(Interrupted, match='rerun the same command'), clock.counting('a'), contextlib.suppress(
-            Exception):
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(5)
-
-
 # The plan
 
 @pytest.mark.quick
@@ -309,39 +257,6 @@ def test_pretraining_fills_its_share_of_the_minutes_and_saves_a_dozen_updates_up
     assert len(saved) == 12 and saved[0] == 16 and saved[-1] == 8239
     with pytest.raises(UserError, match='give more --minutes'):
         plan.pretraining(config, 629)
-
-
-@pytest.mark.quick
-def test_books_are_evenly_spaced_and_validation_books_are_used_where_there_are(tmp_path):
-    for name in [*(f'train/{i}.txt' for i in range(6)), 'valid/0.txt', 'valid/1.txt']:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).touch()
-    train, valid = inputs.books_of(tmp_path, 3, 1)
-    assert [pathlib.Path(name).name for name in train] == ['0.txt', '2.txt', '4.txt']
-    assert valid == [f'{tmp_path}/valid/0.txt']
-    assert inputs.books_of(f'{tmp_path}/train/*.txt', 100) == (
-        [f'{tmp_path}/train/{i}.txt' for i in range(6)], inputs.HELD_OUT)
-    with pytest.raises(UserError, match='nothing'):
-        inputs.books_of(tmp_path / 'nothing')
-
-
-def test_every_split_that_is_scored_is_packed(tmp_path, monkeypatch):
-    """Test labels that are public, too: whether they are there is asked of the originals."""
-    (tmp_path / 'sets' / 'StoryCloze').mkdir(parents=True)
-    files = {f'cloze_test_{name}__spring2016.csv' for name in ('val', 'test')}
-    for file in files:
-        official.story_cloze(tmp_path / 'sets' / 'StoryCloze' / file)
-    monkeypatch.setattr(inputs, 'tokenize', lambda *_: None)
-    config = reproduce.checked(load_config('one_gpu'), tmp_path / 'out')
-    for _ in range(2):  # the second time one file is missing
-        inputs.prepare(config, 'books', str(tmp_path / 'sets'), again=True)
-        packed = tmp_path / 'out' / 'data' / 'StoryCloze'
-        assert {file.name for file in packed.iterdir()} == files
-        (packed / min(files)).unlink()
-    monkeypatch.setattr(inputs, 'has_data', lambda *_: True)
-    monkeypatch.setattr(run_list, 'has_data', lambda *_: True)
-    with pytest.raises(UserError, match='config.pack copies the files of directories in --data, not parquet:elsewhere'):
-        inputs.prepare(config, 'books', 'parquet:elsewhere', again=True)
 
 
 def test_the_report_says_how_many_rows_each_set_is_evaluated_on(small, straight):
