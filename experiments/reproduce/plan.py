@@ -56,12 +56,10 @@ def given(config: ConfigDict, model: str = 'pretrained') -> bool:
 
 
 def tokens_of(config: ConfigDict) -> pathlib.Path:
-    """The directory of the tokenized books."""
     return pathlib.Path(config.pretrain.data.tokens or pathlib.Path(config.out) / 'tokens')
 
 
 def has_text(config: ConfigDict) -> bool:
-    """Whether the books are tokenized."""
     return (tokens_of(config) / tokens.MANIFEST).exists()
 
 
@@ -108,7 +106,6 @@ def _affordable(config, p, used):
 
 
 def step_seconds(config: ConfigDict, p: ConfigDict) -> float:
-    """The median time of a step of pretraining, measured."""
     from experiments.benchmarks import train_step
     vocab_size = Tokenizer.load(tokenizer_of(config)).vocab_size
     return statistics.median(train_step.measure(p, vocab_size, warmup=3, windows=3, steps=10)['step_seconds'])
