@@ -165,7 +165,7 @@ def _timed(config, stage, clock):
 
 def pretrain_model(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> None:
     """Pretrain the Transformer, or an LSTM on the same text; nothing for a model that is given."""
-    if plan_lib.given(config, plan_lib.MODELS[stage]):
+    if plan_lib.given(config, stage):
         return
     if not plan_lib.has_text(config):
         print('the LSTM: n/a: give --books=DIR, the text to train on', flush=True)
