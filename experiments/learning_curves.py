@@ -95,9 +95,8 @@ def trial_runs(config: ConfigDict) -> list[Run]:
 
 def curve_runs(config: ConfigDict, chosen: Mapping[tuple[str, str], Trial]) -> list[Run]:
     """The runs of every point: all of a seed before the next seed."""
-    of_task = {task: rows_of(config, task, config.curves.rows) for task in config.curves.tasks}
-    return [run for seed in config.curves.seeds for place in range(len(config.curves.rows))
-            for task in config.curves.tasks for rows in of_task[task][place:place + 1] for condition in CONDITIONS
+    return [run for seed in config.curves.seeds for task in config.curves.tasks
+            for rows in rows_of(config, task, config.curves.rows) for condition in CONDITIONS
             for run in with_trial(config, task, f'{condition}@rows', chosen[task, condition], rows, (seed,))]
 
 
