@@ -102,10 +102,8 @@ class Run:
     def check_checkpoint(self, step: int) -> None:
         """CheckpointError where the config saved with a checkpoint is not of config.json's run: another seed, task or
         data, or other sizes, some of which (such as n_head) show in no array's shape."""
-        meta = checkpoint.read_meta(self.checkpoints, step)
-        if 'config' not in meta:
-            return
-        differing = changed(meta['config'], self.config)
+        saved = checkpoint.read_meta(self.checkpoints, step).get('config', self.config)
+        differing = changed(saved, self.config)
         fixed = [line for name, line in differing.items() if listed(name, FIXED)]
         if fixed:
             raise checkpoint.CheckpointError(f"{self.checkpoints / str(step)}: is not this run's "
@@ -119,10 +117,9 @@ def load(path: str | storage.Path) -> Run:
     if not file.is_file():
         raise UserError(f'{path}: not a run directory (no config.json in it)')
     config = storage.read_json(file)
-    if not isinstance(config, dict) or not all(isinstance(config.get(name), dict) for name in ('model', 'fingerprint')):
-        raise UserError(f"{file}: not a run's config: its model or fingerprint is missing")
-    if config.get('kind') not in ('pretrain', 'finetune'):
-        raise UserError(f"{file}: kind is {shown(config.get('kind'))}, must be 'pretrain' or 'finetune'")
+    if not (isinstance(config, dict) and config.get('kind') in ('pretrain', 'finetune')
+            and isinstance(config.get('model'), dict) and isinstance(config.get('fingerprint'), dict)):
+        raise UserError(f"{file}: not a run's config: its kind, model or fingerprint is missing or damaged")
     try:
         if checkpoint.steps(path / 'checkpoints'):  # before the first step nothing was trained with it
             user_code.check(path, config['fingerprint'].get('code', {}))
@@ -151,10 +148,7 @@ def check(path: storage.Path, kind: str = '') -> None:
 @contextlib.contextmanager
 def hold(path: storage.Path) -> Iterator[Callable[[], None]]:
     """Hold a run directory's lock (lock.hold); of several processes only process 0 does. Yields a function that raises
-    UserError once another process has taken the lock over.
-
-    UserError, in every process, where another run has the lock, and as in `check`.
-    """
+    UserError once another process has taken the lock over. UserError, in every process, where it is held elsewhere."""
     check(path)
     with contextlib.ExitStack() as stack:
         held = None
@@ -173,9 +167,8 @@ def hold(path: storage.Path) -> Iterator[Callable[[], None]]:
 def start(path: storage.Path, config: dict, tokenizer: Tokenizer, allow_change: bool = False) -> Run:
     """Create a run directory, or open the one there to continue its run; of several processes only process 0 writes.
 
-    config: the effective one, a plain nested dict with 'kind' and 'fingerprint'. allow_change: continue although the
-    training's length, learning rate or the like changed; the changes are printed. UserError where the directory holds a
-    run that this one cannot continue.
+    config: the effective one, a nested dict with 'kind' and 'fingerprint'. allow_change: continue although the length,
+    the learning rate or the like changed, and print what. UserError for a run that this one cannot continue.
     """
     if not processes.primary():
         return Run(path, config)
@@ -183,7 +176,6 @@ def start(path: storage.Path, config: dict, tokenizer: Tokenizer, allow_change: 
         there = load(path)
         code = {} if there.steps() else {'code': config['fingerprint'].get('code')}  # may be mended before a first step
         _compare(path, there.config | {'fingerprint': there.config['fingerprint'] | code}, config, allow_change)
-    check(path)
     storage.mkdir(path)
     if not (path / 'tokenizer' / SETTINGS_FILE).exists():
         tokenizer.save(path / 'tokenizer')
@@ -195,10 +187,7 @@ def start(path: storage.Path, config: dict, tokenizer: Tokenizer, allow_change: 
 
 def describe(run: Run, step: int, params: Any) -> None:
     """Write parameters.txt, the table of parameters, and append this start to environment.jsonl: from which step, when,
-    where, with which versions and devices.
-
-    params: arrays, or ShapeDtypeStructs with shardings. Of several processes only process 0 writes.
-    """
+    where, with which versions and devices. Of several processes only process 0 writes."""
     if not processes.primary():
         return
     storage.write(run.path / 'parameters.txt', '\n'.join([*console.parameters(params), '']).encode())
