@@ -133,12 +133,10 @@ class Log:
         self._file = storage.cache(path) if storage.remote(path) else path
         if not self._writes:
             return
-        if storage.remote(path):
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            self._file.unlink(missing_ok=True)
         before = read(path, OF_A_STEP)
         rows = [row for row in before if row['step'] <= step]
-        if before:
+        storage.mkdir(self._file.parent)
+        if before or storage.remote(path):  # in its cache there may be another run's
             write(self._file, rows)
         if tensorboard:
             self._events = tensorboard_lib.Events(path.parent / 'tensorboard', step, rows)
@@ -156,7 +154,7 @@ class Log:
 
     def upload(self) -> None:
         """Copy the rows to the object store. Called before each checkpoint, so that none is without its rows."""
-        if self._writes and storage.remote(self.path) and self._file.exists():
+        if self._writes and storage.remote(self.path):
             storage.write(self.path, self._file.read_bytes())
         if self._events:
             self._events.upload()
