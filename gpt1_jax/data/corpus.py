@@ -80,7 +80,7 @@ def _expand(spec):
     if not is_file(spec):
         return [spec]
     path, remote = storage.path(spec), storage.remote(spec)
-    if storage.is_object(path) if remote else path.is_file():
+    if storage.generation(path) != storage.ABSENT if remote else path.is_file():
         found = [spec]
     elif path.is_dir():
         found, left = _below(spec)

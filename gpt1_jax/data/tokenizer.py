@@ -120,10 +120,10 @@ class Tokenizer:
         root = storage.path(directory)
         file = root / SETTINGS_FILE
         try:
-            model = storage.read(root / MODEL_FILE)
+            model, content = storage.read(root / MODEL_FILE), storage.read(file)
         except OSError as error:
             raise UserError(f'{root}: no tokenizer ({error.strerror}: {error.filename})') from None
-        settings = storage.read_json(file, f'{root}: no tokenizer (No such file or directory: {file})')
+        settings = storage.parse_json(content, str(file))
         if not isinstance(settings, dict) or settings.get('format') != FORMAT:
             raise UserError(f"{file}: not a tokenizer's settings of format {FORMAT} ({shown(settings)})")
         values: list[Any] = [settings.get(name) for name in ('vocab_size', 'newline_id', 'unk_id')]

@@ -27,8 +27,9 @@ def read_manifest(directory: str | os.PathLike, tokenizer: str | None = None) ->
     was edited or damaged, or the tokens belong to another tokenizer.
     """
     file = storage.path(directory) / MANIFEST
-    manifest = storage.read_json(file, f'{directory}: not a prepared corpus (no {MANIFEST} in it): '
-                                       'run gpt1 prepare')
+    if not file.exists():
+        raise UserError(f'{directory}: not a prepared corpus (no {MANIFEST} in it): run gpt1 prepare')
+    manifest = storage.read_json(file)
     if not isinstance(manifest, dict):
         raise UserError(f'{file}: damaged ({shown(manifest)}, not an object)')
     if manifest.get('format') != FORMAT:
