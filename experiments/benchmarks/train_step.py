@@ -68,7 +68,7 @@ def measure(config: ConfigDict, vocab_size: int, warmup: int, windows: int, step
     peak = device_peaks.peak(device.device_kind)
     flops = step_cost.flops_per_token(state.params, model.config.n_ctx)
     return {'device': f'{mesh.size} x {device.device_kind}', 'tokens_per_s': median, 'lowest': low, 'highest': high,
-            'flops_per_token': flops, 'mfu': peak and flops * median / (peak.bfloat16 * mesh.size),
+            'flops_per_token': flops, 'mfu': peak and flops * median / (peak * mesh.size),
             'bytes': (device.memory_stats() or {}).get('peak_bytes_in_use'), **found}
 
 

@@ -54,7 +54,7 @@ class Chip:
     @property
     def peak(self) -> float:
         """Dense bfloat16 FLOP/s."""
-        return device_peaks.peak(self.kind).bfloat16
+        return device_peaks.peak(self.kind)
 
 
 CHIPS = {chip.name: chip for chip in (

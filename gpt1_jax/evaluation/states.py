@@ -60,7 +60,7 @@ def attention_maps(model: Any, params: Any, tokens: Any) -> jax.Array:
     """
     if not hasattr(model.config, 'n_head'):
         raise UserError("an LSTM has no attention: model.kind is 'lstm'")
-    with precision.within(precision.of(model.config)):
+    with precision.of(model.config)():
         return _maps(model)(params, jnp.asarray(tokens))
 
 

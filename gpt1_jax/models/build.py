@@ -1,6 +1,4 @@
-"""Section 5, Table 5: builds the backbone that `config.model` describes: a GPT, an LSTM, or a class of the user's.
-Chosen only here.
-"""
+"""Section 5, Table 5: builds the backbone that `config.model` describes: a GPT, an LSTM, or a class of the user's."""
 import dataclasses
 import functools
 import sys
