@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from absl import flags
 from gpt1_jax.configs import zero_shot
@@ -38,17 +37,15 @@ def padded_passes(model: Any, params: Any, sequences: Sequence[tuple[list[int], 
     for i, (ids, _) in enumerate(sequences):
         by_length.setdefault(length(len(ids) - 1), []).append(i)
     for L, chosen in sorted(by_length.items()):
-        size = max(1, tokens_per_batch // L)
-        for first in range(0, len(chosen), size):
-            rows, tokens = chosen[first:first + size], np.zeros((size, L + 1), np.int32)
-            for r, i in enumerate(rows):
-                ids, _ = sequences[i]
-                tokens[r, :len(ids)] = ids
-            logs = np.asarray(_forward(model)(params, tokens), np.float64)
-            for r, i in enumerate(rows):
-                ids, n = sequences[i]
-                sums[i] = logs[r, len(ids) - 1 - n:len(ids) - 1].sum()
-            total += size * L
+        size, tokens = max(1, tokens_per_batch // L), np.zeros((len(chosen), L + 1), np.int32)
+        for row, i in zip(tokens, chosen):
+            ids, _ = sequences[i]
+            row[:len(ids)] = ids
+        logs = padding.in_batches(functools.partial(_forward(model), params), size, tokens)
+        for row, i in zip(logs, chosen):
+            ids, n = sequences[i]
+            sums[i] = row[len(ids) - 1 - n:len(ids) - 1].sum(dtype=np.float64)
+        total += -(-len(chosen) // size) * size * L
     return sums, total
 
 
@@ -57,8 +54,7 @@ def _forward(model):
     @jax.jit
     def forward(params, tokens):
         hidden, table = model.apply({'params': params}, tokens[:, :-1])
-        logs = jax.nn.log_softmax(jnp.einsum('bld,vd->blv', hidden, table.tokens, preferred_element_type=jnp.float32))
-        return jnp.take_along_axis(logs, tokens[:, 1:, None], axis=-1)[..., 0]
+        return log_probs.log_probabilities(hidden, table, tokens[:, 1:])[0]
     return forward
 
 
