@@ -74,9 +74,8 @@ def check(run: workdir.Run) -> tuple[dict, Task | None]:
             raise _refusal(run, f'model.{name} is {getattr(model, name)!r}, OpenAIGPT always has {value!r}')
     task = tasks.of(load.fine_tuned_config(run)) if run.config['kind'] == 'finetune' else None
     if task is not None and task.head != 'classify':
-        why = {'similarity': 'adds the states of both orders of a pair', 'choice': 'compares the states of the choices'}
-        raise _refusal(run, f'the head of {task.name} {why[task.head]}, OpenAIGPTForSequenceClassification reads one '
-                            'sequence')
+        raise _refusal(run, f'the head of {task.name} ({task.head}) reads several sequences, '
+                            'OpenAIGPTForSequenceClassification one')
     return names.FIXED | {theirs: getattr(model, ours) for ours, theirs in (names.SIZES | names.DROPOUTS).items()}, task
 
 
