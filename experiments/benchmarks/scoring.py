@@ -22,7 +22,6 @@ from experiments.benchmarks import record, timing
 from experiments.lib.markdown import table
 from gpt1_jax import cli
 from gpt1_jax.data import splits, tasks
-from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load, log_probs, padding, zero_shot_heuristics
 from gpt1_jax.parallel import sharding
 
@@ -81,9 +80,9 @@ def compare(model: Any, params: Any, sequences: Sequence[tuple[list[int], int]],
 
 
 def _define_flags():
-    flags.DEFINE_string('run', None, 'A pretrained run.')
+    flags.DEFINE_string('run', None, 'A pretrained run.', required=True)
     flags.DEFINE_integer('step', None, 'Of the run, by default the last one.')
-    flags.DEFINE_list('sets', [], 'TASK=DIRECTORY, as in zero_shot.')
+    flags.DEFINE_list('sets', None, 'TASK=DIRECTORY, as in zero_shot.', required=True)
     flags.DEFINE_integer('rows', 400, 'At most so many of a set, chosen at random.', lower_bound=1)
     flags.DEFINE_integer('turns', 3, 'Times that each way is run and timed.', lower_bound=1)
     record.define_flag()
@@ -91,8 +90,6 @@ def _define_flags():
 
 def main() -> None:
     f = flags.FLAGS
-    if not f.run or not f.sets:
-        raise UserError('give --run=RUN and --sets=TASK=DIRECTORY,...')
     run = load.open_pretrained(f.run)
     step, tokenizer, n_ctx = run.step(f.step), run.tokenizer(), run.config['model']['n_ctx']
     model, params = load.pretrained(run, step, sharding.make_mesh(devices=jax.devices()[:1]))

@@ -3,8 +3,8 @@
 python -m experiments.compile.check --topology=v5e:16x16 --config=configs/pretrain.py \\
     --config.model.dtype=bfloat16 --config.batch.size=4096 --config.mesh.fsdp=16
 
-TPU slices (v4, v5e, v5p, v6e) need `pip install 'jax[tpu]'`, H200s (h200:1 to h200:8) `pip install 'jax[cuda13]'`;
-neither needs the hardware. A step that does not fit ends in one line that says what to change, and exit status 1.
+Needs `pip install 'jax[tpu]'` for TPUs (v4, v5e, v5p, v6e), `jax[cuda13]` for GPUs (h200:1 to h200:8), none of the
+hardware. A step that does not fit ends in one line that says what to change, and exit status 1.
 """
 import os
 import pathlib

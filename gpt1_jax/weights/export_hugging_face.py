@@ -44,10 +44,10 @@ def export(path: storage.Path, out: storage.Path, step: int | None = None, licen
     if dtype != 'float32':
         notes.append(f'Weights are stored in {dtype}, rounded from float32.')
     card = model_card.card(run, step, tokenizer, sum(array.size for array in arrays.values()), license, notes)
-    marks = {name: head[name] for name in (names.SHIFTED,) if name in head}
+    mark = {names.SHIFTED: head[names.SHIFTED]} if task else {}
     files = {names.CONFIG: json.dumps(config, indent=2).encode() + b'\n',
              names.WEIGHTS: _serialized({name: array.astype(dtype) for name, array in arrays.items()},
-                                        {'format': 'pt', **marks}),
+                                        {'format': 'pt', **mark}),
              **tokenizer_json.files(tokenizer, config['n_positions'], specials=task is not None),
              'README.md': card.encode(), **more}
     folder = names.TOKENIZER.split('/')[0]
