@@ -3,10 +3,9 @@
 python -m experiments.benchmarks.train_step --config=configs/pretrain.py --config.model.dtype=bfloat16 \\
     --sweep='batch.size=16,32,64;model.kernels=xla,triton' --out=experiments/benchmarks/results/train_step.json
 
-MFU = FLOP a token (6 a weight of the matrix products and 12 n_ctx D a layer for attention, its masked half included:
-752.75e6 at the paper's size) x tokens/s / the peak of all devices in bfloat16, dense (989.5e12 on an H200 or H100); n/a
-on devices whose peak is not known. Tokens are random; the loss before and after is printed so that a step that does not
-learn, or starts elsewhere than at the logarithm of the vocabulary, shows.
+MFU is that of gpt1_jax/parallel/device_peaks.py, n/a on devices whose peak is not known. Tokens are random; the loss
+before and after is printed so that a step that does not learn, or starts elsewhere than at the logarithm of the
+vocabulary, shows.
 """
 import ast
 import itertools
