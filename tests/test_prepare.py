@@ -271,7 +271,7 @@ def test_the_command_line_joins_rows_of_parquet(out, tmp_path):
             '--join_by=book', '--join_characters=1000', '--join_with=\n', '--tokenizer_characters=500', check=0)
     manifest = tokens.read_manifest(out)
     assert sum(entry['documents'] for entry in manifest['splits'].values()) == 12
-    assert manifest['inputs']['join'] == r"Join(key='book', characters=1000, between='\n')"
+    assert manifest['inputs']['join'] == r"rows joined by 'book' and up to 1000 characters with '\n'"
 
 
 def test_the_command_line_takes_the_vocabulary_of_a_model_by_its_name(books, out):

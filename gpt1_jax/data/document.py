@@ -35,6 +35,11 @@ class Join:
     def __bool__(self) -> bool:
         return self.key is not None or self.characters is not None
 
+    def __str__(self) -> str:
+        by = [f'by {self.key!r}'] * (self.key is not None)
+        by += [f'up to {self.characters} characters'] * (self.characters is not None)
+        return f'rows joined {" and ".join(by)} with {self.between!r}'
+
 
 def joined(rows: Iterable[Document], how: Join) -> Iterator[Document]:
     """The documents that one source's rows form, named for their first rows. Memory holds one document."""
