@@ -16,7 +16,6 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from gpt1_jax import storage
 from gpt1_jax.data import text as text_lib
@@ -45,7 +44,7 @@ class Tokenizer:
     model: bytes = dataclasses.field(repr=False)
     vocab_size: int
     newline_id: int
-    unk_id: int = 0
+    unk_id = 0  # of every tokenizer
 
     @property
     def start_id(self) -> int:
@@ -62,7 +61,7 @@ class Tokenizer:
     @functools.cached_property
     def fingerprint(self) -> str:
         """SHA-256 of model and settings, in hexadecimal digits: tokenizers with the same fingerprint are the same."""
-        settings = json.dumps([FORMAT, self.vocab_size, self.newline_id, self.unk_id]).encode()
+        settings = json.dumps([FORMAT, self.vocab_size, self.newline_id, 0]).encode()
         return hashlib.sha256(hashlib.sha256(self.model).digest() + settings).hexdigest()
 
     def encode(self, text: str, unescape_html: str | bool = 'auto') -> list[int]:
@@ -109,7 +108,7 @@ class Tokenizer:
         """Writes tokenizer.model and, last, tokenizer.json, each atomically."""
         root = storage.path(directory)
         settings = {'format': FORMAT, 'vocab_size': self.vocab_size, 'newline_id': self.newline_id,
-                    'unk_id': self.unk_id, 'fingerprint': self.fingerprint}
+                    'fingerprint': self.fingerprint}
         storage.mkdir(root)
         storage.write(root / MODEL_FILE, self.model)
         storage.write(root / SETTINGS_FILE, json.dumps(settings, indent=2).encode() + b'\n')
@@ -126,8 +125,7 @@ class Tokenizer:
         settings = storage.read_json(file, f'{root}: no tokenizer (No such file or directory: {file})')
         if not isinstance(settings, dict) or settings.get('format') != FORMAT:
             raise UserError(f"{file}: not a tokenizer's settings of format {FORMAT} ({shown(settings)})")
-        values: list[Any] = [settings.get(name) for name in ('vocab_size', 'newline_id', 'unk_id')]
-        loaded = cls(model, *values)
+        loaded = cls(model, settings.get('vocab_size', 0), settings.get('newline_id', 0))
         if settings.get('fingerprint') != loaded.fingerprint:
             raise UserError(f'{root / MODEL_FILE}: damaged, or not the model that {file} was written for')
         try:
