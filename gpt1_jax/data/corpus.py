@@ -28,7 +28,7 @@ def documents(spec: Spec, field: str = 'text', join: Join = Join(), part: parts.
 
     field: the text field of JSON lines, the text column of Parquet, and the default field of TFDS records.
     join: which rows form a document. part: only this part of the corpus (parts.py), which may be empty.
-    UserError naming the file, and the byte, line or row, for what cannot be read, and for no documents at all.
+    UserError naming the file, and the byte, line or row, for what cannot be read, and for no documents at all; OSError.
     """
     empty = part is None
     for source, row_groups in parts.slices(sources(spec), part, whole_files=bool(join)):
