@@ -212,7 +212,7 @@ def main() -> None:
     if not f.tokenizer or not f.sets:
         raise UserError('give --config=FILE, or --tokenizer=RUN and --sets=TASK=DIRECTORY,...')
     jax.config.update('jax_platforms', 'cpu')  # nothing is run
-    tokenizer = Tokenizer.of(f.tokenizer)
+    tokenizer = Tokenizer.load(f.tokenizer)
     found = {}
     for one in f.sets:
         name, _, directory = one.partition('=')

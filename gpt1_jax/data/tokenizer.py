@@ -115,8 +115,11 @@ class Tokenizer:
 
     @classmethod
     def load(cls, directory: str | os.PathLike) -> 'Tokenizer':
-        """Reads what `save` wrote. UserError if a file is missing or damaged, or the two do not belong together."""
+        """Reads what `save` wrote into a directory, or into its subdirectory tokenizer/, as that of a run. UserError if
+        a file is missing or damaged, or the two do not belong together."""
         root = storage.path(directory)
+        if (root / 'tokenizer').is_dir():
+            root = root / 'tokenizer'
         file = root / SETTINGS_FILE
         try:
             model = storage.read(root / MODEL_FILE)
@@ -135,13 +138,6 @@ class Tokenizer:
         if rows < loaded.vocab_size:
             raise UserError(f'{root / MODEL_FILE}: not a SentencePiece model of {loaded.vocab_size:,} tokens')
         return loaded
-
-    @classmethod
-    def of(cls, path: str | os.PathLike) -> 'Tokenizer':
-        """The tokenizer of a run, or of a directory that holds one itself. UserError as in `load`."""
-        directory = storage.path(path)
-        inner = directory / 'tokenizer'
-        return cls.load(inner if inner.is_dir() else directory)
 
     @functools.cached_property
     def _engine(self):
@@ -177,8 +173,8 @@ class Tokenizer:
             position = odd.end()
         if position < len(word):
             ids.extend(self._engine.encode(word[position:]))
-        elif self._bare_end is not None:
-            ids.append(self._bare_end)
+        elif self._engine.piece_to_id(END) < self.vocab_size:  # the published vocabulary has no such token
+            ids.append(self._engine.piece_to_id(END))
         return ids
 
     def pieces(self) -> list[str]:
@@ -193,12 +189,6 @@ class Tokenizer:
     def has_bytes(self) -> bool:
         """Whether unknown characters become bytes: true of vocabularies trained here, not of the published one."""
         return self._engine.is_byte(self._engine.piece_to_id('<0x00>'))
-
-    @functools.cached_property
-    def _bare_end(self):
-        """The token for the end of a word by itself; the published vocabulary has none."""
-        row = self._engine.piece_to_id(END)
-        return row if row < self.vocab_size else None
 
     @functools.cached_property
     def texts(self) -> list[bytes]:

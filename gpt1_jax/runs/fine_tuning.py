@@ -74,7 +74,7 @@ def resolve(config: ConfigDict, init_from: storage.Path | None) -> Setting:
     given = {name: value for name, value in config.model.to_dict().items() if value is not None}
     origin = None if init_from is None else origins.open_origin(init_from, config.init_step)
     if origin is None:
-        tokenizer = Tokenizer.of(config.tokenizer)
+        tokenizer = Tokenizer.load(config.tokenizer)
         fields = given | {'vocab_size': tokenizer.vocab_size}
     else:
         tokenizer = origin.run.tokenizer()
