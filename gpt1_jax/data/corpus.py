@@ -52,7 +52,7 @@ def _read(source, row_groups, field, join):
     else:
         # Not opened in text mode: ftfy deals with carriage returns and other oddities later.
         with files.opened(source) as file:
-            text = records.decoded(file.read(), source, 0)
+            text = records.decoded(file.read(), source)
         yield Document(source, text)
 
 

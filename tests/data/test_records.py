@@ -110,7 +110,7 @@ CUT = ': Truncated compressed stream'
     ('a.txt.gz', b'no gzip', ': zlib inflate failed'),
     ('a.pdf', b'', ': unknown extension, must be one of these: .txt, .train, .dev, .test, .jsonl, .json,'),
     ('a.txt', b'abc\n\xe9t\xe9', ': not UTF-8 at byte 4 (0xe9)'),
-    ('a.jsonl', b'{"text": "ok"}\n{"text": "\xe9"}\n', ': not UTF-8 at byte 25 (0xe9)'),
+    ('a.jsonl', b'{"text": "ok"}\n{"text": "\xe9"}\n', ': line 2: not UTF-8 at byte 10 (0xe9)'),
     ('a.jsonl', b'{"text": "ok"}\n{"text": \n', ': line 2 is not JSON (Expecting value'),
     ('a.json', b' [{"text": "a"}, {"text": "b"}]', ": line 1 is list, must be an object with field 'text'"),
     ('a.jsonl', b'{"texts": "a", "id": 1}\n',
