@@ -109,8 +109,7 @@ def suggestion(given: str, known: Iterable[str]) -> str:
     name = given.replace('-', '_').replace('.', '_')
     known = list(known)
     groups = {flag.rpartition('.')[0] for flag in known if flag.count('.') == 2}
-    names = {group.partition('.')[2]: f'{group}.dir' if f'{group}.dir' in known else f'{group}.FIELD'
-             for group in groups}
+    names = {group.partition('.')[2]: f'{group}.FIELD' for group in groups}
     for flag in known:
         for one in (flag.removeprefix('config.').replace('.', '_'), flag.rpartition('.')[2]):
             names.setdefault(one, flag)

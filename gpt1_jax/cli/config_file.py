@@ -69,12 +69,8 @@ def path_of(given: str) -> str:
         return given
     known = packaged()
     if name in known:
-        return _short(known[name]) + colon + argument
-    stem = pathlib.Path(name).stem
-    if stem in known:
-        hint = f': --config={stem}{colon}{argument} is the one that comes with the package'
-    else:
-        hint = did_you_mean(stem, known) or f'; packaged: {", ".join(known)}'
+        return known[name] + colon + argument
+    hint = did_you_mean(pathlib.Path(name).stem, known) or f'; packaged: {", ".join(known)}'
     raise flags.IllegalFlagValueError(f'--config={given}: no such file{hint}')
 
 
@@ -98,12 +94,6 @@ def _joined(arguments):
         else:
             found.append(re.sub(r'^-config(?=[=.]|$)', '--config', argument))
     return found
-
-
-def _short(path):
-    """A path below the working directory relative to it, so that messages name `configs/pretrain.py`."""
-    relative = os.path.relpath(path)
-    return path if relative.startswith('..') else relative
 
 
 def _literal(text):
