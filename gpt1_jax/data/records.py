@@ -134,7 +134,8 @@ def decoded(data: Any, path: str, start: int) -> str:
         text = str(data, 'utf-8')
         return text if start else text.removeprefix('\ufeff')  # a byte-order mark is not part of the text
     except UnicodeDecodeError as error:
-        raise UserError(f'{path}: not UTF-8 at byte {start + error.start} ({error.object[error.start]:#04x})') from None
+        raise UserError(f'{path}: not UTF-8 at byte {start + error.start} ({error.object[error.start]:#04x}); iconv -f '
+                        'WINDOWS-1252 -t UTF-8 converts it, if that is its encoding') from None
 
 
 def _texts(record, field, key, where):
