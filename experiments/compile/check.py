@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from absl import flags
-from ml_collections import ConfigDict, config_flags
+from ml_collections import ConfigDict
 
 from experiments.compile import chips, hlo
 from gpt1_jax import cli, pretrain, rules
+from gpt1_jax.cli import config_file
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone, own_fields
 from gpt1_jax.parallel import sharding, step_cost
@@ -158,8 +159,7 @@ def mesh_of(config: ConfigDict, topology: str) -> jax.sharding.Mesh:
 
 
 def _define_flags():
-    config_flags.DEFINE_config_file('config', 'configs/pretrain.py',
-                                    'What to compile; --config.FIELD=VALUE overrides a field.')
+    config_file.define('pretrain', 'What to compile; --config.FIELD=VALUE overrides a field.')
     flags.DEFINE_string('topology', None, 'The slice: v5e:16x16, two of them as 2*v5e:16x16, h200:8', required=True)
     flags.DEFINE_integer('vocab_size', 40478, "Ids of the tokenizer; the published one's by default.", lower_bound=1)
     flags.DEFINE_string('json', None, 'A JSON-lines file to append the row to, for experiments.compile.table.')

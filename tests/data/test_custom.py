@@ -195,7 +195,7 @@ RECORD = {'id': 'q', 'passage': 'P', 'question': 'Q', 'a': ['x', 'y'], 'answer':
     *[(RATING, content, cause) for content, cause in (
         ('text,score\nA,1\n ,2\n', 'row 3: text is empty'), ('text,score\nA,good\n', "row 2: score 'good'"),
         ('text,score\nA,nan\n', 'row 2: score nan is out of range 1 to 7'),
-        (b'text,score\nA caf\xe9.,1\n', 'not UTF-8 at byte 16'), (b'', 'empty'),
+        (b'text,score\nA caf\xe9.,1\n', 'line 2: not UTF-8 at byte 5'), (b'', 'empty'),
         ('text,scores\nA,1\n', "no column 'score' (columns: text, scores)"),
         ('text,score,text\nA,1,B\n', "two columns are called 'text'"))],
     (PREMISES, 'p1\tp2\th\tlabel\nA\tB\tC\tNo\n', "row 2: label 'No' is not one of no, maybe, yes"),
