@@ -25,7 +25,6 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone, own_fields
 from gpt1_jax.parallel import sharding, step_cost
 from gpt1_jax.runs import provenance, results
-from gpt1_jax.training import loop
 
 # Of what the compiler found; in brackets what the shardings alone let expect.
 COLUMNS = ('compile, s', 'memory a chip, GiB', 'collectives', 'sent a chip (expected)', 'gathers of the token table',
@@ -38,7 +37,7 @@ class Step(NamedTuple):
     text: of its optimised HLO module. seconds: to trace and to compile. memory: {'arguments', 'output', 'aliased',
     'temporaries', 'code', 'in all': bytes a chip}, 'aliased' the part of the output that takes the arguments' place.
     """
-    program: loop.Program
+    program: Any  # loop.Program
     text: str
     seconds: tuple[float, float]
     memory: dict[str, int]
