@@ -126,7 +126,8 @@ MUTATIONS = [Mutation(*fields) for fields in (
      'training/test_optimizer.py::test_schedules_by_hand'),
     ('microbatches repeat the dropout masks of the first', 'training/loop.py',
      '(index * rows).astype(jnp.uint32)', 'jnp.uint32(0)',
-     'training/test_loop.py::test_microbatches_with_dropout_on_give_the_unaccumulated_step'),
+     'parallel/test_every_mesh.py::'
+     'test_weights_masks_losses_gradients_and_updates_are_the_same_on_any_mesh_with_dropout_on'),
     ('a gradient that is not finite is applied', 'training/loop.py',
      'jnp.isfinite(value) & jnp.isfinite(norm) & ~state.halted', 'jnp.isfinite(value) & ~state.halted',
      'training/test_loop.py::test_a_loss_or_gradient_that_is_not_finite_halts_before_the_state_is_touched'),
@@ -208,7 +209,8 @@ MUTATIONS = [Mutation(*fields) for fields in (
      'data/test_published_defects.py::test_a_story_left_out_moves_no_other_between_train_and_dev'),
     ("RACE's passages are sorted as texts", 'data/tasks/race.py',
      'int(digits or 0), text', '0, text + digits',
-     'data/test_choice_sets.py::test_every_question_is_a_row_middle_school_first_and_passages_by_number'),
+     'data/test_choice_sets.py::'
+     'test_questions_are_rows_middle_school_first_and_passages_by_number_also_in_the_folder_of_the_archive'),
     # evaluation
     ('the first scored token is one too early', 'evaluation/log_probs.py',
      'first[g, k] = len(rest) - n', 'first[g, k] = len(rest) - n - 1',

@@ -15,7 +15,7 @@ from interruptions import power_cut
 from short_runs import arrays
 from tiny import cola, finetune_config, override
 
-pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture(scope='module')

@@ -13,7 +13,7 @@ from gpt1_jax.runs import results, workdir
 from interruptions import power_cut
 from tiny import load_config, override
 
-pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
+pytestmark = pytest.mark.full
 
 WORDS = ('cat', 'mat', 'moon', 'hill', 'bread')
 

@@ -14,7 +14,7 @@ from gpt1_jax.metrics import bootstrap
 from gpt1_jax.runs import results
 from tiny import cola, corpus, dpr, load_config, override, pretrain_config, race, sst2
 
-pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
+pytestmark = pytest.mark.full
 STEPS = (5, 10, 20)  # saved updates
 PARTS = ('figure2_layers', 'figure2_zero_shot', 'figure_blimp')
 

@@ -1,11 +1,9 @@
 """Runs to export to Hugging Face, a pretrained and a fine-tuned one, and what two runs have in common."""
-import functools
 import json
 import shutil
 import types
 
 import jax
-import numpy as np
 
 import reference
 import saved as saved_lib
@@ -13,7 +11,7 @@ from gpt1_jax.data import bpe_training, tasks
 from gpt1_jax.evaluation import load
 from gpt1_jax.models import build, heads
 from gpt1_jax.parallel import sharding
-from gpt1_jax.runs import results, workdir
+from gpt1_jax.runs import results
 from gpt1_jax.weights import hugging_face
 from meshes import shapes
 from tiny import WORDS, override, pretrain_config
@@ -56,22 +54,6 @@ def fine_tuned(directory, config, origin):
 
 def restored(run):
     return jax.device_get(load.pretrained(run, run.step(), MESH)[1])
-
-
-@functools.cache
-def program(path):
-    run = workdir.load(path)
-    model, params = build.backbone(run.config['model']), restored(run)
-
-    @jax.jit
-    def logits(ids):
-        hidden, table = model.apply({'params': params}, ids)
-        return hidden @ table.tokens.T
-    return logits
-
-
-def logits(run, ids):
-    return np.asarray(program(run.path)(ids))
 
 
 def same_run(run, other):

@@ -157,21 +157,3 @@ def test_logits_and_gradients_equal_those_of_hugging_face(sizes, scale):
     assert np.abs(theirs.detach().numpy()).max() > 1
     assert deviation < 1e-5
     assert max(relative.values()) < 1e-5, relative
-
-
-@pytest.mark.parametrize('key', [None, KEY], ids=['without dropout', 'with dropout'])
-def test_no_state_depends_on_a_later_position(params, key):
-    """Row p of the position table enters at position p alone: the state at t has no gradient for rows after t."""
-    by = np.random.default_rng(0).normal(size=16).astype(np.float32)
-
-    @jax.jit
-    def jacobian(positions):
-        def f(positions):
-            p = params | {'embed': params['embed'] | {'positions': positions}}
-            return states(changed(SMALL, embd_dropout=0.0), p, key=key) @ by  # [B, L]
-        return jax.jacrev(f)(positions)
-    g = np.abs(np.asarray(jacobian(params['embed']['positions']))).sum((0, 3))  # [t, row]
-    assert g.shape == (7, 9)
-    earlier = np.tril(np.ones((7, 9))) > 0
-    assert (g[~earlier] == 0).all()
-    assert (g[earlier] > 1e-3).all()
