@@ -4,7 +4,6 @@ import gzip
 import json
 import os
 import pathlib
-import subprocess
 import sys
 
 import pyarrow
@@ -13,7 +12,7 @@ import pytest
 
 from gpt1_jax.data import corpus, records
 from refusal import refusal, refused_flips
-from tiny import ROOT
+from tiny import python
 
 TEXT = 'The cat.\nsat é\n'
 # What the command line tools zstd 1.5 and lz4 1.9 make of TEXT.
@@ -162,9 +161,7 @@ ODD_LINE = 'the cat sat on the mat and, well — it sat. '  # not split without 
 
 def memory(path, count):
     """(what was counted, MiB that it took, what was said) in a fresh process."""
-    done = subprocess.run([sys.executable, '-c', MEMORY, path, count], capture_output=True, text=True, timeout=300,
-                          env={**os.environ, 'PYTHONPATH': str(ROOT)})
-    assert done.returncode == 0, done.stderr
+    done = python('-c', MEMORY, path, count, check=0)
     return *map(int, done.stdout.split()), done.stderr
 
 

@@ -1,6 +1,7 @@
 """Runs small enough for a test: a corpus of made-up sentences, a two-layer model, task files in official layouts."""
 import importlib.util
 import json
+import os
 import pathlib
 import random
 import subprocess
@@ -123,12 +124,15 @@ def override(config, values):
     return config
 
 
-def command(module, *arguments, check=None, timeout=300, env=None, **how):
-    """Run python -m gpt1_jax.MODULE from the clone, as a user does."""
-    import os
-    found = subprocess.run(
-        [sys.executable, '-m', f'gpt1_jax.{module}', *arguments], cwd=ROOT, capture_output=True, text=True,
-        timeout=timeout, env=os.environ | (env or {}), **how)
+def python(*words, check=None, cwd=ROOT, timeout=300, env=None, **how):
+    """Run Python with these words, from the clone unless another directory is given; check: the exit status."""
+    found = subprocess.run([sys.executable, *words], cwd=cwd, capture_output=True, text=True, timeout=timeout,
+                           env=os.environ | (env or {}), **how)
     if check is not None:
         assert found.returncode == check, found.stdout + found.stderr
     return found
+
+
+def command(module, *arguments, **how):
+    """Run python -m gpt1_jax.MODULE, as a user does."""
+    return python('-m', f'gpt1_jax.{module}', *arguments, **how)
