@@ -17,6 +17,7 @@ from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.prepare import prepare
 from gpt1_jax.runs import lock
+from saved import flip
 from tiny import command
 
 LINES = [f'The cat number {i} sat on the mat.\nSo said dog {i}.' for i in range(20)]
@@ -145,10 +146,6 @@ def test_of_few_documents_the_end_of_the_text_is_held_out(fraction, capsys):
 
 def contents(directory):
     return {str(file.relative_to(directory)): file.read_bytes() for file in directory.rglob('*') if file.is_file()}
-
-
-def flip(file):
-    file.write_bytes(file.read_bytes()[:-1] + bytes([file.read_bytes()[-1] ^ 1]))
 
 
 def test_the_same_inputs_again_change_nothing_and_an_unfinished_run_keeps_its_vocabulary(books, out, monkeypatch):
