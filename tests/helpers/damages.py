@@ -44,8 +44,8 @@ def place(draw, path) -> None:
         os.symlink('nowhere' if kind == 'dangling' else path.name, path)
 
 
-def somewhere(draw, content, least=0):
-    return draw(st.integers(0, max(least, len(content) - 1)))
+def somewhere(draw, content):
+    return draw(st.integers(0, max(0, len(content) - 1)))
 
 
 def flipped(draw, content):

@@ -25,11 +25,11 @@ def corpus(directory, documents=16, sentences=40):
     return directory
 
 
-def cola(directory, rows={'train': 40, 'dev': 13}, seed=0):
-    """Write CoLA's train.tsv and dev.tsv: label 1 where a sentence ends in a full stop."""
+def cola(directory):
+    """Write CoLA's train.tsv of 40 rows and dev.tsv of 13: label 1 where a sentence ends in a full stop."""
     directory.mkdir(parents=True)
-    rng = random.Random(seed)
-    for split, n in rows.items():
+    rng = random.Random(0)
+    for split, n in {'train': 40, 'dev': 13}.items():
         labels = [i % 2 for i in range(n)]
         text = [sentence(rng) if label else sentence(rng)[:-1] + ' the the the' for label in labels]
         (directory / f'{split}.tsv').write_text(''.join(f'gj04\t{label}\t\t{t}\n' for label, t in zip(labels, text)))
@@ -50,12 +50,12 @@ def race(directory, passages={'train': 8, 'dev': 3}):
                     'answers': [rng.choice('ABCD') for _ in range(2)]}))
 
 
-def dpr(directory, n=8):
+def dpr(directory):
     """Write DPR's test.c.txt."""
     directory.mkdir(parents=True)
     (directory / 'test.c.txt').write_text('\n'.join(
         f'The cat ran over the dogs because they sat number {i}.\nthey\nthe cat,the dogs\n'
-        f'{("the cat", "the dogs")[i % 2]}\n' for i in range(n)))
+        f'{("the cat", "the dogs")[i % 2]}\n' for i in range(8)))
 
 
 def sst2(directory, n=10):
