@@ -142,7 +142,7 @@ MUTATIONS = [Mutation(*fields) for fields in (
      'training/test_transfer.py::test_exactly_n_layers_are_transferred_to_the_bit'),
     ('the validation loss counts the windows that fill up the last batch', 'training/validation.py',
      '/ len(chosen)', '/ (size * len(sums))',
-     'training/test_validation.py::test_windows_that_fill_up_the_last_batch_count_for_nothing'),
+     'training/test_losses.py::test_windows_that_fill_up_the_last_batch_count_for_nothing'),
     ('a replayed array is not compared', 'verify.py',
      "if found['digest'] != recorded[name]['digest']:", "if found['shape'] != recorded[name]['shape']:",
      'test_verify.py::test_one_weight_that_was_changed_and_saved_anew_is_named'),
