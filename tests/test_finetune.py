@@ -25,7 +25,6 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def tuned(pretrained, data, tmp_path_factory):
-    """(directory, results rows) of one fine-tuning."""
     directory = tmp_path_factory.mktemp('tuned') / 'run'
     return directory, finetune.run(finetune_config('cola', data, init_from=str(pretrained), train__epochs=6), directory)
 

@@ -24,7 +24,6 @@ def config(task, pretrained, directory, **overrides):
 
 
 def recomputed(row):
-    """Its figure, from the predictions that it names."""
     _, gold, scores = metrics.read_predictions(row['predictions'])
     return metrics.compute([row['metric']], gold, scores)[row['metric']]
 

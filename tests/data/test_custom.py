@@ -30,7 +30,6 @@ STORY = {'story': 'It was hot. The cat slept.', 'questions': [
 
 
 def example(name):
-    """The description of an example in configs/custom.py."""
     return load_config('custom', name).to_dict()['custom']
 
 

@@ -171,7 +171,6 @@ def of(name, *parts):
 
 
 def parquet(directory):
-    """One row group."""
     texts = [f'{i} ' + LINE * 40 for i in range(120_000)]
     write_parquet(directory / 'a.parquet', {'text': texts}, row_group_size=10 ** 6, compression='snappy')
 

@@ -170,7 +170,6 @@ RACE = [Example(question, (passage['article'], question), tuple(options), 'ABCD'
 
 
 def write_task(directory, name, rows, **config):
-    """A task of local files, nothing else."""
     data = directory / f'{name}.jsonl'
     data.write_text(''.join(json.dumps(row) + '\n' for row in rows))
     config = {'task': name, 'dataset_path': 'json', 'test_split': 'test', 'output_type': 'multiple_choice',

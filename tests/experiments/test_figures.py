@@ -74,7 +74,6 @@ def test_every_part_leaves_a_picture_and_a_table_and_no_run_is_done_again(config
 
 
 def test_each_number_of_layers_and_saved_update_of_both_models_is_scored(text):
-    """The cells themselves: tests/fixtures/tables.md."""
     for layers in ('none', '0', '1', '2'):
         row = cells(text['figure2_layers'], layers, '## RACE')
         assert (row[4:6], row[8]) == (['1', '12'], '32') and 'n/a' not in row

@@ -25,7 +25,6 @@ MODEL = {'vocab_size': 9, 'n_layer': 1, 'n_embd': 4, 'n_head': 1, 'n_inner': 4, 
 
 @pytest.fixture(scope='module')
 def data(tmp_path_factory):
-    """A GLUE root with a few rows of each set."""
     root = tmp_path_factory.mktemp('glue')
     for task in glue_submission.TASKS:
         sets.write_official(task, root / DIRECTORIES[task])

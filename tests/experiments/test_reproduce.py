@@ -53,7 +53,6 @@ def changed(config, **fields):
 
 @pytest.fixture(scope='module')
 def straight(small, given, tmp_path_factory):
-    """OUT after a whole job without interruption."""
     out = tmp_path_factory.mktemp('straight') / 'out'
     reproduce.run(small, out, **given)
     return out

@@ -57,7 +57,6 @@ def statuses(outcomes):
 
 
 def carried_out(config, settings=None, **more):
-    """The statuses of CoLA's full runs."""
     return statuses(runner.carry_out(config, specs(config, 'cola', 'full', settings, **more)))
 
 

@@ -27,7 +27,6 @@ ODD_NAMES = ('data', 'two words', 'a[b]*', 'café')
 
 
 def data(draw, content: bytes, is_json: bool) -> bytes:
-    """The content after one change or a few."""
     for _ in range(draw(st.sampled_from((1, 1, 1, 2, 3)))):
         kinds = (*BYTES, *[in_json] * len(BYTES)) if is_json else BYTES
         content = draw(st.sampled_from(kinds))(draw, content)

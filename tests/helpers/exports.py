@@ -39,7 +39,6 @@ def pretrained(directory, steps=4, first=4):
 
 
 def fine_tuned(directory, config, origin):
-    """A run as fine-tuning from another one leaves it."""
     config = override(config, {'init_from': str(origin.path)}).to_dict()
     task, vocabulary = tasks.of(config), origin.tokenizer()
     config |= {'kind': 'finetune', 'model': origin.config['model'], 'labels': list(task.labels), 'lengths': [16, 32],
@@ -69,7 +68,6 @@ def same_run(run, other):
 
 
 def edited(run, directory, change):
-    """A copy of a run whose config.json was changed."""
     shutil.copytree(run.path, directory)
     config = json.loads((directory / 'config.json').read_text())
     change(config)

@@ -37,7 +37,6 @@ def text(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def alone(text):
-    """One process with four devices, not interrupted."""
     status, out = ended(start(1, 4, text.parent / 'alone', text))
     assert status == 0, out
     return text.parent / 'alone'

@@ -19,7 +19,6 @@ pytestmark = pytest.mark.full
 
 @pytest.fixture
 def source(base, released_run):
-    """What `released_run` was made of."""
     return base / 'released'
 
 
