@@ -4,6 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import reference
+import reference_lstm
 from backbones import KEY, MODELS, TOKENS, changed, states, weights
 from gpt1_jax.errors import UserError
 
@@ -12,6 +14,17 @@ pytestmark = pytest.mark.parametrize('kind', MODELS)
 
 def hidden(kind, tokens=TOKENS, key=KEY):
     return np.asarray(states(MODELS[kind], weights(MODELS[kind]), tokens, key))
+
+
+def test_states_equal_numpy_s_with_dropout_at_each_site(kind):
+    params, plain = weights(MODELS[kind]), {'gpt': lambda *given, **how: reference.gpt(*given, **how)[0],
+                                            'lstm': reference_lstm.lstm}[kind]
+    sites = {'gpt': ('embd', 'attn', 'resid'), 'lstm': ('embd', 'resid')}[kind]
+    for rates in ({}, *({site: 0.4} for site in sites), dict.fromkeys(sites, 0.1)):
+        model = changed(MODELS[kind], **{f'{site}_dropout': rates.get(site, 0.0) for site in sites})
+        expected = plain(params, TOKENS, **rates, key=(5, 700))
+        np.testing.assert_allclose(states(model, params, key=KEY), expected, atol=2e-5)
+        assert not rates or np.abs(expected - plain(params, TOKENS)).max() > 0.1
 
 
 def test_a_sequence_longer_than_the_context_is_refused(kind):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reference
-from backbones import KEY, MODELS, TOKENS, changed, states, weights
+from backbones import KEY, MODELS, TOKENS, states, weights
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.gpt import GPT, Embedding, GPTConfig
 from gpt1_jax.parallel.sharding import named_leaves
@@ -73,17 +73,6 @@ def test_initial_weights_are_normal_with_deviation_002_and_biases_zero_and_gains
             assert abs(leaf.mean()) < 5 * 0.02 / np.sqrt(n), path
             assert abs(leaf.std() / 0.02 - 1) < 5 / np.sqrt(2 * n), path
             assert np.abs(leaf).max() > 0.05 or n < 1000, path  # not cut at two deviations
-
-
-@pytest.mark.parametrize('rates', [
-    {}, {'embd': 0.4}, {'attn': 0.4}, {'resid': 0.4}, {'embd': 0.1, 'attn': 0.1, 'resid': 0.1}], ids=str)
-def test_hidden_states_equal_numpy_s_with_dropout_at_each_site(params, rates):
-    model = changed(SMALL, **{f'{n}_dropout': rates.get(n, 0.0) for n in ('embd', 'attn', 'resid')})
-    expected, _ = reference.gpt(params, TOKENS, **rates, key=(5, 700))
-    np.testing.assert_allclose(states(model, params, key=KEY), expected, atol=2e-5)
-    if rates:
-        undropped, _ = reference.gpt(params, TOKENS)
-        assert np.abs(expected - undropped).max() > 0.1
 
 
 def test_default_epsilon_of_layer_norm_is_1e_5():
