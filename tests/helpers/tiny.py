@@ -101,11 +101,12 @@ def small_flags(**overrides):
             if value is not None]
 
 
-def finetune_config(task, directory, **overrides):
-    """configs/finetune.py:TASK in small."""
+def finetune_config(name, directory, **overrides):
+    """configs/finetune.py:NAME, or of NAME custom:EXAMPLE configs/custom.py:EXAMPLE, in small."""
+    config, _, argument = name.rpartition(':')
     small = dict(data__dir=str(directory), batch__size=8, batch__eval_size=8, train__epochs=2, log_every=2,
                  optimizer__peak_rate=1e-2)
-    return override(load_config('finetune', task), small | overrides)
+    return override(load_config(config or 'finetune', argument), small | overrides)
 
 
 def place(program, batch):
