@@ -16,11 +16,6 @@ from meshes import shapes
 SMALL = MODELS['gpt']
 
 
-@pytest.fixture(scope='module')
-def params():
-    return weights(SMALL)
-
-
 def test_a_seed_gives_the_initial_weights_that_it_has_always_given():
     config = GPTConfig(vocab_size=31, n_ctx=8, n_embd=8, n_layer=2, n_head=2, n_inner=16)
     params = GPT(config).init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']
@@ -82,10 +77,11 @@ def test_default_epsilon_of_layer_norm_is_1e_5():
     np.testing.assert_allclose(states(SMALL, small), reference.gpt(small, TOKENS)[0], atol=2e-5)
 
 
-def test_the_step_s_one_dropped_matrix_serves_tokens_positions_and_the_output_layer(params):
+def test_the_step_s_one_dropped_matrix_serves_tokens_positions_and_the_output_layer():
+    embed = weights(SMALL)['embed']
     config = dataclasses.replace(SMALL.config, embd_dropout=0.5)
-    x, table = Embedding(config).apply({'params': params['embed']}, TOKENS, KEY)
-    whole = np.concatenate([params['embed'][name] for name in ('tokens', 'specials', 'positions')])
+    x, table = Embedding(config).apply({'params': embed}, TOKENS, KEY)
+    whole = np.concatenate([embed[name] for name in ('tokens', 'specials', 'positions')])
     mask = reference.keep((5, 700, 0, 0), whole.shape, 0.5)
     rows = np.where(mask, whole * 2, 0)
     np.testing.assert_array_equal(np.concatenate(table), rows)                       # what the output layer multiplies
