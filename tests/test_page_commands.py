@@ -12,8 +12,6 @@ from gpt1_jax import cli, rules
 from pages import FILES, PAGES, docstring
 from tiny import ROOT, python
 
-sys.path.insert(0, str(ROOT))
-
 pytestmark = pytest.mark.filterwarnings('ignore:.*found in sys.modules after import', 'ignore:the load_module')
 
 
