@@ -36,28 +36,6 @@ def cola(directory):
     return directory
 
 
-def race(directory, passages={'train': 8, 'dev': 3}):
-    """Write RACE/SPLIT/LEVEL/N.txt: two questions a passage."""
-    for split, n in passages.items():
-        for level in ('middle', 'high'):
-            folder = directory / split / level
-            folder.mkdir(parents=True)
-            for i in range(n):
-                rng = random.Random(f'{split}{level}{i}')
-                options = [[rng.choice(['cats', 'dogs', 'birds', 'hills']) for _ in range(4)] for _ in range(2)]
-                (folder / f'{i}.txt').write_text(json.dumps({
-                    'article': sentence(rng), 'questions': ['who sat?', 'who ran to _?'], 'options': options,
-                    'answers': [rng.choice('ABCD') for _ in range(2)]}))
-
-
-def dpr(directory):
-    """Write DPR's test.c.txt."""
-    directory.mkdir(parents=True)
-    (directory / 'test.c.txt').write_text('\n'.join(
-        f'The cat ran over the dogs because they sat number {i}.\nthey\nthe cat,the dogs\n'
-        f'{("the cat", "the dogs")[i % 2]}\n' for i in range(8)))
-
-
 def sst2(directory, n=10):
     """Write SST-2's dev.tsv."""
     directory.mkdir(parents=True)
