@@ -163,7 +163,6 @@ class Models:
 
 
 def lines(rows: Sequence[dict]) -> list[str]:
-    """The Markdown table of all baselines that there are."""
     names = [name for name in scores.BASELINES if any(row['baseline'] == name for row in rows)]
     body = []
     for score in SCORES:

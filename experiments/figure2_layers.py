@@ -40,7 +40,6 @@ def conditions(config: ConfigDict) -> dict[int, str]:
 
 
 def depth(config: ConfigDict) -> int:
-    """Layers of the pretrained model."""
     return build.backbone(workdir.load(config.pretrained).config['model']).config.n_layer
 
 

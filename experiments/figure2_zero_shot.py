@@ -6,7 +6,6 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from matplotlib.lines import Line2D
-from matplotlib.transforms import ScaledTranslation
 from ml_collections import ConfigDict
 
 from experiments.lib import bootstrap, figures, run_list, scores
@@ -52,10 +51,8 @@ def points(runs: Sequence[Run], condition: str, task: str) -> Points:
 
 
 def draw(config: ConfigDict, runs: Sequence[Run], path: pathlib.Path) -> None:
-    """Tasks against updates, 0 a random guess, 1 the state of the art; the Transformer is solid, the LSTM dashed.
-
-    Each curve's last interval is beside it, as bands would hide the curves.
-    """
+    """Tasks against updates, 0 a random guess, 1 the state of the art; the Transformer is solid, the LSTM dashed. Only
+    the last point of a curve has its interval, as bands would hide the curves."""
     curves = {(task, model): [{'step': step} | {name: normalised(task, 100 * value)
                                                 for name, value in figures.point(each).items()}
                               for step, (each, _) in points(runs, condition, task).items()]
@@ -66,27 +63,22 @@ def draw(config: ConfigDict, runs: Sequence[Run], path: pathlib.Path) -> None:
     about = 'relative task performance\n(0: random guess, 1: state of the art)'
     with figures.panel(path, (6.8, 4.6), title='Figure 2 (right): zero-shot performance', xlabel=figures.UPDATES,
                        ylabel=about) as axes:
-        for number, ((task, model), there) in enumerate(curves.items()):
+        for (task, model), there in curves.items():
             colour, marker = figures.of_task(task)
             solid = model == 'Transformer'
-            x, _ = figures.draw_curve(axes, there, band=0, color=colour, marker=marker, markersize=4, linewidth=1.5,
-                                      linestyle='-' if solid else '--', markerfacecolor=colour if solid else 'white')
-            beside = axes.transData + ScaledTranslation((8 + 5 * number) / 72, 0, axes.figure.dpi_scale_trans)
-            axes.vlines(x[-1], there[-1]['low'], there[-1]['high'], color=colour, linewidth=1.5, transform=beside,
-                        clip_on=False, linestyle='-' if solid else (0, (2, 1)))
-        shown = [point[name] for there in curves.values() for point in there for name in figures.VALUES]
-        for height in (0, 1):
-            if height == 0 or max(shown) > 0.5:  # a small model's curves would all lie flat at the bottom
-                axes.axhline(height, color=figures.GREY, linestyle=':', linewidth=1)
-                shown.append(height)
-        pad = 0.04 * (max(shown) - min(shown)) + 1e-3
-        axes.set_ylim(min(shown) - pad, max(shown) + pad)
-        figures.label_updates(axes, sorted({point['step'] for there in curves.values() for point in there}))
+            figures.draw_curve(axes, there, band=0, color=colour, marker=marker, markersize=4, linewidth=1.5,
+                               linestyle='-' if solid else '--', markerfacecolor=colour if solid else 'white')
+            step, low, high = (there[-1][name] for name in ('step', 'low', 'high'))
+            axes.vlines(step, low, high, color=colour, linewidth=1.5, linestyle='-' if solid else '--')
+        highest = max(point['value'] for there in curves.values() for point in there)
+        for height in (0, 1) if highest > 0.5 else (0,):  # a small model's curves would all lie flat at the bottom
+            axes.axhline(height, color=figures.GREY, linestyle=':', linewidth=1)
+        figures.scale_updates(axes, {point['step'] for there in curves.values() for point in there})
         handles = [Line2D([], [], color=figures.of_task(task)[0], marker=figures.of_task(task)[1], markersize=5,
                           label=NAMES[task][0]) for task in dict.fromkeys(task for task, _ in curves)]
         handles += [Line2D([], [], color='#404040', label=model, linestyle='-' if model == 'Transformer' else '--')
                     for model in dict.fromkeys(model for _, model in curves)]
-        axes.legend(handles=handles, loc='center left', bbox_to_anchor=(1.06, 0.5))
+        axes.legend(handles=handles, loc='center left', bbox_to_anchor=(1, 0.5))
 
 
 def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:

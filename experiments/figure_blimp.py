@@ -5,9 +5,11 @@ Not in the paper: drawn in the manner of its Figure 2 (right). What is scored: g
 import pathlib
 from collections.abc import Mapping, Sequence
 
+from matplotlib.ticker import EngFormatter, NullFormatter
 from ml_collections import ConfigDict
 
-from experiments.lib import blimp_published, figures, figures_blimp, run_list, scores
+from experiments.lib import blimp_published, figures, run_list, scores
+from experiments.lib.figures import COLOURS, plt
 from experiments.lib.markdown import bullets, table
 from experiments.lib.paper import MODELS
 from experiments.lib.run_list import Run
@@ -28,11 +30,14 @@ ABOUT = ('Percent of minimal pairs whose good sentence has the higher log-probab
          'intervals over resamples of the pairs inside each set; they do not cover the spread between runs, about a '
          'point: differences of single runs below two points mean little.')
 
+STYLES = {'Transformer': {'color': COLOURS['pretrained'], 'linestyle': '-', 'marker': 'o'},
+          'LSTM': {'color': COLOURS['scratch'], 'linestyle': '--', 'marker': 's', 'markerfacecolor': 'white'}}
+LINES = {'LSTM': '--', 'Transformer-XL': ':'}  # published models that have figures of each phenomenon
+
 Rows = Mapping[int, Mapping[tuple, dict]]  # {step: {(group, metric): row of results.jsonl}}
 
 
 def specs(config: ConfigDict) -> list[Run]:
-    """Every saved step of each model."""
     return [run for condition in MODELS for run in run_list.zero_shot_runs(config, 'blimp', condition)]
 
 
@@ -56,17 +61,73 @@ def tokens_per_update(config: ConfigDict) -> dict[str, int | None]:
 
 
 def draw(config: ConfigDict, runs: Sequence[Run], path: pathlib.Path) -> None:
-    """Draw BLiMP overall and each phenomenon."""
     tokens = tokens_per_update(config)
-    drawn = curves(points(runs), tokens)
-    if drawn:
-        figures_blimp.draw(path, drawn, tokens['full'])
+    if drawn := curves(points(runs), tokens):
+        draw_curves(path, drawn, tokens['full'])
+
+
+def draw_curves(path: str | pathlib.Path, curves: Sequence[dict], tokens_per_update: int | None = None) -> None:
+    """All sets in one panel, each phenomenon in one, against updates, beside published models.
+
+    curves: those of `curves`. tokens_per_update: adds a scale of tokens, and the published decoder.
+    """
+    steps = {point['step'] for curve in curves for point in curve['points']}
+    with plt.rc_context(figures.STYLE):
+        figure = plt.figure(figsize=(11, 12.5))
+        grid = figure.add_gridspec(5, 4, height_ratios=(1, 1, 1.05, 1.05, 1.05), hspace=0.55, wspace=0.18)
+        axes = figure.add_subplot(grid[:2, :3])
+        _curves(axes, [curve for curve in curves if curve['group'] is None], steps)
+        _beside_published(axes, tokens_per_update if min(steps) else None)
+        axes.set_title('BLiMP, zero-shot', pad=34 if tokens_per_update else 8)
+        figure.legend(*axes.get_legend_handles_labels(), loc='upper center', bbox_to_anchor=(0.5, 0.085), ncols=3)
+        lowest = min([20, *(point['low'] for curve in curves if curve['group'] for point in curve['points'])])
+        for number, (group, name) in enumerate(PHENOMENA.items()):
+            panel = figure.add_subplot(grid[2 + number // 4, number % 4])
+            for value, line in zip(blimp_published.BY_PHENOMENON[group], LINES.values(), strict=True):
+                panel.axhline(value, color=figures.GREY, linewidth=0.9, linestyle=line)
+            _curves(panel, [curve for curve in curves if curve['group'] == group], steps, (1,), 3)
+            panel.set_title(name, fontsize=10)
+            panel.tick_params(labelleft=number % 4 == 0)
+            panel.set_ylim(lowest, 100)
+        figures.save(figure, path)
+
+
+def _curves(axes, curves, steps, subs=(1, 2, 5), marker_size=4):
+    """Chance, and each model's curve with its band."""
+    axes.axhline(50, color=COLOURS['chance'], linewidth=1.2, label='chance')
+    for curve in curves:
+        figures.draw_curve(axes, curve['points'], band=0.18, linewidth=1.5, markersize=marker_size,
+                           label=f'{curve["model"]}, ours', **STYLES[curve['model']])
+    figures.scale_updates(axes, steps, subs)
+    axes.tick_params(axis='x', labelsize=8)
+    axes.yaxis.set_major_formatter(figures.COUNT)
+
+
+def _beside_published(axes, tokens_per_update):
+    """A line for each published model, and where tokens are known the decoder that was measured along its training."""
+    raised = {'LSTM': 5, 'Transformer-XL': -5}  # labels, in points: the two lines are 0.2 apart
+    for one in blimp_published.PAPER:
+        axes.axhline(one.sets, color=figures.GREY, linewidth=0.9, linestyle=LINES.get(one.name, '-.'),
+                     label=f'{one.name}, published' if one.name in LINES else None)
+        text = f'{one.name} {one.sets:.1f}' + (f' ({one.text})' if one.text else '')
+        axes.annotate(text, (1, one.sets), (5, raised.get(one.name, 0)), xycoords=('axes fraction', 'data'),
+                      textcoords='offset points', va='center', fontsize=8, color=figures.GREY)
+    if tokens_per_update:
+        above = axes.secondary_xaxis('top', functions=(lambda updates: updates * tokens_per_update,
+                                                       lambda tokens: tokens / tokens_per_update))
+        above.set_xlabel('tokens read', fontsize=9)
+        above.xaxis.set_major_formatter(EngFormatter(sep=''))
+        above.xaxis.set_minor_formatter(NullFormatter())
+        axes.set_xlim(axes.get_xlim())  # as far as the curves reach
+        updates, values = zip(*((tokens / tokens_per_update, value) for tokens, value in
+                                blimp_published.DECODER_POINTS))
+        axes.plot(updates, values, 'D', color=figures.GREY, markersize=5, label=blimp_published.DECODER)
+    axes.set(xlabel=figures.UPDATES, ylabel='accuracy (%)')
 
 
 def curves(found: Mapping[str, Rows], tokens: Mapping[str, int | None]) -> list[dict]:
-    """The curves of figures_blimp.draw. The LSTM's updates are those of the Transformer that read as many tokens.
-
-    found: {condition: rows}. tokens: {condition: tokens an update}."""
+    """[{'group': None or a phenomenon, 'model', 'points'}], in percent. The LSTM's updates are those of the Transformer
+    that read as many tokens. found: {condition: rows}. tokens: {condition: tokens an update}."""
     drawn = []
     for condition, steps in found.items():
         scale = tokens[condition] / tokens['full'] if tokens[condition] and tokens['full'] else 1

@@ -15,7 +15,6 @@ HEADER = ('task', *(paper.NAMES[condition] for condition in run_list.CONDITIONS)
 
 
 def specs(config: ConfigDict) -> list[Run]:
-    """Each task under each condition."""
     return [run for task in dict.fromkeys(score.task for score in SCORES) for condition in run_list.CONDITIONS
             for run in run_list.finetune_runs(config, task, condition)]
 

@@ -20,7 +20,7 @@ from ml_collections import ConfigDict, config_flags
 from experiments import glue_validator
 from experiments.glue_validator import MEMBERS
 from experiments.lib import run_list, runner
-from gpt1_jax import cli, metrics, storage
+from gpt1_jax import cli, storage
 from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned
@@ -31,8 +31,9 @@ INCOMPLETE = 'a submission needs all nine tasks and their test files: '
 
 
 def run(config: ConfigDict, out: str | pathlib.Path, selection: str = 'best', reuse: bool = False,
-        dry_run: bool = False) -> list[str]:
-    """Predict every test set with its task's run, and write the zip `out`; returns what the leaderboard would refuse.
+        dry_run: bool = False) -> None:
+    """Predict every test set with its task's run, and write the zip `out`. Warns of sets of another size than the
+    published one, which the leaderboard would refuse.
 
     config: configs/experiments.py's; `submission` names a run directory for a task. selection: 'best' or 'final'
     parameters. reuse: take the predictions that the runs hold already, where they do. dry_run: look for runs and files,
@@ -40,19 +41,19 @@ def run(config: ConfigDict, out: str | pathlib.Path, selection: str = 'best', re
     """
     runs = open_runs(config, dry_run)
     if dry_run:
-        return []
+        return
     members, indices = {}, {}
     for name, member in MEMBERS.items():
         tuned = runs[member.task]
         path = tuned.predictions(f'{member.split}_final' if selection == 'final' else member.split)
         if not (reuse and path.is_file()):
             fine_tuned.evaluate_run(tuned, member.split, selection=selection)
-        ids, scores = read_scores(path)
+        predictions = results.read(path)
+        ids, scores = [row['id'] for row in predictions], np.array([row['scores'] for row in predictions])
         examples = tasks.get(member.task).read(tuned.config['data']['dir'], member.split)
         indices[name] = [example.id for example in examples]
         members[name] = lines(name, ids, scores, tuned.config['labels'])
     write(out, members, indices)
-    return glue_validator.other_sizes(indices)
 
 
 def open_runs(config: ConfigDict, dry_run: bool = False) -> dict[str, workdir.Run]:
@@ -123,18 +124,6 @@ def write(out: str | pathlib.Path, members: Mapping[str, str], indices: Mapping[
     storage.write(out, content.getvalue())
 
 
-def read_scores(path: pathlib.Path) -> tuple[list[str], np.ndarray]:
-    """(ids, scores float[n, labels]) of a predictions file, labelled or not. UserError naming a wrong line."""
-    rows = results.read(path)
-    for number, row in enumerate(rows, 1):
-        cause = metrics.wrong_with(row)
-        if cause:
-            raise UserError(f'{path}: line {number}: {cause}')
-    if len({len(row['scores']) for row in rows}) != 1:
-        raise UserError(f'{path}: empty, or its lines have different numbers of scores')
-    return [row['id'] for row in rows], np.array([row['scores'] for row in rows], np.float64)
-
-
 def _open(directory, task):
     """The Run in a directory. UserError where it is not a run of the task, or has no weights."""
     run = workdir.load(directory)
@@ -156,11 +145,9 @@ def _define_flags():
 def main() -> None:
     f = flags.FLAGS
     run_list.find_models(f.config)
-    notes = run(f.config, f.out, f.selection, f.reuse, f.dry_run)
+    run(f.config, f.out, f.selection, f.reuse, f.dry_run)
     if not f.dry_run:
         print(f'{f.out}: {len(MEMBERS)} files, checked')
-    for note in notes:
-        print(f'the leaderboard would refuse {note}')
 
 
 if __name__ == '__main__':

@@ -104,9 +104,6 @@ def _member(archive, name, wanted):
 
 
 def _wrong_with(value, labels):
-    """What is wrong with one prediction, or None."""
-    if value.endswith('\r'):
-        return 'ends with a carriage return; lines end with a line feed alone'
     if labels:
         return None if value in labels else f'prediction {value[:60]!r} is not one of {", ".join(labels)}'
     if not SCORE.fullmatch(value) or not math.isfinite(float(value)):

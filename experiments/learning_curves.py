@@ -14,7 +14,6 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from absl import flags
-from matplotlib.ticker import NullLocator
 from ml_collections import ConfigDict, config_flags
 
 from experiments import baselines
@@ -32,7 +31,6 @@ LABELS = {score.task: score.label for score in reversed(paper.TABLE2 + paper.TAB
           if score.group is None}
 CONDITIONS = {'full': 'pretrained', 'no_pretraining': 'from scratch'}
 HELD_OUT = 1000  # rows of a training file that score its trials
-SINGLE = 'give a single one, --config.curves.trials="((RATE,UPDATES),)"'
 NO_HEADER = ('cola',)  # sets whose training file begins with a row
 Trial = tuple[float, int]  # (peak rate, updates)
 
@@ -87,7 +85,7 @@ def trial_runs(config: ConfigDict) -> list[Run]:
     config = config.copy_and_resolve_references()
     parts = pathlib.Path(config.out) / 'parts'
     for task in config.curves.tasks:
-        divide(task, run_list.directory(config, task), parts / task, config.finetune.batch.size)
+        divide(task, run_list.directory(config, task), parts / task)
         config.directories[task] = task
     config.data = str(parts)
     return [run for task in config.curves.tasks for rows in rows_of(config, task, (config.curves.trial_rows,))
@@ -97,9 +95,8 @@ def trial_runs(config: ConfigDict) -> list[Run]:
 
 def curve_runs(config: ConfigDict, chosen: Mapping[tuple[str, str], Trial]) -> list[Run]:
     """The runs of every point: all of a seed before the next seed."""
-    of_task = {task: rows_of(config, task, config.curves.rows) for task in config.curves.tasks}
-    return [run for seed in config.curves.seeds for place in range(len(config.curves.rows))
-            for task in config.curves.tasks for rows in of_task[task][place:place + 1] for condition in CONDITIONS
+    return [run for seed in config.curves.seeds for task in config.curves.tasks
+            for rows in rows_of(config, task, config.curves.rows) for condition in CONDITIONS
             for run in with_trial(config, task, f'{condition}@rows', chosen[task, condition], rows, (seed,))]
 
 
@@ -121,23 +118,19 @@ def with_trial(config: ConfigDict, task: str, condition: str, trial: Trial, rows
     return run_list.finetune_runs(config, task, f'{condition}={rows},{rate:g},{epochs}', settings, seeds)
 
 
-def divide(task: str, directory: str, part: pathlib.Path, least: int = 1) -> None:
+def divide(task: str, directory: str, part: pathlib.Path) -> None:
     """Write PART/train.tsv and dev.tsv, both from the training file of a set that has one row a line.
 
-    UserError for a set whose training rows are not one text file of their own (RACE, Story Cloze, TFDS, Parquet), or of
-    which fewer than `least` are left to train on.
+    UserError for a set whose training rows are not one text file of their own (RACE, Story Cloze, TFDS, Parquet).
     """
     train, dev = (tasks.get(task).files(directory, split) for split in ('train', 'dev'))
     if len(train) > 1 or train == dev or directory.startswith(run_list.SOURCES):
         raise UserError(f'{task}: its training rows are not one text file of their own, so that no part of them can '
-                        f'score trials: {SINGLE}')
+                        'score trials: give a single one, --config.curves.trials="((RATE,UPDATES),)"')
     names = [pathlib.Path(files[0]) for files in (train, dev)]
     with names[0].open(encoding='utf-8') as file:
         rows = file.readlines()  # str.splitlines would also split at characters inside a row, as U+2028
     header = '' if task in NO_HEADER else rows.pop(0)
-    if len(rows) < HELD_OUT + least:
-        raise UserError(f'{task}: of {len(rows):,} training rows {HELD_OUT:,} would score the trials, too few are '
-                        f'left: {SINGLE}')
     dev = set(permutation(1, 0, len(rows))[:HELD_OUT].tolist())
     part.mkdir(parents=True, exist_ok=True)
     for name, held_out in zip(names, (False, True)):
@@ -168,7 +161,6 @@ def result(run: Run) -> dict:
 
 
 def trial_row(run: Run) -> dict:
-    """A line of the table of trials."""
     tuned = run.config
     return {'task': run.task, 'condition': CONDITIONS[run.condition.split('@')[0]], 'rate': tuned.optimizer.peak_rate,
             'rows': tuned.data.train_rows, 'epochs': tuned.train.epochs, 'value': result(run)['value']}
@@ -212,9 +204,7 @@ def draw(path: pathlib.Path, points: Sequence[dict]) -> None:
                 figures.draw_curve(axes, own, 'rows', band, color=figures.COLOURS[colour], linestyle=line,
                                    marker='o', markersize=4, label=condition)
             axes.set(title=name, xlabel='training rows (log scale)', ylabel='dev (percent)', xscale='log')
-            axes.set_xticks(sorted({row['rows'] for row in points if label(row) == name}))
-            axes.xaxis.set_major_formatter(figures.COUNT)
-            axes.xaxis.set_minor_locator(NullLocator())
+            figures.log_ticks(axes.xaxis)
             axes.yaxis.set_major_formatter(figures.PERCENT)
             axes.legend()
         figures.save(figure, path)
@@ -226,7 +216,6 @@ def label(row: Mapping) -> str:
 
 
 def lines(found: dict) -> list[str]:
-    """The Markdown of the curves and the trials."""
     body = []
     for task, rows in dict.fromkeys((row['task'], row['rows']) for row in found['points']):
         of = {row['condition']: row for row in found['points'] if (row['task'], row['rows']) == (task, rows)}

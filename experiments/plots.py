@@ -6,6 +6,7 @@ Loss, learning rate, held-out perplexity and throughput from each run's metrics.
 """
 import argparse
 import itertools
+import math
 import os
 import pathlib
 import sys
@@ -13,11 +14,11 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter
 
-from experiments.lib.figures import COLOURS, COUNT, STYLE, save
+from experiments.lib.figures import COLOURS, COUNT, STYLE, log_ticks, save
 from gpt1_jax import storage
-from gpt1_jax.errors import UserError, os_line, shown
+from gpt1_jax.errors import UserError, os_line
 from gpt1_jax.runs import results
 
 PANELS = {'loss': 'training loss (nats)', 'learning_rate': 'learning rate',  # fields of metrics.jsonl
@@ -56,56 +57,33 @@ def _panel(axes, field, drawn, styles):
     for label, points in drawn.items():
         axes.plot(*zip(*points), linewidth=1.2, marker=marker, markersize=4, **styles[label])
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f'{value:,.8g}'))
-    values = [value for points in drawn.values() for _, value in points if value > 0]
-    if not values:
-        return
-    # Throughput on a log scale where a run on a CPU stands beside one on an accelerator.
-    wide = field == 'tokens_per_s' and max(values) > 20 * min(values)
-    if field == 'valid_perplexity' or wide:
+    if field == 'valid_perplexity':
         axes.set_yscale('log')
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter(COUNT)
-        axes.yaxis.set_minor_formatter(NullFormatter())
+        log_ticks(axes.yaxis)
     elif field != 'loss':
         axes.set_ylim(bottom=0)
 
 
 def read_curves(run: pathlib.Path) -> dict[str, list[tuple]]:
     """{field: [(step, value), ...]} of PANELS from a run's metrics.jsonl: one point a step, the last that was written,
-    without values that are not finite. UserError where there are no rows, or a field is not a number."""
+    without values that are not finite. UserError where there are no rows."""
     path = run / 'metrics.jsonl'
-    rows = results.read(path)
+    rows = results.read(path, results.OF_A_STEP)
     if not rows:
         raise UserError(f'{path}: no rows: not a run, or one that has logged nothing yet')
-    curves = {field: {} for field in PANELS}
-    for number, row in enumerate(rows, 1):
-        for field in ('step', *(field for field in PANELS if field in row)):
-            if not isinstance(row.get(field), (int, float)):
-                raise UserError(f'{path}: line {number}: {field} is {shown(row.get(field))}, must be a number')
-            if field in PANELS and abs(row[field]) < 1e300 and row['step'] < 1e15:
-                curves[field][row['step']] = row[field]
-    return {field: sorted(points.items()) for field, points in curves.items()}
-
-
-def labels(paths: Sequence[str | pathlib.Path]) -> list[str]:
-    """The shortest ends of the paths that are all different: 'a/run', 'b/run'."""
-    parts = [pathlib.PurePath(path).parts for path in paths]
-    for n in range(1, max(map(len, parts)) + 1):
-        if len({one[-n:] for one in parts}) == len(parts):
-            break
-    return ['/'.join(one[-n:]) for one in parts]
+    return {field: sorted({row['step']: row[field] for row in rows if math.isfinite(row.get(field, math.nan))}.items())
+            for field in PANELS}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Draw the runs; returns the exit status."""
     parser = argparse.ArgumentParser(prog='python -m experiments.plots', description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('runs', nargs='+', metavar='RUN', help='a work directory')
     parser.add_argument('--out', default='runs.png', help='the PNG file (default: runs.png)')
     chosen = parser.parse_args(arguments)
     try:
-        paths = list(dict.fromkeys(storage.absolute(run) for run in chosen.runs))  # one given twice is drawn once
-        training_curves(chosen.out, dict(zip(labels(paths), map(read_curves, paths))))
+        names = {storage.absolute(run): run for run in chosen.runs}  # one given twice is drawn once
+        training_curves(chosen.out, {name: read_curves(path) for path, name in names.items()})
     except (UserError, OSError) as error:
         print(f'error: {os_line(error) if isinstance(error, OSError) else error}', file=sys.stderr)
         return 1

@@ -3,6 +3,7 @@
 The models with and without pretraining also run at every setting of config.grid; each one's best is a row of its own.
 """
 import itertools
+import pathlib
 import statistics
 from collections.abc import Mapping, Sequence
 
@@ -29,7 +30,6 @@ def specs(config: ConfigDict, settings: bool = True) -> list[Run]:
 
 
 def grid_specs(config: ConfigDict, task: str) -> list[Run]:
-    """The runs of a task at every setting of the grid."""
     return [run for setting, values in grid(config).items() for condition in GRID
             for run in run_list.finetune_runs(config, task, f'{condition}@{setting}', values, config.grid_seeds)]
 
@@ -95,7 +95,7 @@ def _ours(runs, condition, columns, label):
 
 def _baselines(config, columns, runs):
     """A row for each baseline of OUT/baselines.json: [label, Avg if every column has one, columns...]."""
-    rows = scores.baselines_of(config)
+    rows = scores.baselines(pathlib.Path(config.out) / scores.BASELINES_FILE)
     of = {score: scores.baseline_rows(rows, score, found=scores.find(runs, score))
           for several in columns.values() for score in several}
     text = []
@@ -142,7 +142,6 @@ def _details(runs, condition, columns):
 
 def notes(config: ConfigDict, runs: Sequence[Run], columns: Columns,
           best: Mapping[str, str | None]) -> list[str]:
-    """What the rows are and what is missing."""
     averages = ', '.join(f'{value} ({paper.NAMES[row]})' for row, value in paper.TABLE5_AVERAGE.items())
     found = ['Avg is the plain mean of the columns; MNLI is the mean of matched and mismatched. The paper prints '
              f'{averages}.']

@@ -1,19 +1,10 @@
 """GPT-1: Improving Language Understanding by Generative Pre-Training, Radford et al., 2018.
 
-Section                         File
-3.1  Unsupervised pre-training  models/gpt.py (Eq. 2), models/ops.py, training/losses.py (Eq. 1), pretrain.py
-3.2  Supervised fine-tuning     models/heads.py (Eq. 3), training/losses.py (Eqs. 4, 5), finetune.py
-3.3  Input transformations      data/inputs.py, data/tasks/
-4.1  Setup                      training/optimizer.py, training/loop.py, models/dropout.py, data/text.py,
-                                data/tokenizer.py, data/tokens.py
-4.2  Fine-tuning, Tables 2-4    data/tasks/, evaluation/fine_tuned.py, metrics/
-5    Analysis                   training/transfer.py (Figure 2, left), evaluation/zero_shot_heuristics.py,
-                                evaluation/log_probs.py, zero_shot.py (Figure 2, right), models/lstm.py (Table 5)
-
-In a program or a notebook: gpt1_jax.load(DIRECTORY), see api.py.
+README.md lists the files of each section. In a program or a notebook: gpt1_jax.load(DIRECTORY), see api.py.
 
 Other modules are imported at their first use, so that reading data never loads jax.
 """
+import contextlib
 import importlib.machinery
 import importlib.util
 import os
@@ -46,22 +37,18 @@ def _with_huge_pages():
     """Restart this process with huge pages for malloc: training on CPUs is a fifth (float32) to a quarter (bfloat16)
     faster (experiments/benchmarks/README.md).
 
-    glibc reads the setting before Python runs, hence the restart, before anything is imported. Only where the kernel
-    leaves the choice to programs and the user has made none. GPT1_JAX_HUGE_PAGES=0 turns it off.
+    glibc (from 2.35) reads the setting before Python runs, hence the restart, before anything is imported. Only where
+    the kernel leaves the choice to programs and the user has made none. GPT1_JAX_HUGE_PAGES=0 turns it off.
     """
     tunables = os.environ.get('GLIBC_TUNABLES', '')
     if 'glibc.malloc.hugetlb' in tunables or os.environ.get('GPT1_JAX_HUGE_PAGES') == '0':
         return
-    try:
+    with contextlib.suppress(OSError):  # no Linux, or no permission: train without
         with open('/sys/kernel/mm/transparent_hugepage/enabled', encoding='ascii') as file:
             if '[madvise]' not in file.read():
                 return
-        name, version = (os.confstr('CS_GNU_LIBC_VERSION') or '').split()
-        if name == 'glibc' and tuple(map(int, version.split('.'))) >= (2, 35):
-            setting = ':'.join(filter(None, (tunables, 'glibc.malloc.hugetlb=1')))
-            os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | {'GLIBC_TUNABLES': setting})
-    except (OSError, ValueError, AttributeError):  # no Linux, no glibc, or no permission: train without
-        return
+        setting = ':'.join(filter(None, (tunables, 'glibc.malloc.hugetlb=1')))
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | {'GLIBC_TUNABLES': setting})
 
 
 def _stopped(number, frame):

@@ -3,8 +3,6 @@
     gpt1
     gpt1 pretrain --config=pretrain --workdir=runs/gpt1 --config.data.corpus='books/*.txt'
     python -m gpt1_jax generate --init_from=runs/gpt1 --prompt='Once upon a time'
-
-`gpt1 PROGRAM` runs what `python -m` and the module of the program do.
 """
 import ast
 import os

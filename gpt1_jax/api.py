@@ -71,8 +71,6 @@ class Trained:
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without special tokens. (data/tokenizer.py)
 
-        >>> import gpt1_jax
-        >>> gpt1 = gpt1_jax.load('runs/gpt1')
         >>> gpt1.encode('The CAT sat.')
         [269, 266, 268, 260]
         >>> gpt1.tokenizer.decode(_)
@@ -89,13 +87,12 @@ class Trained:
         the state at the extract token, for similarity the sum over both orders, for multiple choice [n, K, D], with
         zeros for choices that a row does not have.
 
-        >>> import gpt1_jax
-        >>> gpt1_jax.load('runs/gpt1').embed(['The cat sat on a mat.', 'The cat']).shape
+        >>> gpt1.embed(['The cat sat on a mat.', 'The cat']).shape
         (2, 16)
         """
         sequences = self._sequences(rows)
         backbone, params = self._backbone()
-        found = states.last_states(backbone, params, self.mesh, [ids for row in sequences for ids in row])
+        found = states.mean_states(backbone, params, self.mesh, [(ids, 1) for row in sequences for ids in row])
         K = np.array([len(row) for row in sequences])
         by_row = np.zeros((len(K), K.max(), found.shape[1]), np.float32)
         by_row[np.arange(K.max()) < K[:, None]] = found
@@ -108,8 +105,6 @@ class Trained:
 
         A text longer than the context is scored in disjoint windows. (evaluation/log_probs.py; perplexity.py for files)
 
-        >>> import gpt1_jax
-        >>> gpt1 = gpt1_jax.load('runs/gpt1')
         >>> pieces, logs = gpt1.score('The cat sat on a mat.')
         >>> pieces
         ['the ', 'cat ', 'sat ', 'on ', 'a ', 'mat ', '. ']
@@ -131,8 +126,7 @@ class Trained:
         temperature, top_k, top_p, seed: see evaluation/decoding.Sampling. Equal arguments give equal texts.
         (evaluation/text_generation.py)
 
-        >>> import gpt1_jax
-        >>> gpt1_jax.load('runs/gpt1').generate('The cat', samples=2, stop=['mat'], top_k=1)
+        >>> gpt1.generate('The cat', samples=2, stop=['mat'], top_k=1)
         ['sat on a', 'sat on a']
         """
         ids = self._pretrained().encode(prompt)
@@ -144,7 +138,6 @@ class Trained:
     def classify(self, rows: Sequence) -> list[dict]:
         """The label or score of each row, with probabilities, by a fine-tuned run. (evaluation/fine_tuned.py)
 
-        >>> import gpt1_jax
         >>> tuned = gpt1_jax.load('runs/tuned')
         >>> tuned.classify(['The cat sat on a mat.'])
         [{'id': '0', 'label': '0', 'probabilities': {'0': 0.78..., '1': 0.21...}}]
@@ -159,8 +152,7 @@ class Trained:
         Of a row's several sequences (two orders, or choices) the first is used; a text longer than the context is
         truncated from the left. (evaluation/states.py)
 
-        >>> import gpt1_jax
-        >>> pieces, maps = gpt1_jax.load('runs/gpt1').attention('The cat sat.')
+        >>> pieces, maps = gpt1.attention('The cat sat.')
         >>> pieces, maps.shape
         (['the ', 'cat ', 'sat ', '. '], (2, 4, 4, 4))
         """
@@ -208,7 +200,6 @@ def load(path: str | os.PathLike, step: int | None = None) -> Trained:
     pretrained run, the best on dev of a fine-tuned one. UserError naming the path, the step or the file if there is no
     such run, or it is damaged.
 
-    >>> import gpt1_jax
     >>> gpt1_jax.load('runs/gpt1', step=30).step
     30
     >>> gpt1_jax.load('runs/gpt2')

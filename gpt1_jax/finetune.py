@@ -64,14 +64,13 @@ def run_key(config: ConfigDict, code: str | None = None) -> str:
     return fine_tuning.run_key(resolve(config), code)
 
 
-def count_tokens(config: ConfigDict) -> dict[str, int]:
-    """{'rows', 'steps', 'tokens'} of training: tokens estimated from 200 rows. UserError as `run`."""
+def count_tokens(config: ConfigDict) -> int:
+    """The tokens of training, estimated from 200 rows. UserError as `run`."""
     setting = resolve(config)
     n = len(setting.examples('train', config.data.train_rows))
     per_epoch = n // config.batch.size
-    steps = _epochs(setting, per_epoch) * per_epoch
-    tokens = steps * config.batch.size * _mean_tokens(setting.rows('train', min(200, n)))
-    return {'rows': n, 'steps': steps, 'tokens': int(tokens)}
+    rows = _epochs(setting, per_epoch) * per_epoch * config.batch.size
+    return int(rows * _mean_tokens(setting.rows('train', min(200, n))))
 
 
 def inspect(config: ConfigDict) -> None:
@@ -151,17 +150,14 @@ def _epochs(setting, per_epoch):
 
 def _effective_config(setting, shapes, epochs):
     """What config.json holds."""
-    train, dev = setting.hashes['train'], setting.hashes['dev']
-    if any(train[name] != dev[name] for name in train.keys() & dev.keys()):  # train/data.csv and dev/data.csv
-        train, dev = ({f'{split}/{name}': digest for name, digest in of_split.items()}
-                      for split, of_split in (('train', train), ('dev', dev)))
+    files = {f'{split}/{name}': digest for split in ('train', 'dev') for name, digest in setting.hashes[split].items()}
     origin = None if setting.origin is None else setting.origin.digest
     config = setting.config.to_dict()
     return config | {
         'train': config['train'] | {'epochs': epochs},
         'kind': 'finetune', 'model': setting.sizes, 'n_transfer': setting.n_transfer,
         'labels': list(setting.task.labels), 'lengths': list(shapes.lengths),
-        'fingerprint': {'tokenizer': setting.tokenizer.fingerprint, 'origin': origin, 'files': train | dev,
+        'fingerprint': {'tokenizer': setting.tokenizer.fingerprint, 'origin': origin, 'files': files,
                         **user_code.digests(setting.config.to_dict() | {'model': setting.sizes})}}
 
 

@@ -4,12 +4,11 @@
     gpt1 perplexity --init_from=runs/gpt1 --tokens=runs/gpt1/tokens --split=valid --stride=64
     gpt1 perplexity --init_from=runs/gpt1 --sentence='The cat sat on the mat.'
 
-The text is one stream, as in pretraining: each document's tokens and one line break. A window is n_ctx tokens and their
-n_ctx targets, the tokens one position later; a window starts every `stride` tokens. The first window scores all its
-targets, that is, all but the text's first token; each other one scores its last `stride` targets, which have at least
-n_ctx - stride + 1 tokens of context. With stride = n_ctx, the default, this is pretraining's validation perplexity,
-over the whole text. A sentence is scored as it is, without a line break after it, and each token's log-probability is
-printed; --per_token=FILE writes them, of any text, as JSON lines.
+The text is one stream, as in pretraining: each document's tokens and one line break. A window of n_ctx tokens starts
+every `stride` tokens; each but the first scores its last `stride` targets, which have at least n_ctx - stride + 1
+tokens of context. With stride = n_ctx, the default, this is pretraining's validation perplexity, over the whole text. A
+sentence is scored as it is, without a line break after it, and each token's log-probability is printed;
+--per_token=FILE writes them, of any text, as JSON lines.
 """
 import collections
 import sys
@@ -29,9 +28,6 @@ from gpt1_jax.evaluation import load, log_probs
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import provenance, results
 from gpt1_jax.weights import from_hub
-
-NOTE = ("note: the paper's 18.4 is per token of the published vocabulary on BooksCorpus: it compares only with a "
-        'perplexity of that vocabulary on that text')
 
 
 def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: str | None = None, split: str = 'valid',
@@ -165,7 +161,8 @@ def _print(row):
     print(f'perplexity per token {row["value"]:.3f}')
     print(f'perplexity per word {row["per_word"]:.3f} (words are separated by white space)')
     print(f'bits per byte {row["bits_per_byte"]:.4f}')
-    print(NOTE)
+    print("note: the paper's 18.4 is per token of the published vocabulary on BooksCorpus: it compares only with a "
+          'perplexity of that vocabulary on that text')
 
 
 if __name__ == '__main__':

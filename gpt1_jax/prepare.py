@@ -29,7 +29,7 @@ def prepare(out: str | storage.Path, corpus: Source, valid: Source | float, toke
     """Writes a prepared directory and returns its manifest. tokenizer: also the name of a model (weights/from_hub.py).
     fields: of data.prepare.PrepareConfig. UserError as there, and as in data.prepare.prepare."""
     if isinstance(tokenizer, str) and tokenizer not in ('train', 'published') and not any(
-            (storage.path(tokenizer) / place / MODEL_FILE).exists() for place in ('', 'tokenizer')):  # as Tokenizer.of
+            (storage.path(tokenizer) / place / MODEL_FILE).exists() for place in ('', 'tokenizer')):  # as load
         from gpt1_jax.weights import from_hub  # imports jax, which files do not need
         tokenizer = from_hub.local_tokenizer(tokenizer)
     config = data_prepare.PrepareConfig(corpus, valid, tokenizer, **fields)

@@ -135,8 +135,9 @@ def build(setting: Setting) -> Job:
     tokenizer = Tokenizer.load(setting.tokens / 'tokenizer')
     manifest = tokens.read_manifest(setting.tokens, tokenizer.fingerprint)
     train, valid = (tokens.open_split(setting.tokens, split, config.data.verify) for split in ('train', 'valid'))
-    if setting.origin is not None:
-        setting.origin.check_tokenizer(tokenizer)
+    if setting.origin is not None and setting.origin.run.tokenizer().fingerprint != tokenizer.fingerprint:
+        raise UserError(f'{setting.origin.run.path}: its tokenizer is another one; prepare the corpus with '
+                        f'--config.tokenizer.source={setting.origin.run.path}/tokenizer')
     fields = setting.model | {'vocab_size': tokenizer.vocab_size}
     model = models.backbone(fields)
     n_ctx, size = model.config.n_ctx, config.batch.size

@@ -1,8 +1,8 @@
 """Files on a local disk or in Google Cloud Storage (gs://BUCKET/...), behind one set of functions.
 
-Not in the paper. Objects in a store are written atomically, never changed in place, and cannot be renamed; etils.epath
-gives them the interface of pathlib.Path (extra `gcs`). Files that are read many times (token shards) or appended to
-(logs) have a copy on the local disk.
+Objects in a store are written atomically, never changed in place, and cannot be renamed; etils.epath gives them the
+interface of pathlib.Path (extra `gcs`). Files that are read many times (token shards) or appended to (logs) have a copy
+on the local disk. What cannot be read or written raises an OSError that names it, in a store too.
 """
 import base64
 import contextlib
@@ -115,7 +115,7 @@ def mkdir(directory: Path) -> None:
 
 
 def read(file: str | os.PathLike) -> bytes:
-    """The contents of a file. OSError if it cannot be read."""
+    """The contents of a file."""
     with _as_os_errors(file):
         return path(file).read_bytes()
 
@@ -128,18 +128,13 @@ def opened(file: str | os.PathLike) -> Iterator[BinaryIO]:
 
 
 def size(file: str | os.PathLike) -> int:
-    """The size of a file in bytes. OSError if it cannot be read."""
+    """The size of a file in bytes."""
     with _as_os_errors(file):
         return path(file).stat().length if remote(file) else os.path.getsize(file)
 
 
-def is_object(file: str | os.PathLike) -> bool:
-    """Whether a path of an object store is an object, rather than a prefix of others or nothing."""
-    return generation(file) != ABSENT
-
-
 def glob(pattern: str) -> list[str]:
-    """The objects of a store that match a pattern, gs://BUCKET/a/**/*.txt, sorted. OSError if it cannot be asked."""
+    """The objects of a store that match a pattern, gs://BUCKET/a/**/*.txt, sorted."""
     system, bucket, key = _object(pattern)
     with _as_os_errors(pattern):
         found = system.glob(f'{bucket}/{key}', detail=True)
@@ -148,7 +143,7 @@ def glob(pattern: str) -> list[str]:
 
 def write(file: str | os.PathLike, data: bytes) -> None:
     """Write a file atomically: after a crash it is complete, or as it was. A link stays one; a pipe or a device is
-    written to directly. OSError if it cannot be written."""
+    written to directly."""
     if remote(file):
         with _as_os_errors(file, writes=True):
             path(file).write_bytes(data)
@@ -166,16 +161,11 @@ def write(file: str | os.PathLike, data: bytes) -> None:
     os.replace(partial, file)
 
 
-def read_json(file: str | os.PathLike, if_missing: str | None = None) -> Any:
-    """The value of a JSON file. UserError naming the file if it cannot be read or is not JSON.
-
-    if_missing: the whole message for a file that does not exist, where the user needs to know what to do then.
-    """
+def read_json(file: str | os.PathLike) -> Any:
+    """The value of a JSON file. UserError naming the file if it cannot be read or is not JSON."""
     try:
         return parse_json(read(file), os.fspath(file))
     except OSError as error:
-        if if_missing is not None and isinstance(error, FileNotFoundError):
-            raise UserError(if_missing) from None
         raise UserError(f'{os.fspath(file)}: cannot be read ({error.strerror or error})') from None
 
 
@@ -188,7 +178,7 @@ def parse_json(data: bytes, where: str) -> Any:
 
 
 def write_json(file: str | os.PathLike, value: Any) -> None:
-    """Write a JSON file atomically, indented by one space, in UTF-8. OSError if it cannot be written."""
+    """Write a JSON file atomically, indented by one space, in UTF-8."""
     text = json.dumps(value, indent=1, ensure_ascii=False) + '\n'
     write(file, text.encode('utf-8', 'backslashreplace'))
 
@@ -199,8 +189,7 @@ def json_digest(value: Any) -> str:
 
 
 def generation(file: str | os.PathLike) -> str:
-    """The generation number of an object, which changes with every write; ABSENT if there is no such object. OSError if
-    the store cannot be asked."""
+    """The generation number of an object, which changes with every write; ABSENT if there is no such object."""
     system, bucket, key = _object(file)
     with _as_os_errors(file):
         try:
@@ -210,11 +199,8 @@ def generation(file: str | os.PathLike) -> str:
 
 
 def replace(file: str | os.PathLike, data: bytes, expected: str) -> str | None:
-    """Compare and swap: write an object only if its generation is still `expected`.
-
-    Returns the new generation, or None, with nothing written, if another process wrote other data first. OSError if it
-    cannot be written.
-    """
+    """Compare and swap: write an object only if its generation is still `expected`. Returns the new generation, or
+    None, with nothing written, if another process wrote other data first."""
     system, bucket, key = _object(file)
     with _as_os_errors(file, writes=True):
         try:
@@ -231,7 +217,7 @@ def replace(file: str | os.PathLike, data: bytes, expected: str) -> str | None:
 
 
 def remove(file: str | os.PathLike, expected: str) -> None:
-    """Remove an object if its generation is still `expected`. OSError if the store cannot be reached."""
+    """Remove an object if its generation is still `expected`."""
     system, bucket, key = _object(file)
     with _as_os_errors(file), contextlib.suppress(FileNotFoundError, FileExistsError):
         system.call('DELETE', 'b/{}/o/{}', bucket, key, ifGenerationMatch=expected)
@@ -245,7 +231,7 @@ def _object(file):
 
 
 def sha256(file: str | os.PathLike) -> str:
-    """SHA-256 of a file, in hexadecimal digits. OSError if it cannot be read."""
+    """SHA-256 of a file, in hexadecimal digits."""
     with _as_os_errors(file), path(file).open('rb') as stream:
         return hashlib.file_digest(stream, 'sha256').hexdigest()
 
@@ -290,8 +276,7 @@ def fetch(file: str | os.PathLike, expected: str) -> pathlib.Path:
 
 
 def upload(directory: pathlib.Path, target: Path, last: str | None = None) -> None:
-    """Copy every file under a local directory into an object store; the file called `last`, the manifest, comes last.
-    OSError if one cannot be written."""
+    """Copy every file under a local directory into an object store, the one called `last`, the manifest, at the end."""
     local = files(directory)
     for name in sorted(local, key=lambda name: (name == last, name)):
         write(target / name, local[name].read_bytes())

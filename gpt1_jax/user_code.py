@@ -5,13 +5,14 @@
 A run records the SHA-256 of each file, and resumes only with the same contents. Each file runs once a process, in which
 it must not change: compiled programs would still have the code of before.
 """
+import contextlib
 import functools
 import hashlib
 import importlib
 import pathlib
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpt1_jax import rules
@@ -38,6 +39,16 @@ def load(name: str, field: str) -> Any:
     except AttributeError:
         public = [known for known in vars(module) if not known.startswith('_')]
         raise UserError(f'{field} = {name}: {place} has no {attribute!r}{did_you_mean(attribute, public)}') from None
+
+
+@contextlib.contextmanager
+def running(name: str, field: str) -> Iterator[None]:
+    """Turns what goes wrong in loaded code into a UserError that names the config's field, the file and its line."""
+    try:
+        with in_code(name.rpartition(':')[0]):
+            yield
+    except UserError as error:
+        raise UserError(f'{field} = {name}: {error}') from None
 
 
 def digest(name: str, field: str) -> str:

@@ -29,23 +29,17 @@ SAMPLE = 200  # rows that `count_tokens` encodes of each split
 
 
 class Setting(NamedTuple):
-    """A zero-shot config, with its task, its pretrained run and its files looked up.
-
-    results: the file to append to.
-    splits: the splits to read: the one that is scored and, where a threshold is chosen, the training split.
-    hashes: {file name: hash} of their files.
-    chosen: 'SET/PAIR' of the pairs in config.data.filter.
-    """
+    """A zero-shot config, with its task, its pretrained run and its files looked up."""
     config: ConfigDict
     task: Task
     heuristic: Heuristic
     run: workdir.Run
-    results: storage.Path
+    results: storage.Path    # the file to append to
     tokenizer: Tokenizer
     n_ctx: int
-    splits: tuple[str, ...]
-    hashes: dict[str, str]
-    chosen: frozenset[str] = frozenset()
+    splits: tuple[str, ...]  # to read: the one that is scored and, where a threshold is chosen, the training split
+    hashes: dict[str, str]   # {file name: hash} of their files
+    chosen: frozenset[str]   # 'SET/PAIR' of the pairs in config.data.filter
 
 
 def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
@@ -78,10 +72,11 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
             return log_probs.last_tokens(model, params, mesh, sequences, config.tokens_per_batch)[0]
 
         scores, details = zero_shot_heuristics.answer(setting.heuristic, score, scored, rows.get('train'))
-        measured, lines = setting.heuristic.report(setting.task, split, scored, scores, score, setting.chosen)
+        measured = setting.heuristic.report(setting.task, split, scored, scores, score, setting.chosen)
         about = {'skipped': len(skipped), 'seconds': round(time.perf_counter() - started, 1)}
-        print('\n'.join([*(_line(row, step, details) for row in measured if '/' not in (row['group'] or '')), *lines]),
-              flush=True)  # BLiMP's 67 sets are in the file alone
+        for row in measured:
+            if '/' not in (row['group'] or ''):  # BLiMP's 67 sets are in the file alone
+                print(_line(row, step, details), flush=True)
         found += _record(setting, step, scored, scores, measured, details | about)
     if setting.run.outputs != setting.run.path:
         print(f'rows in {setting.results}, predictions in {setting.run.outputs}', flush=True)
@@ -116,6 +111,7 @@ def _line(row, step, details):
     group = f' {row["group"]}' if row['group'] else ''
     interval = f'{row["low"]:.4f} to {row["high"]:.4f}, ' if 'low' in row else ''
     described = ''.join(f', {name} {value:.3f}' for name, value in details.items())
+    described += f', {row["ties"]:,} ties' if 'ties' in row else ''
     return (f'{row["task"]}{group} zero-shot, step {step:,}: {row["metric"]} {row["value"]:.4f} '
             f'({interval}n = {row["n"]:,}{described})')
 

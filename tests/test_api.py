@@ -51,8 +51,9 @@ def base(tmp_path_factory):
 
 @pytest.mark.parametrize('example', [e for e in doctest.DocTestFinder().find(api) if e.examples],
                          ids=lambda e: e.name.removeprefix('gpt1_jax.api').lstrip('.') or 'module')
-def test_the_examples_are_true(example, base, monkeypatch):
+def test_the_examples_are_true(example, base, gpt1, monkeypatch):
     monkeypatch.chdir(base)
+    example.globs.update(gpt1_jax=gpt1_jax, gpt1=gpt1)  # as in the module's docstring
     told = []
     doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS).run(example, out=told.append)
     assert not told, ''.join(told)

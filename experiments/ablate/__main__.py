@@ -22,7 +22,7 @@ from ml_collections import ConfigDict, config_flags
 from experiments.ablate import report, runs
 from experiments.lib import runner
 from gpt1_jax import cli, rules
-from gpt1_jax.errors import Interrupted, UserError, did_you_mean
+from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.runs import results
 from gpt1_jax.runs.console import duration
 
@@ -87,12 +87,10 @@ def _compared(config):
     ideas = [runs.parse(text)[0] for text in config.ideas]
     pairs = [(name, runs.BASELINE) for name in ideas]
     for text in config.compare:
-        names = text.split(' - ')
-        unknown = [name for name in names if name not in (*ideas, runs.BASELINE)]
-        if len(names) != 2 or unknown:
-            near = did_you_mean(unknown[0], ideas) if unknown else ''
-            raise UserError(f"config.compare: {text!r} must be 'NAME - NAME' of two ideas{near}")
-        pairs.append((names[0], names[1]))
+        a, _, b = text.partition(' - ')
+        if not {a, b} <= {*ideas, runs.BASELINE}:
+            raise UserError(f"config.compare: {text!r} must be 'NAME - NAME' of two ideas")
+        pairs.append((a, b))
     return pairs
 
 

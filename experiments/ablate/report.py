@@ -88,24 +88,15 @@ def write(out: pathlib.Path, ideas: Sequence[Idea], compared: Sequence[Compariso
 
 
 def _draw(path, compared):
-    """A forest plot of the differences, the best first."""
     drawn = sorted((each for each in compared if each.bits), key=lambda each: each.bits.mean)
     about = ('difference from the baseline in bits a byte, 95% intervals\n(left: better; hollow: the interval contains '
              'zero)')
     with figures.panel(path, (7.2, 1.2 + 0.27 * len(drawn)), xlabel=about) as axes:
-        axes.axvline(0, color=figures.GREY, linewidth=1)
-        for height, found in enumerate(each.bits for each in drawn):
-            clear = found.excludes_zero
-            colour = figures.COLOURS[('pretrained' if found.mean < 0 else 'scratch') if clear else 'baseline']
-            axes.plot([found.low, found.high], [height] * 2, color=colour, linewidth=1.8)
-            axes.plot(found.mean, height, 'o', color=colour, markersize=5, markerfacecolor=colour if clear else 'white')
-        axes.set_yticks(range(len(drawn)), [each.name for each in drawn])
-        axes.set_ylim(len(drawn) - 0.4, -0.6)
-        axes.grid(axis='y', visible=False)
+        figures.forest(axes, [(each.name, 'pretrained' if each.bits.mean < 0 else 'scratch', dict(zip(
+            figures.VALUES, (each.bits.mean, each.bits.low, each.bits.high)))) for each in drawn], 0)
 
 
 def differences(compared: Sequence[Comparison], looks: int) -> list[str]:
-    """The table of differences of the validation loss."""
     tested = [each.found for each in compared if each.found and each.found.n > 1]
     clear = {id(d) for d, p in zip(tested, statistics.holm([d.p for d in tested])) if p < 0.05}
     cells = [[each.name, shown(each.nats), shown(each.bits), f'{d.sd:.4f} / {d.unpaired_sd:.4f}' if d else '',

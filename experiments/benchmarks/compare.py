@@ -19,8 +19,7 @@ from ml_collections import ConfigDict
 
 from experiments.benchmarks import record, timing, train_step
 from experiments.lib.markdown import table
-from gpt1_jax import cli
-from gpt1_jax.errors import UserError
+from gpt1_jax import cli, rules
 
 CONTESTANTS = ('ours', 'ours-plain', 'nanogpt', 'nanogpt-compiled', 'post-ln', 'post-ln-compiled', 'hugging-face',
                'hugging-face-compiled')
@@ -58,9 +57,8 @@ def _define_flags():
 
 def main() -> None:
     f = flags.FLAGS
-    unknown = sorted({*f.contestants} - {*CONTESTANTS})
-    if unknown:
-        raise UserError(f"--contestants: no {', '.join(unknown)}; there are {', '.join(CONTESTANTS)}")
+    for name in f.contestants:
+        rules.choose('contestant', name, dict.fromkeys(CONTESTANTS))
     rows = {name: [] for name in f.contestants}
     for number in range(f.turns):
         for name in f.contestants:

@@ -6,18 +6,15 @@ python -m experiments.benchmarks.fine_tuning --config=configs/finetune.py:sst2 -
 python -m experiments.benchmarks.fine_tuning --tokenizer=runs/gpt1 --rows=20000 \\
     --sets=cola=data/CoLA,mrpc=data/MRPC,race=data/RACE --out=experiments/benchmarks/results/finetune_batches.json
 
-The first times steps of the real program on the first batches of an epoch, in turns in one process:
+The first times steps of the real program on the first batches of an epoch, in turns in one process: fine-tuning by
+the config, with all rows padded to one length, and without the auxiliary loss (Eq. 4 alone); pretraining of the same
+sizes on --windows whole contexts a step, and on one; transformers' OpenAIGPTForSequenceClassification, which has no
+auxiliary loss, on the same batches.
 
-* fine-tuning: the config as it is; 'one length': all rows padded to the longest; 'no auxiliary loss': Eq. 4 alone;
-* pretraining: a model of the same sizes on --windows whole contexts a step; 'one window': on one, as many tokens as a
-  step of fine-tuning rather has;
-* transformers: OpenAIGPTForSequenceClassification on the same batches as fine-tuning, which has no auxiliary loss.
-
-The second counts the tokens that an epoch processes for each real one, and how random its batches are: 'ours' is the
-default, rows of similar length share a batch, with the labels of a plain shuffle (gpt1_jax/data/batches.py), padded to
-the smallest of six lengths that fits. 'sorted': config.batch.sort_window = 50, rows sorted by length within 50 batches,
-padded as before. 'batch': a plain shuffle, padded to the longest row of each batch, which compiles a program for every
-length. 'context': padded to the whole context, as the released code does (there to the longest row of the set).
+The second counts the tokens that an epoch processes for each real one, and how random its batches are: 'ours', the
+default (gpt1_jax/data/batches.py); 'sorted', config.batch.sort_window = 50; 'batch', a plain shuffle padded to the
+longest row of each batch, which compiles a program for every length; 'context', padded to the whole context, as the
+released code does (there to the longest row of the set).
 """
 import statistics
 from collections.abc import Callable, Sequence
@@ -122,17 +119,10 @@ def _transformers(setting, job, n):
     return updates, _real(read)
 
 
-def measure(found: dict[str, tuple[Callable[[], None], int]], turns: int) -> dict[str, dict]:
-    """{way: {'real': tokens, **its times of timing.in_turns}} of `ways`."""
-    times, _ = timing.in_turns({way: updates for way, (updates, _) in found.items()}, turns)
-    return {way: {'real': real, **times[way]} for way, (_, real) in found.items()}
-
-
-def speed_lines(rows: dict[str, dict], clock: str) -> list[str]:
-    """The table. clock: 'seconds', or 'processor_seconds' on a CPU that does other work too."""
-    rate = {way: row['real'] / statistics.median(row[clock]) for way, row in rows.items()}
-    return table(('step', f'real tokens a {clock.removesuffix("s").replace("_", " ")}', 'of pretraining',
-                  'of fine-tuning', 'first pass with compiling, s'),
+def speed_lines(rows: dict[str, dict]) -> list[str]:
+    """The table."""
+    rate = {way: row['real'] / statistics.median(row['seconds']) for way, row in rows.items()}
+    return table(('step', 'real tokens a second', 'of pretraining', 'of fine-tuning', 'first pass with compiling, s'),
                  [(way, f'{rate[way]:,.0f}', f"{rate[way] / rate['pretraining']:.2f}",
                    f"{rate[way] / rate['fine-tuning']:.2f}", f"{row['first_seconds']:.1f}")
                   for way, row in rows.items()])
@@ -204,15 +194,16 @@ def _define_flags():
 def main() -> None:
     f = flags.FLAGS
     if f.config is not None:
-        rows = measure(ways(f.config, f.steps, f.windows), f.turns)
-        clocks = ('seconds', 'processor_seconds') if jax.default_backend() == 'cpu' else ('seconds',)
-        print('\n'.join(line for clock in clocks for line in speed_lines(rows, clock)))
+        found = ways(f.config, f.steps, f.windows)
+        times, _ = timing.in_turns({way: updates for way, (updates, _) in found.items()}, f.turns)
+        rows = {way: {'real': real, **times[way]} for way, (_, real) in found.items()}
+        print('\n'.join(speed_lines(rows)))
         record.write(f.out, {'config': f.config.to_dict(), 'ways': rows}, jax.devices()[0].device_kind)
         return
     if not f.tokenizer or not f.sets:
         raise UserError('give --config=FILE, or --tokenizer=RUN and --sets=TASK=DIRECTORY,...')
     jax.config.update('jax_platforms', 'cpu')  # nothing is run
-    tokenizer = Tokenizer.of(f.tokenizer)
+    tokenizer = Tokenizer.load(f.tokenizer)
     found = {}
     for one in f.sets:
         name, _, directory = one.partition('=')

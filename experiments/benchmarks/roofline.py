@@ -26,7 +26,6 @@ from experiments.compile import check, chips, hlo, tpu_schedule
 from experiments.compile.kernels import Kernel, kernels
 from experiments.lib.markdown import table
 from gpt1_jax import cli, rules
-from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import step_cost
 from gpt1_jax.pretrain import RULES
 
@@ -79,7 +78,8 @@ def measure(config: ConfigDict, topology: str, rows: int, vocab_size: int = 4047
     ideal = step_cost.flops_per_token(step.program.state.params, model.config.n_ctx) * tokens / chip.peak
     found = {'topology': topology, 'chips': mesh.size, 'rows': rows, 'microbatches': config.batch.microbatches,
              'n_ctx': model.config.n_ctx, 'dtype': config.model.dtype, 'compiler': chips.compiler(chip),
-             'options': dict(options or {}), 'compile_seconds': round(sum(step.seconds), 1), 'memory': step.bytes}
+             'options': dict(options or {}), 'compile_seconds': round(sum(step.seconds), 1),
+             'memory': step.memory['in all']}
     found |= summary(step.text, chip, ideal)
     if mesh.size > 1:
         beside = {row['instruction']: row['compiler'] for row in found['kernels']}
@@ -151,29 +151,19 @@ def _figures(row, times):
             f"{1e3 * times * row['roofline']:.2f}", f"{1e3 * times * row['compiler']:.2f}")
 
 
-def options_of(text: str) -> dict[str, bool | str]:
-    """{flag: value} of 'xla_a=true,xla_b=2'. UserError for others."""
-    found = {}
-    for part in filter(None, text.split(',')):
-        name, equals, value = part.strip().lstrip('-').partition('=')
-        if not equals or not value:
-            raise UserError(f'--options: {part!r} is not FLAG=VALUE')
-        found[name] = {'true': True, 'false': False}.get(value, value)
-    return found
-
-
 def _define_flags():
     record.define_step_flags()
     flags.DEFINE_string('topology', 'v5e:1x1', 'The slice: v5e:1x1, v5e:16x16, v5p:2x2x1, h200:1, ...')
     flags.DEFINE_integer('rows', 16, 'Windows of n_ctx tokens a chip and microbatch.', lower_bound=1)
-    flags.DEFINE_string('options', '', "XLA's flags for the compilation: 'xla_gpu_enable_triton_gemm=false,...'.")
+    flags.DEFINE_list('options', [], "XLA's flags for the compilation: 'xla_gpu_enable_triton_gemm=false,...'.")
     flags.DEFINE_integer('top', 10, 'Kernels to print, the most expensive first.', lower_bound=1)
 
 
 def main() -> None:
     f = flags.FLAGS
     jax.config.update('jax_platforms', 'cpu')  # whatever this machine has, nothing is run
-    options = options_of(f.options)
+    pairs = (option.lstrip('-').partition('=') for option in f.options)
+    options = {name: {'true': True, 'false': False}.get(value, value) for name, _, value in pairs}
     several = [options]
     if chips.parse(f.topology)[0].gpu:
         several = [options | {'xla_gpu_enable_triton_gemm': triton} for triton in (True, False)]

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from absl import flags
 from gpt1_jax.configs import zero_shot
@@ -23,7 +22,6 @@ from experiments.benchmarks import record, timing
 from experiments.lib.markdown import table
 from gpt1_jax import cli
 from gpt1_jax.data import splits, tasks
-from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load, log_probs, padding, zero_shot_heuristics
 from gpt1_jax.parallel import sharding
 
@@ -38,17 +36,15 @@ def padded_passes(model: Any, params: Any, sequences: Sequence[tuple[list[int], 
     for i, (ids, _) in enumerate(sequences):
         by_length.setdefault(length(len(ids) - 1), []).append(i)
     for L, chosen in sorted(by_length.items()):
-        size = max(1, tokens_per_batch // L)
-        for first in range(0, len(chosen), size):
-            rows, tokens = chosen[first:first + size], np.zeros((size, L + 1), np.int32)
-            for r, i in enumerate(rows):
-                ids, _ = sequences[i]
-                tokens[r, :len(ids)] = ids
-            logs = np.asarray(_forward(model)(params, tokens), np.float64)
-            for r, i in enumerate(rows):
-                ids, n = sequences[i]
-                sums[i] = logs[r, len(ids) - 1 - n:len(ids) - 1].sum()
-            total += size * L
+        size, tokens = max(1, tokens_per_batch // L), np.zeros((len(chosen), L + 1), np.int32)
+        for row, i in zip(tokens, chosen):
+            ids, _ = sequences[i]
+            row[:len(ids)] = ids
+        logs = padding.in_batches(functools.partial(_forward(model), params), size, tokens)
+        for row, i in zip(logs, chosen):
+            ids, n = sequences[i]
+            sums[i] = row[len(ids) - 1 - n:len(ids) - 1].sum(dtype=np.float64)
+        total += -(-len(chosen) // size) * size * L
     return sums, total
 
 
@@ -57,8 +53,7 @@ def _forward(model):
     @jax.jit
     def forward(params, tokens):
         hidden, table = model.apply({'params': params}, tokens[:, :-1])
-        logs = jax.nn.log_softmax(jnp.einsum('bld,vd->blv', hidden, table.tokens, preferred_element_type=jnp.float32))
-        return jnp.take_along_axis(logs, tokens[:, 1:, None], axis=-1)[..., 0]
+        return log_probs.log_probabilities(hidden, table, tokens[:, 1:])[0]
     return forward
 
 
@@ -85,9 +80,9 @@ def compare(model: Any, params: Any, sequences: Sequence[tuple[list[int], int]],
 
 
 def _define_flags():
-    flags.DEFINE_string('run', None, 'A pretrained run.')
+    flags.DEFINE_string('run', None, 'A pretrained run.', required=True)
     flags.DEFINE_integer('step', None, 'Of the run, by default the last one.')
-    flags.DEFINE_list('sets', [], 'TASK=DIRECTORY, as in zero_shot.')
+    flags.DEFINE_list('sets', None, 'TASK=DIRECTORY, as in zero_shot.', required=True)
     flags.DEFINE_integer('rows', 400, 'At most so many of a set, chosen at random.', lower_bound=1)
     flags.DEFINE_integer('turns', 3, 'Times that each way is run and timed.', lower_bound=1)
     record.define_flag()
@@ -95,8 +90,6 @@ def _define_flags():
 
 def main() -> None:
     f = flags.FLAGS
-    if not f.run or not f.sets:
-        raise UserError('give --run=RUN and --sets=TASK=DIRECTORY,...')
     run = load.open_pretrained(f.run)
     step, tokenizer, n_ctx = run.step(f.step), run.tokenizer(), run.config['model']['n_ctx']
     model, params = load.pretrained(run, step, sharding.make_mesh(devices=jax.devices()[:1]))

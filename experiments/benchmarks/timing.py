@@ -26,17 +26,15 @@ def measure(run: Callable[[int], float], warmup: int, windows: int, steps: int) 
 
 
 def in_turns(runs: Mapping[str, Callable[[], Any]], turns: int) -> tuple[dict[str, dict], dict[str, Any]]:
-    """({name: {'first_seconds', 'seconds', 'processor_seconds'}}, {name: the last result}) of functions that run one
-    after the other, once, which compiles, and in `turns` timed turns."""
-    found, wall, busy = {}, {name: [] for name in runs}, {name: [] for name in runs}
+    """({name: {'first_seconds', 'seconds'}}, {name: the last result}) of functions that run one after the other, once,
+    which compiles, and in `turns` timed turns."""
+    found, wall = {}, {name: [] for name in runs}
     for _ in range(turns + 1):
         for name, run in runs.items():
-            began = time.perf_counter(), time.process_time()
+            began = time.perf_counter()
             found[name] = run()
-            wall[name].append(time.perf_counter() - began[0])
-            busy[name].append(time.process_time() - began[1])
-    return {name: {'first_seconds': wall[name][0], 'seconds': wall[name][1:], 'processor_seconds': busy[name][1:]}
-            for name in runs}, found
+            wall[name].append(time.perf_counter() - began)
+    return {name: {'first_seconds': first, 'seconds': others} for name, (first, *others) in wall.items()}, found
 
 
 def alone(function: Callable, *arguments: Any) -> Any:

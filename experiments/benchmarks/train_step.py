@@ -3,10 +3,9 @@
 python -m experiments.benchmarks.train_step --config=configs/pretrain.py --config.model.dtype=bfloat16 \\
     --sweep='batch.size=16,32,64;model.kernels=xla,triton' --out=experiments/benchmarks/results/train_step.json
 
-MFU = FLOP a token (6 a weight of the matrix products and 12 n_ctx D a layer for attention, its masked half included:
-752.75e6 at the paper's size) x tokens/s / the peak of all devices in bfloat16, dense (989.5e12 on an H200 or H100); n/a
-on devices whose peak is not known. Tokens are random; the loss before and after is printed so that a step that does not
-learn, or starts elsewhere than at the logarithm of the vocabulary, shows.
+MFU is that of gpt1_jax/parallel/device_peaks.py, n/a on devices whose peak is not known. Tokens are random; the loss
+before and after is printed so that a step that does not learn, or starts elsewhere than at the logarithm of the
+vocabulary, shows.
 """
 import ast
 import itertools
@@ -68,7 +67,7 @@ def measure(config: ConfigDict, vocab_size: int, warmup: int, windows: int, step
     peak = device_peaks.peak(device.device_kind)
     flops = step_cost.flops_per_token(state.params, model.config.n_ctx)
     return {'device': f'{mesh.size} x {device.device_kind}', 'tokens_per_s': median, 'lowest': low, 'highest': high,
-            'flops_per_token': flops, 'mfu': peak and flops * median / (peak.bfloat16 * mesh.size),
+            'flops_per_token': flops, 'mfu': peak and flops * median / (peak * mesh.size),
             'bytes': (device.memory_stats() or {}).get('peak_bytes_in_use'), **found}
 
 

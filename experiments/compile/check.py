@@ -3,16 +3,15 @@
 python -m experiments.compile.check --topology=v5e:16x16 --config=configs/pretrain.py \\
     --config.model.dtype=bfloat16 --config.batch.size=4096 --config.mesh.fsdp=16
 
-TPU slices (v4, v5e, v5p, v6e) need `pip install 'jax[tpu]'`, H200s (h200:1 to h200:8) `pip install 'jax[cuda13]'`;
-neither needs the hardware. A step that does not fit ends in one line that says what to change, and exit status 1.
+Needs `pip install 'jax[tpu]'` for TPUs (v4, v5e, v5p, v6e), `jax[cuda13]` for GPUs (h200:1 to h200:8), none of the
+hardware. A step that does not fit ends in one line that says what to change, and exit status 1.
 """
-import dataclasses
 import os
 import pathlib
 import re
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,25 +24,23 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone, own_fields
 from gpt1_jax.parallel import sharding, step_cost
 from gpt1_jax.runs import provenance, results
+from gpt1_jax.training import loop
+
+# Of what the compiler found; in brackets what the shardings alone let expect.
+COLUMNS = ('compile, s', 'memory a chip, GiB', 'collectives', 'sent a chip (expected)', 'gathers of the token table',
+           'transfers of logits', 'TFLOP a step')
 
 
-@dataclasses.dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """A compiled pretraining step.
 
     text: of its optimised HLO module. seconds: to trace and to compile. memory: {'arguments', 'output', 'aliased',
-    'temporaries', 'code': bytes a chip}, 'aliased' the part of the output that takes the arguments' place.
+    'temporaries', 'code', 'in all': bytes a chip}, 'aliased' the part of the output that takes the arguments' place.
     """
-    program: object
+    program: loop.Program
     text: str
     seconds: tuple[float, float]
-    memory: dict
-
-    @property
-    def bytes(self) -> int:
-        """That a chip holds at most, in all."""
-        m = self.memory
-        return m['arguments'] + m['output'] - m['aliased'] + m['temporaries'] + m['code']
+    memory: dict[str, int]
 
 
 def compile_step(config: ConfigDict, model: Any, mesh: jax.sharding.Mesh,
@@ -68,6 +65,7 @@ def compile_step(config: ConfigDict, model: Any, mesh: jax.sharding.Mesh,
     memory = {'arguments': found.argument_size_in_bytes, 'output': found.output_size_in_bytes,
               'aliased': found.alias_size_in_bytes, 'temporaries': found.temp_size_in_bytes,
               'code': found.generated_code_size_in_bytes}
+    memory['in all'] = sum(memory.values()) - 2 * memory['aliased']
     return Step(program, compiled.as_text(), (traced - began, done - traced), memory)
 
 
@@ -89,16 +87,17 @@ def fitting_step(config: ConfigDict, topology: str, model: Any, mesh: jax.shardi
     """As `compile_step`, for a mesh on the chips of a slice. UserError where a chip has less memory than needed."""
     try:
         step = compile_step(config, model, mesh, options)
-        memory = chips.parse(topology)[0].memory
-        if step.bytes <= memory:
+        held, memory = step.memory['in all'], chips.parse(topology)[0].memory
+        if held <= memory:
             return step
-        needed = f'{step.bytes / 2**30:.2f} GiB of {memory / 2**30:.2f} GiB'  # the compiler for GPUs does not mind
+        needed = f'{held / 2**30:.2f} GiB of {memory / 2**30:.2f} GiB'  # the compiler for GPUs does not mind
     except jax.errors.JaxRuntimeError as error:
         if 'RESOURCE_EXHAUSTED' not in str(error):
             raise
         sizes = re.findall(r'\b([\d.]+)([MGT])\b', str(error))  # needed and available, in one wording or another
         needed = ' of '.join(f'{n} {unit}iB' for n, unit in sizes[:2])
-    raise UserError(advice(config, topology, mesh.size, needed))
+    raise UserError(f"{topology}: out of memory, {needed or 'size unknown'} a chip: try a larger --config.mesh.fsdp, "
+                    '--config.model.remat=True, more --config.batch.microbatches, a smaller batch or more chips')
 
 
 def measure(step: Step, config: ConfigDict, model: Any, devices: int) -> dict:
@@ -109,7 +108,7 @@ def measure(step: Step, config: ConfigDict, model: Any, devices: int) -> dict:
     rows, width = params['embed']['tokens'].shape
     per_token = step_cost.flops_per_token(params, c.n_ctx)
     return {'trace_seconds': round(step.seconds[0], 1), 'compile_seconds': round(step.seconds[1], 1),
-            'memory': step.memory | {'in all': step.bytes}, 'parameters': sum(x.size for x in jax.tree.leaves(params)),
+            'memory': step.memory, 'parameters': sum(x.size for x in jax.tree.leaves(params)),
             'flops_per_token': per_token, 'flops_per_step': per_token * config.batch.size * c.n_ctx,
             'collectives': hlo.summary(moved), 'trips_known': all(one.known for one in moved),
             'table_gathers': hlo.table_gathers(moved, rows, width),
@@ -118,42 +117,32 @@ def measure(step: Step, config: ConfigDict, model: Any, devices: int) -> dict:
                 params, c.dtype, config.batch.size, c.n_ctx, config.batch.microbatches))}
 
 
-def advice(config: ConfigDict, topology: str, devices: int, needed: str) -> str:
-    """One line: what does not fit, and what to change. needed: '46.57 GiB of 15.75 GiB', or nothing if unknown."""
-    ways = []
-    if config.mesh.fsdp < devices and config.mesh.tensor < devices:
-        ways.append('more fsdp (--config.mesh.fsdp)')
-    if not config.model.remat and config.model.kind == 'gpt':  # a single layer recomputed is held whole all the same
-        ways.append('--config.model.remat=True')
-    ways.append(f'--config.batch.microbatches={2 * config.batch.microbatches}, a smaller batch or more chips')
-    return f"{topology}: out of memory, {needed or 'size unknown'} a chip: try {', '.join(ways)}"
+def cells(row: dict) -> list[str]:
+    """What the compiler found, by COLUMNS."""
+    kinds = '; '.join(f"{one['count']} {kind}, {_megabytes(one['sent'])}" for kind, one in row['collectives'].items())
+    sent = sum(one['sent'] for one in row['collectives'].values())
+    return [f"{row['compile_seconds']:.0f}", f"{row['memory']['in all'] / 2**30:.1f} of "
+            f"{chips.CHIPS[row['chip']].memory / 2**30:.0f}", kinds or 'none',
+            f"{_megabytes(sent)} ({_megabytes(row['estimated_sent'])})", _counts(row['table_gathers'], ' in '),
+            _counts(row['logit_transfers'], ' '), f"{row['flops_per_step'] / 1e12:,.1f}"]
 
 
 def lines(row: dict) -> list[str]:
     """What the check prints of a row."""
     mesh = ' x '.join(f'{name}={size}' for name, size in row['mesh'].items())
-    memory = ', '.join(f'{name} {size / 2**20:,.1f}' for name, size in row['memory'].items())
-    found = [
-        f"{row['topology']}: {row['devices']} chip(s), mesh {mesh}; {row['batch']:,} x {row['n_ctx']} tokens in "
-        f"{row['microbatches']} microbatch(es), {row['dtype']}{', remat' if row['remat'] else ''}, "
-        f"{row['parameters']:,} parameters",
-        f"compiled in {row['compile_seconds']:.1f} s, traced in {row['trace_seconds']:.1f} s, with jax {row['jax']} "
-        f"and {row['compiler']} on {row['cores']} cores",
-        f"memory a chip, MiB: {memory}, of {chips.CHIPS[row['chip']].memory / 2**20:,.0f}",
-        f"arithmetic by formula: {row['flops_per_token'] / 1e6:,.2f} MFLOP a token, "
-        f"{row['flops_per_step'] / 1e12:,.2f} TFLOP a step",
-        'collectives a step; those in the body of a loop count as often as it runs'
-        + ('' if row['trips_known'] else ' (once where the compiled text does not tell)') + ':']
-    for kind, one in row['collectives'].items():
-        found.append(f"  {kind:19} {one['count']:5,}  arrays {one['bytes'] / 1e6:9,.1f} MB  each chip sends "
-                     f"{one['sent'] / 1e6:9,.1f} MB")
-    sent = sum(one['sent'] for one in row['collectives'].values())
-    return [*found, f"  each chip sends {sent / 1e6:,.1f} MB; {row['estimated_sent'] / 1e6:,.1f} MB expected from the "
-            'shardings alone', f"gathers of the token table: {counts(row['table_gathers'], ' in ')}",
-            f"transfers of logits: {counts(row['logit_transfers'])}"]
+    return [f"{row['topology']}: {row['devices']} chip(s), mesh {mesh}; {row['batch']:,} x {row['n_ctx']} tokens in "
+            f"{row['microbatches']} microbatch(es), {row['dtype']}{', remat' if row['remat'] else ''}, "
+            f"{row['parameters']:,} parameters; jax {row['jax']}, {row['compiler']}",
+            *map(': '.join, zip(COLUMNS, cells(row))),
+            'of the memory, MiB: ' + ', '.join(f'{name} {n / 2**20:,.1f}' for name, n in row['memory'].items()),
+            *([] if row['trips_known'] else ['collectives in loops of unknown length are counted once'])]
 
 
-def counts(found: Mapping[str, int], between: str = ' ') -> str:
+def _megabytes(size):
+    return f'{size / 1e6:,.0f} MB' if size >= 1e6 else f'{size / 1e6:.1f} MB'
+
+
+def _counts(found, between):
     """'1 in bf16, 2 in f32'."""
     return ', '.join(f'{n}{between}{what}' for what, n in found.items()) or 'none'
 
@@ -171,8 +160,7 @@ def mesh_of(config: ConfigDict, topology: str) -> jax.sharding.Mesh:
 def _define_flags():
     config_flags.DEFINE_config_file('config', 'configs/pretrain.py',
                                     'What to compile; --config.FIELD=VALUE overrides a field.')
-    flags.DEFINE_string('topology', None, 'The slice: v5e:16x16, v5e-256, two of them as 2*v5e:16x16, h200:8',
-                        required=True)
+    flags.DEFINE_string('topology', None, 'The slice: v5e:16x16, two of them as 2*v5e:16x16, h200:8', required=True)
     flags.DEFINE_integer('vocab_size', 40478, "Ids of the tokenizer; the published one's by default.", lower_bound=1)
     flags.DEFINE_string('json', None, 'A JSON-lines file to append the row to, for experiments.compile.table.')
 

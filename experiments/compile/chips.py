@@ -1,4 +1,4 @@
-"""Accelerators that a step can be compiled for without having one: `v5e:16x16`, `v5e-256` or `h200:8`.
+"""Accelerators that a step can be compiled for without having one: `v5e:16x16` or `h200:8`.
 
 Figures are the makers': Google's pages cloud.google.com/tpu/docs/v4, v5e, v5p and v6e, NVIDIA's datasheets. Peaks are
 those of gpt1_jax/parallel/device_peaks.py.
@@ -6,7 +6,6 @@ those of gpt1_jax/parallel/device_peaks.py.
 import contextlib
 import dataclasses
 import importlib.metadata
-import importlib.util
 import math
 import os
 import re
@@ -54,7 +53,7 @@ class Chip:
     @property
     def peak(self) -> float:
         """Dense bfloat16 FLOP/s."""
-        return device_peaks.peak(self.kind).bfloat16
+        return device_peaks.peak(self.kind)
 
 
 CHIPS = {chip.name: chip for chip in (
@@ -77,30 +76,18 @@ CHIPS = {chip.name: chip for chip in (
     Chip('rtx5090', 'NVIDIA GeForce RTX 5090', 32e9, 1.792e12, 0, 1, 64e9, 8,
          gpu=Gpu((12, 0), 170, 128, 1536, 101376, 96 * 2**20, 34 * 10**9, 2.41)),
 )}
-# {axes: the usual slices, as they are named}: v5e-16 has 16 chips; v4-16 has 16 TensorCores, two a chip.
-_SLICES = {2: {1: '1x1', 4: '2x2', 8: '2x4', 16: '4x4', 32: '4x8', 64: '8x8', 128: '8x16', 256: '16x16'},
-           3: {8: '2x2x1', 16: '2x2x2', 32: '2x2x4', 64: '2x4x4', 128: '4x4x4', 256: '4x4x8', 512: '4x8x8',
-               1024: '8x8x8', 2048: '8x8x16', 4096: '8x16x16', 8192: '16x16x16'}}
 
 
 def parse(name: str) -> tuple[Chip, tuple[int, ...]]:
-    """'v5e:16x16' or 'v5e-256' -> (its Chip, (16, 16)); 'h200:8' -> (Chip, (8,)). UserError for what is no slice.
+    """'v5e:16x16' -> (its Chip, (16, 16)); 'h200:8' -> (Chip, (8,)). UserError for what is no slice.
 
     '2*v5e:16x16', two slices of TPUs on a slower network (multislice), gives the same as one.
     """
-    written = re.fullmatch(r'(?:[1-9]\d*\*)?(\w+)([:-])(\d+(?:x\d+)*)', name)
+    written = re.fullmatch(r'(?:[1-9]\d*\*)?(\w+):(\d+(?:x\d+)*)', name)
     chip = CHIPS.get(written[1]) if written else None
     if chip is None or chip.gpu and '*' in name:
-        raise UserError(f'topology {name!r}: written like v5e:16x16, v5e-256 or h200:8, with one of '
-                        f'{", ".join(CHIPS)}')
-    size = written[3]
-    if written[2] == '-' and not chip.gpu:
-        known = _SLICES[chip.axes]
-        if not size.isdigit() or int(size) not in known:
-            raise UserError(f'topology {name!r}: {chip.name} slices are {chip.name}-'
-                            + f', {chip.name}-'.join(map(str, known)) + f', or a shape, {chip.name}:{known[8]}')
-        size = known[int(size)]
-    shape = tuple(map(int, size.split('x')))
+        raise UserError(f'topology {name!r}: written like v5e:16x16 or h200:8, with one of {", ".join(CHIPS)}')
+    shape = tuple(map(int, written[2].split('x')))
     if len(shape) != chip.axes or min(shape) < 1:
         raise UserError(f'topology {name!r}: a slice of {chip.name} has {chip.axes} dimension(s) of at least 1')
     if math.prod(shape) > chip.pod:
@@ -115,13 +102,10 @@ def devices(name: str) -> list:
     UserError where the name is no slice, or the compiler for it is not installed.
     """
     chip, shape = parse(name)
+    compiler(chip)
     if chip.gpu:
-        if not any(map(importlib.util.find_spec, ('jax_cuda12_plugin', 'jax_cuda13_plugin'))):
-            raise UserError(f"{name}: the CUDA plugin is not installed: pip install 'jax[cuda13]'")
         how = {'platform': 'cuda', 'topology': f'1x1x{shape[0]}', 'target_config': description(chip)}
     else:
-        if importlib.util.find_spec('libtpu') is None:
-            raise UserError(f"{name}: the TPU compiler is not installed: pip install 'jax[tpu]' (or libtpu alone)")
         os.environ.setdefault('TPU_SKIP_MDS_QUERY', '1')  # elsewhere libtpu asks the cloud which machine it is on
         os.environ.setdefault('TPU_WORKER_HOSTNAMES', 'localhost')
         os.environ.setdefault('TPU_ACCELERATOR_TYPE', 'v5litepod-1')  # of this machine, not of the slice
@@ -140,12 +124,11 @@ def devices(name: str) -> list:
 
 
 def compiler(chip: Chip) -> str:
-    """The installed compiler for a chip, with its version: 'libtpu 0.0.42'."""
-    names = ('jax-cuda13-plugin', 'jax-cuda12-plugin') if chip.gpu else ('libtpu',)
-    for name in names:
+    """The installed compiler for a chip, with its version: 'libtpu 0.0.42'. UserError without one."""
+    for name in ('jax-cuda13-plugin', 'jax-cuda12-plugin') if chip.gpu else ('libtpu',):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return f'{name} {importlib.metadata.version(name)}'
-    return f'{names[0]}, version unknown'
+    raise UserError(f"{chip.name}: its compiler is not installed: pip install 'jax[{'cuda13' if chip.gpu else 'tpu'}]'")
 
 
 def links(chip: Chip, shape: tuple[int, ...]) -> tuple[int, int]:

@@ -51,11 +51,8 @@ class Instruction:
 
     def called(self, *roles: str) -> list[str]:
         """The computations that it runs. roles: attributes that name them, such as `body` or those of CALLS."""
-        found = []
-        for role in roles:
-            for several, one in re.findall(rf'\b{role}=(?:\{{([^}}]*)\}}|%?([\w.\-]+))', self.attributes):
-                found += [name.strip().lstrip('%') for name in (several or one).split(',')]
-        return found
+        found = re.findall(rf'\b(?:{"|".join(roles)})=(?:\{{([^}}]*)\}}|%?([\w.\-]+))', self.attributes)
+        return [name.strip().lstrip('%') for several, one in found for name in (several or one).split(',')]
 
 
 def arrays(shape: str) -> list[Array]:

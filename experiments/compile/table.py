@@ -6,11 +6,11 @@ Compiles one slice after another, each in its own process (experiments.compile.c
 appends a row each to OUT/rows.jsonl and writes OUT/table.md. Rerun an interrupted command to resume it; delete rows to
 compile them again. Slices without an installed compiler are n/a, with the reason.
 """
-import dataclasses
 import pathlib
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from absl import flags
 
@@ -24,16 +24,14 @@ MFU = 0.4  # assumed, of the chip's peak: what public trainings of models of thi
 TOKENS = 512
 
 
-@dataclasses.dataclass(frozen=True)
-class Entry:
-    """A line of the table: the paper's config in bfloat16 with these fields. reason: why it cannot be, or ''."""
+class Entry(NamedTuple):
+    """A line of the table: the paper's config in bfloat16 with these fields."""
     slice: str
     topology: str
     batch: int
     fsdp: int = 1
     tensor: int = 1
     microbatches: int = 1
-    reason: str = ''
 
     @property
     def arguments(self) -> list[str]:
@@ -44,8 +42,7 @@ class Entry:
     def matches(self, row: dict) -> bool:
         """Whether a row of rows.jsonl is of this entry."""
         return (row['topology'], row['batch'], row['mesh']['fsdp'], row['mesh']['tensor'], row['microbatches'],
-                row['dtype'], row['remat']) == (self.topology, self.batch, self.fsdp, self.tensor, self.microbatches,
-                                                'bfloat16', False)
+                row['dtype'], row['remat']) == (*self[1:], 'bfloat16', False)
 
 
 # The paper's batch of 64 windows, then a scaled one of 64 a chip (128 an H200), in as many microbatches as it needs to
@@ -58,8 +55,7 @@ ENTRIES = (
     Entry('v5e-256', 'v5e:16x16', 16384, microbatches=4),
     Entry('v4-16', 'v4:2x2x2', 64, fsdp=4),
     Entry('v4-16', 'v4:2x2x2', 512, fsdp=4, microbatches=2),
-    Entry('v5p-1024', 'v5p:8x8x8', 64, reason='64 rows split over 64 of the 512 chips at most; the other factor, 8, '
-                                              'would have to be tensor, which must divide 12 heads'),
+    Entry('v5p-1024', 'v5p:8x8x8', 64),  # does not divide over 512 chips
     Entry('v5p-1024', 'v5p:8x8x8', 32768, fsdp=8),
     Entry('v5p-1024', 'v5p:8x8x8', 32768),
     Entry('v6e-8', 'v6e:2x4', 64, fsdp=4),
@@ -76,7 +72,7 @@ def compile_all(entries: Sequence[Entry], path: pathlib.Path) -> dict[Entry, str
     """Append the rows that are missing to the JSON-lines file; returns {Entry: why it has none}."""
     missing = {}
     for entry in entries:
-        if entry.reason or any(map(entry.matches, results.read(path))):
+        if any(map(entry.matches, results.read(path))):
             continue
         command = [sys.executable, '-m', 'experiments.compile.check', *entry.arguments, f'--json={path}']
         print(' '.join(command[1:]), flush=True)
@@ -88,17 +84,6 @@ def compile_all(entries: Sequence[Entry], path: pathlib.Path) -> dict[Entry, str
     return missing
 
 
-def found_columns(row: dict) -> list[str]:
-    """Cells of what the compiler found."""
-    kinds = '; '.join(f"{one['count']} {kind}, {megabytes(one['sent'])}" for kind, one in row['collectives'].items())
-    sent = sum(one['sent'] for one in row['collectives'].values())
-    return [f"{row['compile_seconds']:.0f}", f"{row['memory']['in all'] / 2**30:.1f} of "
-            f"{chips.CHIPS[row['chip']].memory / 2**30:.0f}", kinds or 'none',
-            f"{megabytes(sent)} ({megabytes(row['estimated_sent'])})", check.counts(row['table_gathers'], ' in '),
-            check.counts(row['logit_transfers']),
-            f"{row['flops_per_step'] / 1e12:,.1f}"]
-
-
 def estimated_columns(row: dict) -> list[str]:
     """Cells of the estimate: milliseconds from arithmetic and from bytes over links, tokens a second, and the tokens a
     chip (of a microbatch) at which the two times are equal: below it more chips hardly help."""
@@ -106,8 +91,6 @@ def estimated_columns(row: dict) -> list[str]:
     tokens = row['batch'] * row['n_ctx']
     arithmetic = row['flops_per_step'] / row['devices'] / chip.peak / MFU
     sent = sum(one['sent'] for one in row['collectives'].values())
-    if not sent:
-        return [f'{arithmetic * 1e3:.1f}', 'none', f'{arithmetic * 1e3:.1f}', f'{tokens / arithmetic / 1e6:.2f}', '']
     best, worst = chips.link_seconds(chip, tuple(row['shape']), sent)
     hidden, exposed = max(arithmetic, best), arithmetic + worst
     a_chip = tokens / row['devices'] / row['microbatches']  # nearly as much is moved for each microbatch
@@ -122,23 +105,18 @@ def span(low: str, high: str) -> str:
     return low if low == high else f'{low} to {high}'
 
 
-def megabytes(size: float) -> str:
-    return f'{size / 1e6:,.0f} MB' if size >= 1e6 else f'{size / 1e6:.1f} MB'
-
-
 def render(entries: Sequence[Entry], rows: Sequence[dict], missing: Mapping[Entry, str]) -> list[str]:
     """The lines of table.md."""
     found, estimated, notes = [], [], []
     for entry in entries:
         row = next((row for row in reversed(rows) if entry.matches(row)), None)
-        why = entry.reason or missing.get(entry) or (row is None and 'not compiled')
         size = f'{entry.batch:,} x {TOKENS}' + (f' in {entry.microbatches}' if entry.microbatches > 1 else '')
-        if why:
-            found.append([entry.slice, size, 'n/a', *['n/a'] * 7])
-            notes.append(f'* {entry.slice}, {size}: {why}.')
+        if row is None:
+            found.append([entry.slice, size, 'n/a', *['n/a'] * len(check.COLUMNS)])
+            notes.append(f'* {entry.slice}, {size}: {missing.get(entry, "not compiled")}.')
             continue
         mesh = ' x '.join(str(n) for n in row['mesh'].values())
-        found.append([entry.slice, size, mesh, *found_columns(row)])
+        found.append([entry.slice, size, mesh, *check.cells(row)])
         estimated.append([entry.slice, size, mesh, *estimated_columns(row)])
     versions = sorted({f"jax {row['jax']}, {row['compiler']}" for row in rows if 'compiler' in row})
     cores = sorted({row['cores'] for row in rows})
@@ -149,8 +127,7 @@ def render(entries: Sequence[Entry], rows: Sequence[dict], missing: Mapping[Entr
         'counted a step, those in the loop over layers as often as it runs; the bytes are what each chip sends by ring '
         'algorithms, in brackets what the shardings alone let expect (gpt1_jax/parallel/step_cost.py). FLOPs are by '
         'formula.', '',
-        *table(['slice', 'batch', 'mesh: data x fsdp x tensor', 'compile, s', 'memory a chip, GiB', 'collectives',
-                'sent a chip', 'gathers of the token table', 'transfers of logits', 'TFLOP a step'], found),
+        *table(['slice', 'batch', 'mesh: data x fsdp x tensor', *check.COLUMNS], found),
         *notes, *([''] if notes else []),
         '# What that suggests: an estimate, not a measurement', '',
         f'Arithmetic at an assumed {MFU:.0%} of the peak; the bytes above over the links that a chip has in the slice, '

@@ -7,11 +7,9 @@ Runs on the cluster of RAY_ADDRESS, as inside `ray job submit`, else on the core
 gpt1_jax[ray] installed and see the same files, or gs://BUCKET/... A part takes one core; Ray runs it again when its
 process or its node dies, and it resumes where it was. Several parts a core keep all of them busy.
 """
-import os
-
 from absl import flags
 
-from gpt1_jax import cli, prepare
+from gpt1_jax import cli, prepare, storage
 from gpt1_jax.data import sources
 from gpt1_jax.data.parts import Part
 from gpt1_jax.errors import UserError
@@ -60,16 +58,12 @@ def _define_flags():
     flags.DEFINE_integer('parts', 64, 'how many parts', lower_bound=1)
 
 
-def _absolute(name):
-    """A path from the root: Ray's processes work in other directories."""
-    return name if '://' in name else os.path.abspath(name)
-
-
 def main() -> None:
     f = flags.FLAGS
-    valid = f.valid if sources.fraction_of(f.valid) else _absolute(f.valid)
-    manifest = run(_absolute(f.out), [_absolute(one) for one in f.corpus], valid, _absolute(f.tokenizer), f.text_field,
-                   f.parts)
+    # From the root: Ray's processes work in other directories.
+    out, tokenizer, *corpus = (str(storage.absolute(name)) for name in (f.out, f.tokenizer, *f.corpus))
+    valid = f.valid if sources.fraction_of(f.valid) else str(storage.absolute(f.valid))
+    manifest = run(out, corpus, valid, tokenizer, f.text_field, f.parts)
     for split, entry in manifest['splits'].items():
         print(f'{split}: {entry["documents"]:,} documents, {entry["tokens"]:,} tokens, {len(entry["shards"])} shards')
 

@@ -83,8 +83,6 @@ def _of_runs(runs, metric, group):
 def _read_sorted(path, group):
     """(ids, gold, scores) sorted by id; where there is a group, of that alone ('middle' of 'middle/1.txt/0')."""
     ids, gold, scores = metrics.read_predictions(path)
-    if len(set(ids)) != len(ids):
-        raise UserError(f'{path}: duplicate id')
     chosen = [i for i, name in enumerate(ids) if group is None or str(name).startswith(f'{group}/')]
     chosen.sort(key=lambda i: str(ids[i]))
     return [ids[i] for i in chosen], np.array([gold[i] for i in chosen]), scores[chosen]

@@ -13,7 +13,6 @@ body { margin: 0 auto; max-width: 70rem; padding: 1.5rem 1rem 4rem; color: #1b1f
        font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
 h1 { font-size: 1.7rem; line-height: 1.25; }
 h2 { font-size: 1.3rem; margin-top: 2.2rem; border-bottom: 1px solid #d5dae0; padding-bottom: .25rem; }
-h3 { font-size: 1.1rem; margin-top: 1.6rem; }
 .scroll { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .92rem; }
 th, td { border-bottom: 1px solid #d5dae0; padding: .3rem .6rem; text-align: left; vertical-align: top; }
@@ -22,26 +21,19 @@ td:first-child { min-width: min(15rem, 35vw); }
 tr:hover td { background: #f5f7f9; }
 img { display: block; max-width: 100%; height: auto; margin: 1rem auto; }
 code { background: #f1f3f5; border-radius: 3px; padding: .1em .3em; font-size: .9em; overflow-wrap: anywhere; }
-pre { background: #f1f3f5; border-radius: 5px; padding: .8rem; overflow-x: auto; }
-pre code { padding: 0; overflow-wrap: normal; }
 """
 
 
 def write(report: pathlib.Path) -> pathlib.Path:
-    """Write REPORT.html beside a Markdown report that begins with its title and has its figures in its directory.
-
-    Returns its path. Figures become data URIs; one that is not there stays a link. A wide table scrolls by itself, so
-    that the page fits a narrow window.
-    """
+    """Write REPORT.html beside a Markdown report that begins with its title and has its figures in its directory;
+    returns its path. A wide table scrolls by itself, so that the page fits a narrow window."""
     text = report.read_text(encoding='utf-8')
-    body = markdown.markdown(text, extensions=['tables', 'fenced_code', 'toc'], output_format='html')
+    body = markdown.markdown(text, extensions=['tables'], output_format='html')
     body = body.replace('<table>', '<div class="scroll"><table>').replace('</table>', '</table></div>')
 
     def embedded(match):
-        figure = report.parent / html.unescape(match[1])
-        if not figure.is_file():
-            return match[0]
-        return f'src="data:image/png;base64,{base64.b64encode(figure.read_bytes()).decode()}"'
+        figure = (report.parent / html.unescape(match[1])).read_bytes()
+        return f'src="data:image/png;base64,{base64.b64encode(figure).decode()}"'
     body = re.sub(r'src="([^"]+\.png)"', embedded, body)
     title = text.partition('\n')[0].removeprefix('# ')
     path = report.with_suffix('.html')

@@ -11,7 +11,6 @@ def table(columns: Sequence[str], rows: Sequence[Sequence]) -> list[str]:
 
 
 def bullets(lines: Sequence[str]) -> list[str]:
-    """A Markdown list."""
     return [f'* {line}' for line in lines] + ([''] if lines else [])
 
 

@@ -77,15 +77,12 @@ def shared_glue(found: Mapping[Score, Any]) -> tuple[dict[str, list], dict[str, 
     averages are over the same things. found: {Score: ours, or None}."""
     ours, theirs, missing = {}, {}, []
     for task, scores in GLUE.items():
-        metrics = {score.metric for score in scores}
         for score in scores:
-            if found.get(score) is not None:
-                ours.setdefault(task, []).append(found[score])
-                theirs.setdefault(task, []).append(score.paper)
-            elif len(metrics) > 1:
+            if found.get(score) is None:
                 missing.append(f'{score.label} ({score.metric})')
             else:
-                missing.append(score.label)
+                ours.setdefault(task, []).append(found[score])
+                theirs.setdefault(task, []).append(score.paper)
     return ours, theirs, missing
 
 

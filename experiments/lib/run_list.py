@@ -192,21 +192,17 @@ def known_tasks(config: ConfigDict) -> rules.Rule:
 
 
 def seeds_of(config: ConfigDict, task: str) -> tuple[int, ...]:
-    """The seeds that a task is fine-tuned with."""
     return tuple(config.seeds_small if task in experiments.SMALL else config.seeds)
 
 
 def directory(config: ConfigDict, task: str) -> str:
     """Where a task's files are: config.data/config.directories.TASK; a name of SOURCES in either is taken as it is."""
-    if task not in config.directories:
-        raise UserError(f'config.directories.{task} is missing')
     name = config.directories[task]
     source = next((each for each in (name, config.data) if each.startswith(SOURCES)), None)
     return source or str(pathlib.Path(config.data) / name)
 
 
 def has_train_and_dev(task: str, data_dir: str) -> bool:
-    """Whether a set can be trained on and scored."""
     return all(has_data(task, data_dir, split) for split in ('train', 'dev'))
 
 

@@ -170,7 +170,7 @@ def _count_tokens(run):
     """A run to do in a dry run."""
     try:
         if run.kind == 'finetune':
-            return replace(run, tokens=finetune.count_tokens(run.config)['tokens'])
+            return replace(run, tokens=finetune.count_tokens(run.config))
         return replace(run, tokens=zero_shot.count_tokens(run.config) * len(run.steps))
     except Exception as error:
         return replace(run, status='failed', error=one_line(error))

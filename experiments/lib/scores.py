@@ -150,11 +150,6 @@ def baselines(path: str | pathlib.Path) -> list[dict]:
     return storage.read_json(path)['rows'] if path.exists() else []
 
 
-def baselines_of(config: ConfigDict) -> list[dict]:
-    """The rows of OUT/baselines.json."""
-    return baselines(pathlib.Path(config.out) / BASELINES_FILE)
-
-
 def baseline_rows(rows: Sequence[dict], score: Score, split: str | None = None,
                   found: Estimate | None = None) -> dict[str, dict]:
     """{baseline: its row} of those that are defined for a score.
@@ -169,8 +164,8 @@ def baseline_rows(rows: Sequence[dict], score: Score, split: str | None = None,
 
 def best_baseline(config: ConfigDict, score: Score, found: Estimate | None, split: str | None = None) -> str:
     """The cell '75.1 (n-grams)' of the highest baseline but CONTROLS; '; ours is below' where it is above ours."""
-    rows = [row for name, row in baseline_rows(baselines_of(config), score, split, found).items()
-            if name not in CONTROLS]
+    known = baselines(pathlib.Path(config.out) / BASELINES_FILE)
+    rows = [row for name, row in baseline_rows(known, score, split, found).items() if name not in CONTROLS]
     best = max(rows, key=lambda row: row['value'], default=None)
     if best is None:
         return ''

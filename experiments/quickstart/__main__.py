@@ -57,7 +57,7 @@ def run(config: ConfigDict, directory: str | pathlib.Path) -> list[str]:
 
     stage('writing the report')
     facts = _facts(config, manifest, splits) | {'seconds': round(time.perf_counter() - started)}
-    return report.write(directory, facts, results.read(pretrained.metrics), rows, curve)
+    return report.write(directory, facts, pretrained.path, rows, curve)
 
 
 def _fine_tune(config, task, pretrained, directory, stage):

@@ -1,10 +1,12 @@
 """The quickstart's report: Markdown, HTML and figures, computed from the predictions that the runs wrote."""
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+from experiments import plots
 from experiments.lib import figures, html_page, scores
 from experiments.lib.markdown import table
 from gpt1_jax import metrics
+from gpt1_jax.metrics.bootstrap import Estimate
 
 PRETRAINED, SCRATCH, WORDS = 'pretrained', 'from scratch', 'words alone'
 COLOURS = {PRETRAINED: 'pretrained', SCRATCH: 'scratch', WORDS: 'baseline'}
@@ -22,57 +24,52 @@ Brackets are 95% intervals by bootstrap over test items; those of differences ar
 between seeds of training."""
 
 
-def accuracy(path: str | pathlib.Path) -> dict:
-    """{'value', 'low', 'high'} of a predictions file, as fractions, with the 95% interval by bootstrap."""
-    _, gold, found = metrics.read_predictions(path)
-    low, high = metrics.bootstrap_interval('accuracy', gold, found)
-    return {'value': metrics.compute(['accuracy'], gold, found)['accuracy'], 'low': low, 'high': high}
+def accuracy(path: str | pathlib.Path) -> Estimate:
+    """That of a predictions file; of files of the same items in the same order the resamples are the same."""
+    ids, gold, found = metrics.read_predictions(path)
+    (draws,) = metrics.draws('accuracy', gold, [found])
+    return Estimate(metrics.compute(['accuracy'], gold, found)['accuracy'], draws, len(ids))
 
 
-def difference(a: str | pathlib.Path, b: str | pathlib.Path) -> dict:
-    """{'value', 'low', 'high'} of the accuracy of a minus that of b, over the same items in the same order."""
-    ids_a, gold, scores_a = metrics.read_predictions(a)
-    ids_b, _, scores_b = metrics.read_predictions(b)
-    assert ids_a == ids_b, (a, b)
-    return dict(zip(figures.VALUES, metrics.paired_bootstrap('accuracy', gold, scores_a, scores_b)))
-
-
-def shown(score: Mapping[str, float], sign: str = '') -> str:
+def shown(score: Estimate) -> str:
     """62.3 (59.2 to 65.3): a score and its interval in percent."""
-    return f"{scores.percent(score['value'], sign)} ({scores.span(score['low'], score['high'], sign)})"
+    return f'{scores.percent(score.value)} ({scores.interval(score)})'
 
 
-def write(directory: pathlib.Path, facts: Mapping[str, object], curve: Sequence[dict],
+def write(directory: pathlib.Path, facts: Mapping[str, object], pretrained: pathlib.Path,
           predictions: Mapping[str, Mapping[str, pathlib.Path]], zero_shot: Mapping[int, str]) -> list[str]:
     """Writes report.md, report.html and the figures; returns and prints the headline results.
 
-    curve: rows of metrics.jsonl of pretraining. predictions: {task: {PRETRAINED | SCRATCH | WORDS: path}}.
-    zero_shot: {update: path of the predictions on word_order}.
+    pretrained: the run. predictions: {task: {PRETRAINED | SCRATCH | WORDS: path}}. zero_shot: {update: path of the
+    predictions on word_order}.
     """
-    valid = [row for row in curve if row.get('valid_loss') is not None][-1]
-    headlines = [f'pretraining: validation perplexity {valid["valid_perplexity"]:.1f} after {valid["step"]:,} updates']
-    cells, panels = [], []
+    curves = plots.read_curves(pretrained)
+    step, perplexity = curves['valid_perplexity'][-1]
+    headlines = [f'pretraining: validation perplexity {perplexity:.1f} after {step:,} updates']
+    cells, panels = [], {}
     for task, paths in predictions.items():
-        of_task = {name: accuracy(path) for name, path in paths.items()}
-        gain = shown(difference(paths[PRETRAINED], paths[SCRATCH]), '+')
-        ours, scratch, words = (shown(of_task[name]) for name in (PRETRAINED, SCRATCH, WORDS))
+        of_task = {name: accuracy(paths[name]) for name in COLOURS}
+        a, b = of_task[PRETRAINED], of_task[SCRATCH]
+        gain = scores.signed(Estimate(a.value - b.value, a.draws - b.draws, a.n))
+        ours, scratch, words = map(shown, of_task.values())
         cells.append([task, ours, scratch, gain, words, '50'])
         headlines.append(f'{task}: pretrained {ours}, from scratch {scratch}, difference {gain}')
-        panels.append({'title': task, 'chance': 0.5, 'scores': [
-            {'name': name, 'colour': COLOURS[name], **score} for name, score in of_task.items()]})
-    points = [{'step': step, **accuracy(path)} for step, path in sorted(zero_shot.items())]
-    cells.append(['word_order, zero-shot', shown(points[-1]), '', '', '', '50'])
-    headlines.append(f'word_order, zero-shot: {shown(points[-1])}')
-    figures.losses(directory / 'loss.png', curve)
+        panels[task] = [(name, COLOURS[name], figures.point(score)) for name, score in of_task.items()]
+    points = {step: accuracy(path) for step, path in sorted(zero_shot.items())}
+    last = shown(points[max(points)])
+    cells.append(['word_order, zero-shot', last, '', '', '', '50'])
+    headlines.append(f'word_order, zero-shot: {last}')
+    plots.training_curves(directory / 'pretraining.png', {'GPT-1': curves})
     figures.comparison(directory / 'fine_tuning.png', panels)
-    figures.zero_shot(directory / 'zero_shot.png', points, title='Word order, zero-shot')
+    figures.zero_shot(directory / 'zero_shot.png', 'Word order, zero-shot', points)
     lines = [
         '# Quickstart: GPT-1 from text to tasks', '', ABOUT, '', '## Accuracy on the test items (percent)', '',
         *table(['', PRETRAINED, SCRATCH, 'difference', WORDS, 'chance'], cells),
         '![fine-tuning with and without pretraining](fine_tuning.png)', '', '## Zero-shot during pretraining', '',
-        *table(['updates', 'accuracy (%)'], [[f'{point["step"]:,}', shown(point)] for point in points]),
+        *table(['updates', 'accuracy (%)'], [[f'{step:,}', shown(found)] for step, found in points.items()]),
         '![zero-shot accuracy over updates](zero_shot.png)', '', '## Pretraining', '', headlines[0], '',
-        '![training and validation loss](loss.png)', '', '## Sizes', '', *table(['', 'value'], list(facts.items()))]
+        '![loss, rate, perplexity, throughput](pretraining.png)', '', '## Sizes', '',
+        *table(['', 'value'], list(facts.items()))]
     path = directory / 'report.md'
     path.write_text('\n'.join(lines), encoding='utf-8')
     print(f'report: {path}, for a browser {html_page.write(path)}')

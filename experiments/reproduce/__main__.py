@@ -57,7 +57,7 @@ def run(config: ConfigDict, out: str | pathlib.Path, stage: str | None = None, b
     out = pathlib.Path(config.out)
     with contextlib.nullcontext() if dry_run else lock.hold(out):
         if stage in (None, 'prepare') and not dry_run:
-            inputs.prepare(config, books, data, again=stage == 'prepare')
+            inputs.prepare(config, books, data)
         if not plan_lib.has_text(config) and not plan_lib.given(config):
             raise UserError(f'{out}: nothing is prepared there: --stage=prepare comes first')
         run_list.check(config, pretrained=False)
@@ -127,7 +127,6 @@ def check_finished(directory: str | pathlib.Path) -> None:
 
 
 def finished(directory: str | pathlib.Path) -> bool:
-    """Whether a directory holds a finished run."""
     try:
         check_finished(directory)
     except UserError:
@@ -166,7 +165,7 @@ def _timed(config, stage, clock):
 
 def pretrain_model(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> None:
     """Pretrain the Transformer, or an LSTM on the same text; nothing for a model that is given."""
-    if plan_lib.given(config, plan_lib.MODELS[stage]):
+    if plan_lib.given(config, stage):
         return
     if not plan_lib.has_text(config):
         print('the LSTM: n/a: give --books=DIR, the text to train on', flush=True)

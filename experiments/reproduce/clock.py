@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 
 from gpt1_jax import storage
-from gpt1_jax.errors import Interrupted, UserError
+from gpt1_jax.errors import Interrupted
 
 EVERY = 1.0  # seconds between writes of the file: a kill loses at most that
 
@@ -26,12 +26,7 @@ class Clock:
 
     def __init__(self, path: str | pathlib.Path, total: float = math.inf, start: float | None = None) -> None:
         self.path, self.total, self.start = pathlib.Path(path), total, start
-        self.stages: dict[str, float] = {}
-        if self.path.exists():
-            try:
-                self.stages = {name: float(seconds) for name, seconds in storage.read_json(self.path).items()}
-            except (UserError, ValueError, AttributeError, TypeError):
-                raise UserError(f'{self.path}: damaged: write {{"seconds": S}} with the seconds used so far') from None
+        self.stages: dict[str, float] = storage.read_json(self.path) if self.path.exists() else {}
 
     @property
     def used(self) -> float:

@@ -4,7 +4,6 @@ OUT/data, a copy of the data set files that the runs read. OUT is then all that 
 import dataclasses
 import itertools
 import pathlib
-import shutil
 from collections.abc import Iterable
 
 from ml_collections import ConfigDict
@@ -12,7 +11,7 @@ from ml_collections import ConfigDict
 from experiments.lib import run_list
 from experiments.lib.run_list import Run, has_data
 from experiments.reproduce import plan
-from gpt1_jax import pretrain
+from gpt1_jax import pretrain, storage
 from gpt1_jax.data import corpus, tasks
 from gpt1_jax.data import prepare as prepare_lib
 from gpt1_jax.errors import UserError
@@ -21,11 +20,11 @@ from gpt1_jax.runs import lock
 HELD_OUT = 0.02  # fraction of a corpus without validation books
 
 
-def prepare(config: ConfigDict, books: str | None, data: str | None, again: bool) -> None:
+def prepare(config: ConfigDict, books: str | None, data: str | None) -> None:
     """Tokenize the books and, with config.pack, copy the data sets into OUT.
 
-    config: configs/reproduce.py's, with the paths of a job. books, data: the program's flags; files that exist in OUT
-    are kept. again: both must be given. UserError for a missing flag.
+    config: configs/reproduce.py's, with the paths of a job. books, data: the program's flags, needed the first time;
+    files that exist in OUT are kept.
     """
     if config.pack and data:
         originals = config.copy_and_resolve_references()
@@ -33,7 +32,7 @@ def prepare(config: ConfigDict, books: str | None, data: str | None, again: bool
         run_list.check(originals, pretrained=False)
         runs = itertools.chain(*plan.all_runs(originals).values())
         copy(runs, pathlib.Path(data), pathlib.Path(config.data))
-    elif config.pack and (again or not pathlib.Path(config.data).exists()):
+    elif config.pack and not pathlib.Path(config.data).exists():
         raise UserError('give --books=DIR and --data=DIR')
     run_list.check(config, pretrained=False)
     pathlib.Path(config.out).mkdir(parents=True, exist_ok=True)
@@ -82,6 +81,4 @@ def copy(runs: Iterable[Run], source: pathlib.Path, target: pathlib.Path) -> Non
                 copied = target / file.relative_to(source)
                 if not copied.exists():
                     copied.parent.mkdir(parents=True, exist_ok=True)
-                    partial = copied.with_name(f'{copied.name}.partial')  # a file is complete or missing
-                    shutil.copyfile(file, partial)
-                    partial.replace(copied)
+                    storage.write(copied, file.read_bytes())  # all of it or nothing

@@ -49,19 +49,17 @@ def all_runs(config: ConfigDict) -> dict[str, list[Run]]:
     return {stage: runs(config, stage, (1,)) for stage in config.stages}
 
 
-def given(config: ConfigDict, model: str = 'pretrained') -> bool:
-    """Whether config[model], 'pretrained' or 'lstm', names a model that this job does not train."""
-    stage = next(stage for stage, field in MODELS.items() if field == model)
-    return bool(config[model]) and pathlib.Path(config[model]) != pathlib.Path(config.out) / stage
+def given(config: ConfigDict, stage: str = 'pretrain') -> bool:
+    """Whether the config names the model of a stage of MODELS, so that this job does not train it."""
+    model = config[MODELS[stage]]
+    return bool(model) and pathlib.Path(model) != pathlib.Path(config.out) / stage
 
 
 def tokens_of(config: ConfigDict) -> pathlib.Path:
-    """The directory of the tokenized books."""
     return pathlib.Path(config.pretrain.data.tokens or pathlib.Path(config.out) / 'tokens')
 
 
 def has_text(config: ConfigDict) -> bool:
-    """Whether the books are tokenized."""
     return (tokens_of(config) / tokens.MANIFEST).exists()
 
 
@@ -108,7 +106,6 @@ def _affordable(config, p, used):
 
 
 def step_seconds(config: ConfigDict, p: ConfigDict) -> float:
-    """The median time of a step of pretraining, measured."""
     from experiments.benchmarks import train_step
     vocab_size = Tokenizer.load(tokenizer_of(config)).vocab_size
     return statistics.median(train_step.measure(p, vocab_size, warmup=3, windows=3, steps=10)['step_seconds'])
@@ -124,7 +121,7 @@ def lines(config: ConfigDict) -> list[str]:
         there = [run.name for run in specs if not run.lacks_data()]
         no_data = dict.fromkeys(run.task for run in specs if run.lacks_data())
         what = f'{len(there)} runs: {", ".join(there)}' if there else 'no runs'
-        if stage in MODELS and given(config, MODELS[stage]):
+        if stage in MODELS and given(config, stage):
             what = config[MODELS[stage]]
         elif stage in MODELS:
             p = pretraining(config, lstm=stage == 'pretrain_lstm') if has_text(config) else None

@@ -28,7 +28,7 @@ def documents(spec: Spec, field: str = 'text', join: Join = Join(), part: parts.
 
     field: the text field of JSON lines, the text column of Parquet, and the default field of TFDS records.
     join: which rows form a document. part: only this part of the corpus (parts.py), which may be empty.
-    UserError naming the file, and the byte, line or row, for what cannot be read, and for no documents at all.
+    UserError naming the file, and the byte, line or row, for what cannot be read, and for no documents at all; OSError.
     """
     empty = part is None
     for source, row_groups in parts.slices(sources(spec), part, whole_files=bool(join)):
@@ -52,7 +52,7 @@ def _read(source, row_groups, field, join):
     else:
         # Not opened in text mode: ftfy deals with carriage returns and other oddities later.
         with files.opened(source) as file:
-            text = records.decoded(file.read(), source, 0)
+            text = records.decoded(file.read(), source)
         yield Document(source, text)
 
 
@@ -80,7 +80,7 @@ def _expand(spec):
     if not is_file(spec):
         return [spec]
     path, remote = storage.path(spec), storage.remote(spec)
-    if storage.is_object(path) if remote else path.is_file():
+    if storage.generation(path) != storage.ABSENT if remote else path.is_file():
         found = [spec]
     elif path.is_dir():
         found, left = _below(spec)

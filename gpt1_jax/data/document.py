@@ -14,6 +14,10 @@ class Document:
     text: str
     key: Any = None
 
+    @property
+    def utf8(self) -> bytes:
+        return self.text.encode('utf-8', 'surrogatepass')
+
 
 @dataclasses.dataclass(frozen=True)
 class Join:
@@ -60,16 +64,7 @@ def joined(rows: Iterable[Document], how: Join) -> Iterator[Document]:
 
 def text_digest(document: Document) -> bytes:
     """SHA-256 of a document's text in UTF-8, 32 bytes."""
-    return hashlib.sha256(_utf8(document)).digest()
-
-
-def size(document: Document) -> int:
-    """Bytes of a document's text in UTF-8."""
-    return len(document.text) if document.text.isascii() else len(_utf8(document))
-
-
-def _utf8(document):
-    return document.text.encode('utf-8', 'surrogatepass')
+    return hashlib.sha256(document.utf8).digest()
 
 
 def count_words(document: Document) -> int:

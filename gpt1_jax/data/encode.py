@@ -91,14 +91,14 @@ def encode(documents: Iterable[Document], directory: str | os.PathLike, tokenize
     def make_again(chosen):
         return np.concatenate([np.zeros(0, DTYPE), *(ids for _, ids in ordered_map(work, chosen, processes))])
 
-    done, rest = shards.keep(directory, units(documents), key, shard_tokens, tokenizer.unk_id, report, make_again)
+    done, rest = shards.keep(directory, units(documents), key, shard_tokens, report, make_again)
     arrays: list[np.ndarray] = []
     made_from: list[tuple[int, bytes]] = []
 
     def close():
         data = np.concatenate(arrays).tobytes()
         _check_expected(directory, len(done), data, expected)
-        done.append(shards.write(directory, len(done), data, made_from, tokenizer.unk_id, key))
+        done.append(shards.write(directory, len(done), data, made_from, key))
         arrays.clear()
         made_from.clear()
 
@@ -124,7 +124,7 @@ def holds(documents: Iterable[Document], directory: pathlib.Path, tokenizer: Tok
     """Whether a split's shards match its entry in the manifest, but for other fields of it, and its documents. Hashes
     both; encodes and writes nothing."""
     done, rest = shards.keep(directory, units(documents), _key(tokenizer, shard_tokens), shard_tokens,
-                             tokenizer.unk_id, lambda *counts: None)
+                             lambda *counts: None)
     found = _entry(done)
     return entry is not None and found == {name: entry.get(name) for name in found} and next(rest, None) is None
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from gpt1_jax import storage
-from gpt1_jax.errors import UserError
 
 TEXT, JSON_LINES, PARQUET = 'text', 'JSON lines', 'Parquet'  # a document; a record a line; a record a row
 KINDS = {'.txt': TEXT, '.train': TEXT, '.dev': TEXT, '.test': TEXT,  # the last three: BabyLM's
@@ -34,14 +33,11 @@ def in_directories(name: str) -> bool:
 
 @contextlib.contextmanager
 def opened(name: str) -> Iterator[BinaryIO]:
-    """The contents of a file as a stream of bytes, decompressed. UserError if it cannot be read, also while it is."""
+    """The contents of a file as a stream of bytes, decompressed. OSError if it cannot be read, also while it is."""
     extension = os.path.splitext(name)[1]
-    try:
-        with storage.opened(name) as raw, contextlib.ExitStack() as stack:
-            stream: Any = raw
-            if extension in COMPRESSED:
-                import pyarrow
-                stream = pyarrow.CompressedInputStream(raw, COMPRESSED[extension])
-            yield stream if hasattr(stream, 'peek') else stack.enter_context(io.BufferedReader(stream, 1 << 20))
-    except OSError as error:
-        raise UserError(f'{name}: cannot be read ({error.strerror})') from None
+    with storage.opened(name) as raw, contextlib.ExitStack() as stack:
+        stream: Any = raw
+        if extension in COMPRESSED:
+            import pyarrow
+            stream = pyarrow.CompressedInputStream(raw, COMPRESSED[extension])
+        yield stream if hasattr(stream, 'peek') else stack.enter_context(io.BufferedReader(stream, 1 << 20))

@@ -23,7 +23,6 @@ MEANINGS = {  # of huggingface_hub's errors; a GatedRepoError is a RepositoryNot
     'RepositoryNotFoundError': 'the Hub has no such repository, or it is private: check the name, and set HF_TOKEN for '
                                'a private one',
     'OfflineModeIsEnabled': 'HF_HUB_OFFLINE is set'}
-CONNECTIONS = ('httpx', 'httpx2', 'httpcore', 'httpcore2', 'requests', 'urllib3')  # of huggingface_hub's versions
 
 
 def is_name(path: Any) -> bool:
@@ -85,7 +84,7 @@ def _meaning(error):
         if status in (401, 403):
             return f'the Hub refuses it (HTTP {status}): set HF_TOKEN to a token with the right to do this'
         return f'the Hub answers HTTP {status} ({error.server_message or one_line(str(error), 300)})'
-    if type(error).__module__.partition('.')[0] in CONNECTIONS:
+    if type(error).__module__.startswith(('httpx', 'httpcore')):  # also httpx2, of newer versions
         return f'the Hub cannot be reached ({type(error).__name__}: {one_line(str(error), 300)})'
     if isinstance(error, RuntimeError):  # of an upload
         return _meaning(error.__cause__)

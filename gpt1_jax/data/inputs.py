@@ -54,25 +54,22 @@ def encode(example: Example, task: Task, tokenizer: Any, n_ctx: int,
         cut = len(texts[task.cut]) > room
         texts[task.cut] = texts[task.cut][:room]
 
-    def one(*segments):
-        limit = n_ctx if task.cut is not None else n_ctx // len(segments) - 2
-        nonlocal cut
-        cut = cut or any(len(s) > limit for s in segments)
-        sequence = [tokenizer.start_id]
-        for i, segment in enumerate(segments):
-            sequence += ([tokenizer.delimiter_id] if i else []) + segment[:limit]
-        return sequence + [tokenizer.extract_id]
-
     segments, first = [], 0
     for n in task.segments or [1] * len(texts):
         segments.append(sum(texts[first:first + n], []))
         first += n
-    if task.head == 'classify':
-        sequences = [one(*segments)]
-    elif task.head == 'similarity':
-        sequences = [one(*segments), one(*reversed(segments))]
+    if task.head == 'choice':
+        orders = [[*segments, choice] for choice in choices]
     else:
-        sequences = [one(*segments, choice) for choice in choices]
+        orders = [segments, segments[::-1]] if task.head == 'similarity' else [segments]
+    limit = n_ctx if task.cut is not None else n_ctx // (len(segments) + bool(choices)) - 2
+    sequences = []
+    for order in orders:
+        cut = cut or any(len(segment) > limit for segment in order)
+        sequences.append([tokenizer.start_id])
+        for i, segment in enumerate(order):
+            sequences[-1] += ([tokenizer.delimiter_id] if i else []) + segment[:limit]
+        sequences[-1].append(tokenizer.extract_id)
     return Encoded(example.id, sequences, example.label, target(example, task), cut)
 
 

@@ -87,10 +87,8 @@ def _place(source, target, expected):
     if storage.remote(target):
         storage.write(target, data)
         return
-    partial = target.with_name(f'{target.name}.partial')
-    partial.unlink(missing_ok=True)
+    target.unlink(missing_ok=True)
     try:
-        os.link(source, partial)
-        os.replace(partial, target)
+        os.link(source, target)
     except OSError:  # a file system without hard links
         storage.write(target, data)

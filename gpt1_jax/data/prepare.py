@@ -166,7 +166,7 @@ def _tokenizer(config) -> tuple[Tokenizer | None, str]:
         from gpt1_jax.data import published  # imports SentencePiece
         given = published.from_published(config.encoder, config.bpe)
     else:
-        given = Tokenizer.of(config.tokenizer)
+        given = Tokenizer.load(config.tokenizer)
     return given, f'{given.vocab_size} rows, fingerprint {given.fingerprint}'
 
 

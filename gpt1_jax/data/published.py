@@ -17,7 +17,7 @@ def from_published(encoder_json: str | os.PathLike, merges_bpe: str | os.PathLik
     """
     encoder_file, merges_file = storage.path(encoder_json), storage.path(merges_bpe)
     encoder = storage.read_json(encoder_file)
-    lines = records.decoded(storage.read(merges_file), merges_file, 0).split('\n')
+    lines = records.decoded(storage.read(merges_file), merges_file).split('\n')
     if not lines[0].startswith('#version'):
         raise UserError(f'{merges_file}: line 1 is not "#version: ..."')
     merges = {f'line {number}': line.split() for number, line in enumerate(lines[1:], 2) if line.strip()}

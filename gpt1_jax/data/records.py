@@ -25,7 +25,7 @@ def json_lines(path: str, field: str, key: str | None = None) -> Iterator[Docume
     field, key: names of the text and of the key. UserError naming file and line for a line that is not UTF-8, no JSON
     object, without these fields, or longer than LONGEST bytes, of which no more are read.
     """
-    number = start = 0  # of the line; start: in bytes
+    number = 0
     with files.opened(path) as stream:
         while line := stream.readline(LONGEST + 1):  # no `for`: it would keep a line while the next one is read
             number += 1
@@ -34,20 +34,19 @@ def json_lines(path: str, field: str, key: str | None = None) -> Iterator[Docume
                 raise UserError(f'{where} is list, must be an object with field {field!r}: one record a line')
             if len(line) > LONGEST:
                 raise UserError(f'{where} is longer than {LONGEST >> 20} MiB, too long for one record')
-            length = len(line)
-            if not line.isspace():
-                text = decoded(line, path, start)
-                del line  # frees the bytes before the text is parsed
-                try:
-                    record = json.loads(text)
-                except (ValueError, RecursionError) as error:
-                    raise UserError(f'{where} is not JSON ({error})') from None
-                del text  # frees it before the field is used
-                if not isinstance(record, dict):
-                    raise UserError(f'{where} is {type(record).__name__}, must be an object with field {field!r}')
-                yield Document(f'{path}:{number}', *_texts(record, field, key, where))
-                del record
-            start += length
+            if line.isspace():
+                continue
+            text = decoded(line, where)
+            del line  # frees the bytes before the text is parsed
+            try:
+                record = json.loads(text)
+            except (ValueError, RecursionError) as error:
+                raise UserError(f'{where} is not JSON ({error})') from None
+            del text  # frees it before the field is used
+            if not isinstance(record, dict):
+                raise UserError(f'{where} is {type(record).__name__}, must be an object with field {field!r}')
+            yield Document(f'{path}:{number}', *_texts(record, field, key, where))
+            del record
 
 
 def tfds(spec: str, field: str, key: str | None = None) -> Iterator[Document]:
@@ -128,13 +127,12 @@ def row_group_sizes(path: str) -> list[int]:
         return [file.metadata.row_group(group).total_byte_size for group in range(file.num_row_groups)]
 
 
-def decoded(data: Any, path: str, start: int) -> str:
-    """Bytes, or a buffer of them, as text. UserError if they are not UTF-8; start: their offset in the file, for it."""
+def decoded(data: bytes, where: Any) -> str:
+    """Bytes as text. UserError if they are not UTF-8; where: the file, or the row, for its message."""
     try:
-        text = str(data, 'utf-8')
-        return text if start else text.removeprefix('\ufeff')  # a byte-order mark is not part of the text
+        return data.decode().removeprefix('\ufeff')  # a byte-order mark is not part of the text
     except UnicodeDecodeError as error:
-        raise UserError(f'{path}: not UTF-8 at byte {start + error.start} ({error.object[error.start]:#04x})') from None
+        raise UserError(f'{where}: not UTF-8 at byte {error.start} ({data[error.start]:#04x})') from None
 
 
 def _texts(record, field, key, where):
@@ -147,7 +145,7 @@ def _texts(record, field, key, where):
         raise UserError(f'{where}: field {field!r} is {type(text).__name__}, must be text')
     if len(text) > LONGEST:
         raise UserError(f'{where} is longer than {LONGEST >> 20} MiB, too long for one record')
-    return text if isinstance(text, str) else decoded(text, where, 0), None if key is None else record[key]
+    return text if isinstance(text, str) else decoded(text, where), None if key is None else record[key]
 
 
 def _check_field(field, known, where):
@@ -162,8 +160,7 @@ def is_text(kind: Any) -> bool:
     import pyarrow
     if pyarrow.types.is_dictionary(kind):
         kind = kind.value_type
-    tests = ('is_string', 'is_large_string', 'is_string_view', 'is_binary', 'is_large_binary', 'is_binary_view')
-    return any(getattr(pyarrow.types, test)(kind) for test in tests)
+    return str(kind).removeprefix('large_') in ('string', 'string_view', 'binary', 'binary_view')
 
 
 def _rows_a_batch(file, group):

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpt1_jax import storage
+from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.data.tokens import DTYPE
 from gpt1_jax.errors import UserError
 
@@ -26,8 +27,8 @@ def name(number: int) -> str:
     return f'{number:05d}.bin'
 
 
-def keep(directory: pathlib.Path, stream: Iterator, key: str, shard_tokens: int, unk_id: int,
-         report: Callable, make_again: Callable[[list], np.ndarray] | None = None) -> tuple[list[dict], Iterator]:
+def keep(directory: pathlib.Path, stream: Iterator, key: str, shard_tokens: int, report: Callable,
+         make_again: Callable[[list], np.ndarray] | None = None) -> tuple[list[dict], Iterator]:
     """The records of the leading shards that still match a stream of encode.Unit, and the rest of that stream.
 
     make_again: units -> tokens. Repairs a missing or damaged .bin whose text is unchanged, if that gives the same
@@ -42,10 +43,10 @@ def keep(directory: pathlib.Path, stream: Iterator, key: str, shard_tokens: int,
         data = b''
         with contextlib.suppress(OSError):  # missing, or a bad disk
             data = file.read_bytes()
-        found = _record(file.name, data, made_from, unk_id, key)
+        found = _record(file.name, data, made_from, key)
         if make_again and found != record and all(found[of] == record.get(of) for of in ('key', 'made_from')):
             data = make_again(taken).tobytes()
-            found = _record(file.name, data, made_from, unk_id, key)
+            found = _record(file.name, data, made_from, key)
             if found == record:
                 storage.write(file, data)
         # After the last shard, which is the only short one, the text must end.
@@ -57,11 +58,10 @@ def keep(directory: pathlib.Path, stream: Iterator, key: str, shard_tokens: int,
         kept.append(found)
 
 
-def write(directory: pathlib.Path, number: int, data: bytes, made_from: Sequence[tuple[int, bytes]], unk_id: int,
-          key: str) -> dict:
+def write(directory: pathlib.Path, number: int, data: bytes, made_from: Sequence[tuple[int, bytes]], key: str) -> dict:
     """Write a shard and then its record; returns the record. made_from: the `source` of each unit."""
     file = directory / name(number)
-    record = _record(file.name, data, made_from, unk_id, key)
+    record = _record(file.name, data, made_from, key)
     # First, or a kill between the two writes could leave an old record beside a new shard.
     file.with_suffix('.json').unlink(missing_ok=True)
     storage.write(file, data)
@@ -88,11 +88,11 @@ def source(unit: Any) -> tuple[int, bytes]:
     return unit.documents, result.digest()
 
 
-def _record(file, data, made_from, unk_id, key):
+def _record(file, data, made_from, key):
     """The record of a shard of these bytes."""
     tokens = np.frombuffer(data, DTYPE, count=len(data) // DTYPE.itemsize)
     return {'file': file, 'documents': sum(documents for documents, _ in made_from), 'tokens': len(tokens),
-            'unknown': int(np.count_nonzero(tokens == unk_id)),
+            'unknown': int(np.count_nonzero(tokens == Tokenizer.unk_id)),
             'sha256': hashlib.sha256(data).hexdigest(), 'key': key, 'units': len(made_from),
             'made_from': hashlib.sha256(b''.join(digest for _, digest in made_from)).hexdigest()}
 

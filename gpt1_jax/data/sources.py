@@ -1,18 +1,15 @@
 """The documents of each split of a prepared directory, and a description of them that changes when the text does."""
-import dataclasses
 import functools
-import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpt1_jax import storage
 from gpt1_jax.data import corpus as corpus_lib
 from gpt1_jax.data import files as files_lib
 from gpt1_jax.data import parts
 from gpt1_jax.data.document import Document, Join, count_words, is_validation, text_digest
-from gpt1_jax.data.document import size as document_size
 from gpt1_jax.errors import UserError
 
 Source = str | Sequence[str] | Iterable[Document]  # one spec or several (corpus.py), or the documents themselves
@@ -39,9 +36,7 @@ def splits(corpus: Source, valid: Source | float, field: str = 'text', join: Joi
     sources, corpus_is = _resolved(corpus, field)
     if part is not None and (isinstance(sources, tuple) or not all(map(corpus_lib.is_file, sources))):
         raise UserError(f'--part={part}: only files can be divided, not TFDS data')
-    extra = {'join': str(join)} if join else {}
-    if part is not None:
-        extra['part'] = str(part)
+    extra = {name: str(value) for name, value in (('join', join), ('part', part)) if value}
     read = functools.partial(_documents, field=field, join=join)
     whole = functools.partial(read, sources, part=part)
     if fraction is not None:
@@ -52,8 +47,8 @@ def splits(corpus: Source, valid: Source | float, field: str = 'text', join: Joi
         return found, {'corpus': corpus_is, 'valid': f'{fraction} of the documents', **extra}, None
     valid_sources, valid_is = _resolved(valid, field)
     for both in set(sources) & set(valid_sources):
-        name = both.name if isinstance(both, Document) else both
-        raise UserError(f'{name} is both in corpus and in valid: validation text must not be trained on')
+        raise UserError(f'{getattr(both, "name", both)} is both in corpus and in valid: validation text must not be '
+                        'trained on')
     named = functools.partial(read, valid_sources)
     found = {'train': whole, 'valid': named if part is None or part.index == 0 else lambda: iter(())}
     return found, {'corpus': corpus_is, 'valid': valid_is, **extra}, named
@@ -143,7 +138,8 @@ def _resolved(source, field):
     if not isinstance(source, (str, os.PathLike)):
         source = tuple(source)
         if source and all(isinstance(item, Document) for item in source):
-            return source, f'{len(source)} documents, SHA-256 {_digest(source)}'
+            digest = storage.json_digest([text_digest(document).hex() for document in source])
+            return source, f'{len(source)} documents, SHA-256 {digest}'
         if not all(isinstance(item, (str, os.PathLike)) for item in source):
             raise UserError('corpus, valid: must be names of files or other sources, or Documents, not a mixture')
     sources = corpus_lib.sources(source)
@@ -160,19 +156,11 @@ def _resolved(source, field):
     return sources, ', '.join(described)
 
 
-def _digest(documents):
-    digest = hashlib.sha256()
-    for document in documents:
-        digest.update(f'{len(document.text)} '.encode() + document.text.encode('utf-8', 'surrogatepass'))
-    return digest.hexdigest()
-
-
 def _documents(source, field, join, part=None):
     return iter(source) if isinstance(source, tuple) else corpus_lib.documents(source, field, join, part)
 
 
-@dataclasses.dataclass(frozen=True)
-class Survey:
+class Survey(NamedTuple):
     """The size of a split. bytes: of UTF-8."""
     documents: int
     characters: int
@@ -221,7 +209,7 @@ def _survey(documents, note):
         note(document)
         count += 1
         characters += len(document.text)
-        size += document_size(document)
+        size += len(document.utf8)
         words += count_words(document)
         del document  # frees its text before the next document is read
     return Survey(count, characters, size, words)

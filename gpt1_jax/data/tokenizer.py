@@ -16,7 +16,6 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from gpt1_jax import storage
 from gpt1_jax.data import text as text_lib
@@ -45,7 +44,7 @@ class Tokenizer:
     model: bytes = dataclasses.field(repr=False)
     vocab_size: int
     newline_id: int
-    unk_id: int = 0
+    unk_id = 0  # of every tokenizer
 
     @property
     def start_id(self) -> int:
@@ -62,7 +61,7 @@ class Tokenizer:
     @functools.cached_property
     def fingerprint(self) -> str:
         """SHA-256 of model and settings, in hexadecimal digits: tokenizers with the same fingerprint are the same."""
-        settings = json.dumps([FORMAT, self.vocab_size, self.newline_id, self.unk_id]).encode()
+        settings = json.dumps([FORMAT, self.vocab_size, self.newline_id, 0]).encode()
         return hashlib.sha256(hashlib.sha256(self.model).digest() + settings).hexdigest()
 
     def encode(self, text: str, unescape_html: str | bool = 'auto') -> list[int]:
@@ -109,25 +108,27 @@ class Tokenizer:
         """Writes tokenizer.model and, last, tokenizer.json, each atomically."""
         root = storage.path(directory)
         settings = {'format': FORMAT, 'vocab_size': self.vocab_size, 'newline_id': self.newline_id,
-                    'unk_id': self.unk_id, 'fingerprint': self.fingerprint}
+                    'fingerprint': self.fingerprint}
         storage.mkdir(root)
         storage.write(root / MODEL_FILE, self.model)
         storage.write(root / SETTINGS_FILE, json.dumps(settings, indent=2).encode() + b'\n')
 
     @classmethod
     def load(cls, directory: str | os.PathLike) -> 'Tokenizer':
-        """Reads what `save` wrote. UserError if a file is missing or damaged, or the two do not belong together."""
+        """Reads what `save` wrote into a directory, or into its subdirectory tokenizer/, as that of a run. UserError if
+        a file is missing or damaged, or the two do not belong together."""
         root = storage.path(directory)
+        if (root / 'tokenizer').is_dir():
+            root = root / 'tokenizer'
         file = root / SETTINGS_FILE
         try:
-            model = storage.read(root / MODEL_FILE)
+            model, content = storage.read(root / MODEL_FILE), storage.read(file)
         except OSError as error:
             raise UserError(f'{root}: no tokenizer ({error.strerror}: {error.filename})') from None
-        settings = storage.read_json(file, f'{root}: no tokenizer (No such file or directory: {file})')
+        settings = storage.parse_json(content, str(file))
         if not isinstance(settings, dict) or settings.get('format') != FORMAT:
             raise UserError(f"{file}: not a tokenizer's settings of format {FORMAT} ({shown(settings)})")
-        values: list[Any] = [settings.get(name) for name in ('vocab_size', 'newline_id', 'unk_id')]
-        loaded = cls(model, *values)
+        loaded = cls(model, settings.get('vocab_size', 0), settings.get('newline_id', 0))
         if settings.get('fingerprint') != loaded.fingerprint:
             raise UserError(f'{root / MODEL_FILE}: damaged, or not the model that {file} was written for')
         try:
@@ -137,13 +138,6 @@ class Tokenizer:
         if rows < loaded.vocab_size:
             raise UserError(f'{root / MODEL_FILE}: not a SentencePiece model of {loaded.vocab_size:,} tokens')
         return loaded
-
-    @classmethod
-    def of(cls, path: str | os.PathLike) -> 'Tokenizer':
-        """The tokenizer of a run, or of a directory that holds one itself. UserError as in `load`."""
-        directory = storage.path(path)
-        inner = directory / 'tokenizer'
-        return cls.load(inner if inner.is_dir() else directory)
 
     @functools.cached_property
     def _engine(self):
@@ -179,8 +173,8 @@ class Tokenizer:
             position = odd.end()
         if position < len(word):
             ids.extend(self._engine.encode(word[position:]))
-        elif self._bare_end is not None:
-            ids.append(self._bare_end)
+        elif self._engine.piece_to_id(END) < self.vocab_size:  # the published vocabulary has no such token
+            ids.append(self._engine.piece_to_id(END))
         return ids
 
     def pieces(self) -> list[str]:
@@ -195,12 +189,6 @@ class Tokenizer:
     def has_bytes(self) -> bool:
         """Whether unknown characters become bytes: true of vocabularies trained here, not of the published one."""
         return self._engine.is_byte(self._engine.piece_to_id('<0x00>'))
-
-    @functools.cached_property
-    def _bare_end(self):
-        """The token for the end of a word by itself; the published vocabulary has none."""
-        row = self._engine.piece_to_id(END)
-        return row if row < self.vocab_size else None
 
     @functools.cached_property
     def texts(self) -> list[bytes]:

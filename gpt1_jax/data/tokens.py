@@ -13,7 +13,7 @@ import os
 import numpy as np
 
 from gpt1_jax import storage
-from gpt1_jax.errors import UserError, shown
+from gpt1_jax.errors import UserError
 
 MANIFEST = 'manifest.json'
 FORMAT = 2
@@ -27,17 +27,16 @@ def read_manifest(directory: str | os.PathLike, tokenizer: str | None = None) ->
     was edited or damaged, or the tokens belong to another tokenizer.
     """
     file = storage.path(directory) / MANIFEST
-    manifest = storage.read_json(file, f'{directory}: not a prepared corpus (no {MANIFEST} in it): '
-                                       'run gpt1 prepare')
-    if not isinstance(manifest, dict):
-        raise UserError(f'{file}: damaged ({shown(manifest)}, not an object)')
-    if manifest.get('format') != FORMAT:
-        raise UserError(f'{file}: format {shown(manifest.get("format"))}, this version reads {FORMAT}')
+    if not file.exists():
+        raise UserError(f'{directory}: not a prepared corpus (no {MANIFEST} in it): run gpt1 prepare')
+    manifest = storage.read_json(file)
+    if not isinstance(manifest, dict) or manifest.get('format') != FORMAT:
+        raise UserError(f'{file}: not a manifest of format {FORMAT}: prepare the text again')
     if manifest.get('digest') != digest(manifest):
         raise UserError(f'{file}: edited or damaged, it does not match its own digest: prepare the text again')
     if tokenizer is not None and manifest['tokenizer'] != tokenizer:
-        raise UserError(f"{file}: tokens of another tokenizer ({shown(manifest['tokenizer'][:16])}) than this run's "
-                        f'({tokenizer[:16]!r}): prepare the text again')
+        raise UserError(f"{file}: tokens of another tokenizer ({manifest['tokenizer'][:16]}) than this run's "
+                        f'({tokenizer[:16]}): prepare the text again')
     return manifest
 
 
@@ -158,16 +157,9 @@ class TokenStream:
         return np.concatenate([*self.shards, padding]).reshape(-1, n_ctx)
 
     def window(self, i: int, n_ctx: int) -> np.ndarray:
-        """The tokens of window i, which may span shards: int32[n_ctx + 1]. IndexError if there is no such window."""
-        if not 0 <= i < self.n_windows(n_ctx):
-            raise IndexError(f'{self.name}: window {i} of {self.n_windows(n_ctx)}')
-        result = np.empty(n_ctx + 1, np.int32)
-        start, filled = int(i) * n_ctx, 0
-        shard = int(np.searchsorted(self._starts, start, side='right')) - 1
-        while filled <= n_ctx:
-            offset = start + filled - self._starts[shard]
-            piece = self.shards[shard][offset:offset + n_ctx + 1 - filled]
-            result[filled:filled + len(piece)] = piece
-            filled += len(piece)
-            shard += 1
-        return result
+        """The tokens of window i, below n_windows, which may span shards: int32[n_ctx + 1]."""
+        start = int(i) * n_ctx
+        first, last = np.searchsorted(self._starts, (start, start + n_ctx), side='right') - 1
+        pieces = [self.shards[shard][max(0, start - begin):start + n_ctx + 1 - begin]
+                  for shard, begin in enumerate(self._starts[first:last + 1], first)]
+        return np.concatenate(pieces, dtype=np.int32)

@@ -1,5 +1,4 @@
 """Section 4.2: scores of a fine-tuned model on a split, with its metrics, and its predictions for new rows."""
-import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -83,7 +82,7 @@ def _rows(run: workdir.Run, task: Task, split: str, data_dir: str | None, hashes
 
 
 def predict(tuned: FineTuned, examples: Sequence[Example], on_bad: Callable[[str], None] = fail) -> list[dict]:
-    """The label or score of each example, in order; labels of the examples are ignored.
+    """The label or score of each example, in order.
 
     Labels: {'id', 'label', 'probabilities': {label: probability}}; for multiple choice the labels are the positions of
     the choices as the task names them, 'A', 'B', ... Scores: {'id', 'score'}, with the 'probabilities' of the whole
@@ -91,12 +90,12 @@ def predict(tuned: FineTuned, examples: Sequence[Example], on_bad: Callable[[str
     on_bad: called with the messages of rows that cannot be encoded, see Task.read; by default raises a UserError.
     """
     task = tuned.task
-    examples = [dataclasses.replace(example, label=None) for example in examples]
     encoded = inputs.encode_all(examples, task, tuned.tokenizer, tuned.n_ctx, on_bad)
     size = next((n for n in tuned.batch_sizes if n >= len(encoded)), tuned.batch_sizes[-1])
     outputs = logits(tuned.model, tuned.mesh, tuned.params, encoded, size, tuned.sizes).astype(np.float64)
+    weights = _weights(outputs)  # Eq. 3: softmax; 0 for a choice that a row does not have
     answers = []
-    for row, value, shares in zip(encoded, read_out(task, outputs), probabilities(outputs)):
+    for row, value, shares in zip(encoded, read_out(task, outputs), weights / weights.sum(axis=1, keepdims=True)):
         answer: dict[str, Any] = {'id': row.id}
         if task.score is None:
             answer['label'] = task.labels[value.argmax()]
@@ -128,12 +127,6 @@ def read_out(task: Task, outputs: np.ndarray) -> np.ndarray:
         return low + (high - low) * outputs
     weights = _weights(outputs)
     return (weights @ (low + np.arange(weights.shape[1])) / weights.sum(axis=1))[:, None]
-
-
-def probabilities(outputs: np.ndarray) -> np.ndarray:
-    """Eq. 3: softmax over the last axis of [n, C]. 0 for a choice that a row does not have."""
-    weights = _weights(outputs)
-    return weights / weights.sum(axis=1, keepdims=True)
 
 
 def _weights(outputs):

@@ -10,9 +10,7 @@ The harness passes texts, which become tokens as follows:
                          own windows: each token is scored once, and the last window is full.
   a text to continue     Truncated from the left if max_gen_toks would not fit, to n_ctx / 2 tokens at least.
   stop strings           As in text_generation.py. No token ends a text.
-
-Text is lower-case with punctuation set off by spaces: choices that differ only in case have equal scores, and a
-generated answer is compared as 'paris .', not as 'Paris.'.
+  letter case            Lost: choices that differ only in case tie, and a generated answer is 'paris .', not 'Paris.'.
 """
 import collections
 import copy

@@ -25,18 +25,14 @@ REQUIRED['lengths'] = lambda x: x and rules.several(rules.whole(1))[0](x), 'a li
 
 
 class FineTuned(NamedTuple):
-    """A fine-tuned run in memory, ready for `fine_tuned.predict`.
-
-    n_ctx: the maximum length of a sequence in tokens. sizes and batch_sizes do not depend on the rows, so that calls
-    reuse the compiled programs.
-    """
+    """A fine-tuned run in memory, ready for `fine_tuned.predict`."""
     task: Task
     tokenizer: Tokenizer
     model: heads.TaskModel
     params: Any
     mesh: jax.sharding.Mesh
-    n_ctx: int
-    sizes: batches.Sizes
+    n_ctx: int  # the maximum length of a sequence in tokens
+    sizes: batches.Sizes  # of any rows, as are batch_sizes, so that calls reuse the compiled programs
     batch_sizes: tuple[int, ...]  # numbers of rows that a batch is padded to, ascending
 
 

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import padding
 from gpt1_jax.evaluation.padding import Group, Shape
 from gpt1_jax.models import precision
@@ -95,14 +94,6 @@ def by_token(model: Any, params: Any, mesh: Mesh, ids: np.ndarray, stride: int |
     return found
 
 
-def check(ids: Sequence[int], n: int, n_ctx: int) -> None:
-    """UserError unless the last n of the ids can be scored by a model of context n_ctx."""
-    if not 1 <= n < len(ids):
-        raise UserError(f'{n} of {len(ids)} tokens to score: needs at least one, and one before it as context')
-    if n >= n_ctx:
-        raise UserError(f'{n} tokens to score do not fit the context of {n_ctx}')
-
-
 @functools.lru_cache
 def of_groups(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, jax.Array]]:
     """(params, prefixes int[G, P], known int[G], rests int[G, K, S], first int[G, K], targets int[G, K, T])
@@ -129,19 +120,11 @@ def of_groups(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, jax.Arra
             hidden, table = model.apply({'params': params}, rests)
         scored = first.reshape(G * K, 1, 1) + jnp.arange(T)[None, :, None]
         hidden = jnp.take_along_axis(hidden, scored, axis=1, mode='clip')  # indices out of range are padding
-        logs, best = log_probabilities(hidden, table, targets.reshape(G * K, T))
+        logits = jnp.einsum('btd,vd->btv', hidden, table.tokens, preferred_element_type=jnp.float32)
+        label = jnp.take_along_axis(logits, targets.reshape(G * K, T, 1), axis=-1)[..., 0]
+        logs, best = label - jax.nn.logsumexp(logits, axis=-1), label >= jnp.max(logits, axis=-1)
         return logs.reshape(G, K, T), best.reshape(G, K, T)
     return loop.on_mesh(of_groups, mesh, precision.of(model.config))
-
-
-def log_probabilities(hidden: jax.Array, table: Any, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The output layer: hidden [B, T, D], embedding matrices, targets int[B, T] -> (float32[B, T], bool[B, T]).
-
-    log P of each target, in nats, under a softmax over the vocabulary; and whether no token is more probable.
-    """
-    logits = jnp.einsum('btd,vd->btv', hidden, table.tokens, preferred_element_type=jnp.float32)
-    label = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
-    return label - jax.nn.logsumexp(logits, axis=-1), label >= jnp.max(logits, axis=-1)
 
 
 def distinct(sequences: Sequence[tuple[list[int], int]]) -> tuple[list[tuple[list[int], int]], list[int]]:

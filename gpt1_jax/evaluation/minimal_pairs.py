@@ -2,14 +2,7 @@
 
 A pair is right if its good sentence has the higher log-probability; a tie counts half. Accuracies are computed per set;
 a phenomenon's is the mean of its sets, the overall one the mean of all sets. Published figures differ in conventions,
-each worth a point or two, so each convention is a metric:
-
-  accuracy                 ties count half, mean of the sets
-  accuracy_ties_wrong      ties are wrong, as in the BLiMP paper
-  accuracy_ties_right      ties are right, as in lm-evaluation-harness
-  accuracy_phenomena       mean of the phenomena instead of the sets
-  accuracy_first_unscored  a sentence's first token, after the line break, is context only
-  accuracy_filtered        only the pairs of an index file, such as BabyLM's
+each worth a point or two, so each convention is a metric (see `report`).
 """
 import collections
 import zlib
@@ -19,31 +12,30 @@ from typing import Any
 import numpy as np
 
 from gpt1_jax import metrics
-from gpt1_jax.data.tasks import blimp
 from gpt1_jax.data.tasks.example import Task
 from gpt1_jax.errors import UserError
 from gpt1_jax.metrics.bootstrap import Estimate, interval, mean, resampled
 
-Pair = Sequence[tuple[list[int], int]]  # both sentences as (ids, n); the last n ids are scored
-
 
 def report(task: Task, split: str, pairs: Sequence[Any], scores: np.ndarray, score: Callable,
-           chosen: Collection[str]) -> tuple[list[dict], list[str]]:
-    """The rows of results.jsonl for a checkpoint, over all pairs, each phenomenon and each set; and lines to print.
+           chosen: Collection[str]) -> list[dict]:
+    """The rows of results.jsonl for a checkpoint, over all pairs, each phenomenon and each set.
 
     pairs: zero_shot_heuristics.Row, with ids PHENOMENON/SET/PAIR. scores: float[pairs, 2], the good sentence first.
     score: as in zero_shot_heuristics.answer, for the first tokens. chosen: 'SET/PAIR' of the filtered pairs, if any.
     """
-    ids, sequences = [pair.id for pair in pairs], [pair.sequences for pair in pairs]
+    ids = [pair.id for pair in pairs]
     half = outcomes(scores)
     sets = set_means(ids, half)
+    first_tokens = score([(tokens[:len(tokens) - n + 1], 1) for pair in pairs for tokens, n in pair.sequences])
     overall = {
         'accuracy': sets,
-        'accuracy_ties_wrong': set_means(ids, np.floor(half)),
-        'accuracy_ties_right': set_means(ids, np.ceil(half)),
-        'accuracy_phenomena': phenomena(sets),
-        'accuracy_first_unscored': set_means(ids, outcomes(scores - first_tokens(sequences, score)))}
-    if chosen:
+        'accuracy_ties_wrong': set_means(ids, np.floor(half)),  # as in the BLiMP paper
+        'accuracy_ties_right': set_means(ids, np.ceil(half)),   # as in lm-evaluation-harness
+        'accuracy_phenomena': phenomena(sets),                  # their mean, not that of the sets
+        # A sentence's first token, after the line break, is only context.
+        'accuracy_first_unscored': set_means(ids, outcomes(scores - first_tokens.reshape(-1, 2)))}
+    if chosen:  # the pairs of an index file, such as BabyLM's
         kept = filtered(ids, chosen)
         overall['accuracy_filtered'] = set_means([ids[i] for i in kept], half[kept])
     found: list[tuple[str | None, str, Estimate]]
@@ -54,19 +46,13 @@ def report(task: Task, split: str, pairs: Sequence[Any], scores: np.ndarray, sco
         low, high = interval(estimate.draws)
         rows.append({'task': task.name, 'split': split, 'group': group, 'n': estimate.n, 'metric': metric,
                      'value': estimate.value, 'low': low, 'high': high})
-    tied = half == 0.5
-    rows[0]['ties'] = int(tied.sum())
-    return rows, [f'{task.name}: {_ties(ids, sequences, tied)}']
+    rows[0]['ties'] = int((half == 0.5).sum())
+    return rows
 
 
 def outcomes(scores: np.ndarray) -> np.ndarray:
     """float[pairs] of float[pairs, 2], the good sentence first: 1 if its score is higher, 0.5 for a tie, else 0."""
     return (1 + np.sign(scores[:, 0] - scores[:, 1])) / 2
-
-
-def first_tokens(sequences: Sequence[Pair], score: Callable) -> np.ndarray:
-    """float[pairs, 2]: the log-probability of each sentence's first scored token."""
-    return score([(ids[:len(ids) - n + 1], 1) for pair in sequences for ids, n in pair]).reshape(-1, 2)
 
 
 def set_means(ids: Sequence[str], values: np.ndarray) -> dict[str, Estimate]:
@@ -88,16 +74,6 @@ def phenomena(sets: dict[str, Estimate]) -> dict[str, Estimate]:
     for name, estimate in sets.items():
         by_phenomenon[name.partition('/')[0]].append(estimate)
     return {name: mean(estimates) for name, estimates in by_phenomenon.items()}
-
-
-def _ties(ids, sequences, tied):
-    """The number of ties, with those that are not among the pairs of identical sentences in BLiMP itself."""
-    known = sum(tie and name in blimp.IDENTICAL for name, tie in zip(ids, tied, strict=True))
-    same = sum(tie and name not in blimp.IDENTICAL and pair[0] == pair[1]
-               for name, pair, tie in zip(ids, sequences, tied, strict=True))
-    ties = int(tied.sum())
-    return (f'{ties:,} ties count half: {known} of the {len(blimp.IDENTICAL)} pairs of identical sentences in BLiMP, '
-            f'{ties - known:,} others ({same:,} of them identical as tokens)')
 
 
 def filtered(ids: Sequence[str], chosen: Collection[str]) -> list[int]:

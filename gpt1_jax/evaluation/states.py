@@ -19,18 +19,12 @@ from gpt1_jax.training import loop
 TOKENS = 4096  # in a batch
 
 
-def last_states(model: Any, params: Any, mesh: Mesh, sequences: Sequence[Sequence[int]]) -> np.ndarray:
-    """float32[n, D]: the last block's hidden state at the last token, h_l^m, of n lists of ids, none empty or longer
-    than the context. It is what fine-tuning's linear layer reads, where that token is the extract token.
+def mean_states(model: Any, params: Any, mesh: Mesh, sequences: Sequence[tuple[Sequence[int], int]]) -> np.ndarray:
+    """float32[n, D]: the mean of the last block's hidden states at the last m tokens of each (ids, m), none longer than
+    the context; zeros where m is 0. m = 1: h_l^m, which a fine-tuned classifier reads at the extract token.
 
     model, params: a backbone.
     """
-    return mean_states(model, params, mesh, [(ids, 1) for ids in sequences])
-
-
-def mean_states(model: Any, params: Any, mesh: Mesh, sequences: Sequence[tuple[Sequence[int], int]]) -> np.ndarray:
-    """float32[n, D]: the mean of the last block's hidden states at the last m tokens of each (ids, m), none longer than
-    the context; zeros where m is 0."""
     by_length = collections.defaultdict(list)
     for i, (ids, _) in enumerate(sequences):
         by_length[padding.padded(len(ids), model.config.n_ctx)].append(i)
@@ -66,7 +60,7 @@ def attention_maps(model: Any, params: Any, tokens: Any) -> jax.Array:
     """
     if not hasattr(model.config, 'n_head'):
         raise UserError("an LSTM has no attention: model.kind is 'lstm'")
-    with precision.within(precision.of(model.config)):
+    with precision.of(model.config)():
         return _maps(model)(params, jnp.asarray(tokens))
 
 

@@ -39,9 +39,9 @@ class Continuation:
         """Add a token. last: whether it is the last one requested."""
         self.ids.append(token)
         whole = tokenizer.decode(self.ids)
-        end = first_stop(whole, stops)
-        if end is not None:
-            self.text = whole[:end].rstrip(' ')
+        ends = [end for end in map(whole.find, stops) if end >= 0]
+        if ends:
+            self.text = whole[:min(ends)].rstrip(' ')
             self.reason = 'stop'
         elif last:
             self.text = whole
@@ -129,11 +129,6 @@ def _as_decoded(tokenizer, text):
     if not text[-1].isspace():
         found = found.removesuffix(' ')
     return found
-
-
-def first_stop(text: str, stops: Sequence[str]) -> int | None:
-    """The index of the first stop string in a text, or None."""
-    return min((start for start in map(text.find, stops) if start >= 0), default=None)
 
 
 def held_back(text: str, stops: Sequence[str]) -> int:

@@ -23,33 +23,25 @@ from gpt1_jax.data import inputs
 from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, fail
-from gpt1_jax.evaluation import log_probs, minimal_pairs, task_metrics
+from gpt1_jax.evaluation import minimal_pairs, task_metrics
 
 Candidate = tuple[list[int], int]  # (ids, n): an answer in its context; the last n ids are scored
 
 
 def task_report(task: Task, split: str, rows: Sequence['Row'], scores: np.ndarray, score: Callable,
-                chosen: Collection[str]) -> tuple[list[dict], list[str]]:
-    """The rows of results.jsonl for a checkpoint, of the task's own metrics; and lines to print: none."""
-    return list(task_metrics.rows(task, split, [row.id for row in rows], [row.label for row in rows], scores)), []
+                chosen: Collection[str]) -> list[dict]:
+    """The rows of results.jsonl for a checkpoint, of the task's own metrics."""
+    return list(task_metrics.rows(task, split, [row.id for row in rows], [row.label for row in rows], scores))
 
 
 class Heuristic(NamedTuple):
-    """How a task is scored.
-
-    sequences: (example, tokenizer, n_ctx) -> one (ids, n) for each answer.
-    mean:      compare answers by the mean log-probability of their scored tokens, else by the sum.
-    threshold: a row has one sequence; its label is 1 if its score exceeds a threshold chosen on the training split.
-    full:      also report the accuracy of full scoring: the highest log-probability of all tokens but the first.
-    float32:   compute in float32, whatever the run's dtype.
-    report:    the rows of results.jsonl, as `task_report` or minimal_pairs.report.
-    """
-    sequences: Callable[[Example, Tokenizer, int], list[Candidate]]
-    mean: bool = True
-    threshold: bool = False
-    full: bool = False
-    float32: bool = False
-    report: Callable[..., tuple[list[dict], list[str]]] = task_report
+    """How a task is scored."""
+    sequences: Callable[[Example, Tokenizer, int], list[Candidate]]  # (example, tokenizer, n_ctx) -> one an answer
+    mean: bool = True        # compare answers by the mean log-probability of their scored tokens, else by the sum
+    threshold: bool = False  # of a row's one sequence: its label is 1 above a threshold chosen on the training split
+    full: bool = False       # also report the accuracy of full scoring: the sum over all tokens but the first
+    float32: bool = False    # compute in float32, whatever the run's dtype
+    report: Callable[..., list[dict]] = task_report  # the rows of results.jsonl
 
 
 class Row(NamedTuple):
@@ -120,12 +112,10 @@ def end_of_prefix(ids: Sequence[int], prefix: str, tokenizer: Tokenizer) -> int:
     def letters(i):
         return len(tokenizer.decode([i]).strip())
 
-    def ends_a_word(i):  # a token without letters, except the line break
-        return letters(i) == 0 and i != tokenizer.newline_id
-
     left = sum(map(letters, alone))
     end = 0
-    while end < len(ids) and (left > 0 or ends_a_word(ids[end])):
+    # After the last letter, a token without letters, but for the line break, ends the word.
+    while end < len(ids) and (left > 0 or letters(ids[end]) == 0 and ids[end] != tokenizer.newline_id):
         left -= letters(ids[end])
         end += 1
     return end
@@ -149,7 +139,8 @@ def encode_all(heuristic: Heuristic, examples: Sequence[Example], tokenizer: Tok
     def encode(example):
         sequences = heuristic.sequences(example, tokenizer, n_ctx)
         for ids, n in sequences:
-            log_probs.check(ids, n, n_ctx)
+            if not 1 <= n < min(len(ids), n_ctx):
+                raise UserError(f'{n} of {len(ids)} tokens to score: needs 1 to {n_ctx - 1}, and one before them')
         sequences = [(ids[-n_ctx:], n) for ids, n in sequences]  # also in full scoring
         answers = 2 if heuristic.threshold else len(sequences)
         if example.label is None or not 0 <= example.label < answers:
@@ -166,13 +157,12 @@ def answer(heuristic: Heuristic, score: Callable[[list[Candidate]], np.ndarray],
     chosen. details: {'threshold': nats per token}, {'full_accuracy': fraction} or {}. Answers that a row lacks score
     metrics.ABSENT.
     """
+    values = _values(heuristic, score, rows)
     if heuristic.threshold:
         assert train is not None
         gold = np.array([row.label for row in train])
         threshold = best_threshold(_values(heuristic, score, train)[:, 0], gold)
-        above = _values(heuristic, score, rows)[:, 0] - threshold
-        return np.stack([np.zeros(len(above)), above], axis=1), {'threshold': threshold}
-    values = _values(heuristic, score, rows)
+        return np.insert(values - threshold, 0, 0, axis=1), {'threshold': threshold}
     if not heuristic.full:
         return values, {}
     whole = [row._replace(sequences=[(ids, len(ids) - 1) for ids, _ in row.sequences]) for row in rows]

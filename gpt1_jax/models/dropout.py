@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 # The sites of the released code (train.py 81, 128, 137, 165, 188). Part of the mask: never renumber.
 EMBEDDING, ATTENTION, ATTENTION_OUT, MLP_OUT, CLASSIFIER = range(5)
@@ -76,11 +75,8 @@ def keep(words: Sequence[Any], shape: tuple[int, ...], rate: float, offsets: Seq
     offsets: where the shape begins in each dimension of the global mask, 0 where not given.
     """
     offsets = tuple(offsets) + (0,) * (len(shape) - len(offsets))
-    index = []  # along each dimension, in the global mask
-    for axis, n in enumerate(shape):
-        along = [1] * len(shape)
-        along[axis] = n
-        index.append(lax.broadcasted_iota(jnp.uint32, along, axis) + jnp.asarray(offsets[axis], jnp.uint32))
+    index = [along + jnp.asarray(offset, jnp.uint32)  # in the global mask, along each dimension
+             for along, offset in zip(jnp.indices(shape, jnp.uint32, sparse=True), offsets)]
     return kept(*fold((*words, *index[:-2])), index[-2], index[-1], rate)
 
 

@@ -49,12 +49,10 @@ class TaskModel(nn.Module):
 
 
 def task_model(task: Any, fields: dict, classifier_dropout: float) -> TaskModel:
-    """A task's model. task: its head, labels and squared are read. fields: a run's config['model'].
-
-    The backbone has three special tokens: start, delimiter, extract (Section 3.3).
-    """
+    """A task's model. task: its head, labels and squared are read. fields: a run's config['model']."""
     n_labels = 1 if task.squared else len(task.labels)
-    return TaskModel(build.backbone(fields | {'n_special': 3}), task.head, n_labels, classifier_dropout)
+    backbone = build.backbone(fields | {'n_special': 3})  # start, delimiter, extract (Section 3.3)
+    return TaskModel(backbone, task.head, n_labels, classifier_dropout)
 
 
 def init_params(model: TaskModel, sequences: int, seed: int | jax.Array) -> Any:

@@ -62,7 +62,8 @@ class Layer(nn.Module):
         c = self.config
         kernel = self.param('input_kernel', WEIGHTS, (1, x.shape[-1], 4, c.n_units))[0].astype(c.dtype)
         recurrent = self.param('recurrent_kernel', WEIGHTS, (1, c.n_units, 4, c.n_units))[0].astype(c.dtype)
-        bias = self.param('bias', _initial_bias, (1, 4, c.n_units))[0]
+        # The forget gate's bias, of i, f, g, o, starts at 1: see above.
+        bias = self.param('bias', lambda key, shape: jnp.zeros(shape).at[:, 1].set(1), (1, 4, c.n_units))[0]
         # All that does not depend on the state is one product for all positions; time comes first, for the scan.
         projected = ops.add_bias(jnp.einsum('bld,dgu->lbgu', x, kernel), bias)
         recurrent = constrain(recurrent, 'recurrent')
@@ -76,10 +77,6 @@ class Layer(nn.Module):
             steps = projected, recurrent, c.unroll or 1
             h = _forward(*steps)[0] if c.kernels == 'plain' else recurrence(*steps)
         return dropout.Dropout(key).at(dropout.MLP_OUT, c.resid_dropout)(jnp.moveaxis(h, 0, 1))
-
-
-def _initial_bias(key, shape):
-    return jnp.zeros(shape).at[:, 1].set(1)  # the forget gate, of i, f, g, o: see above
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))

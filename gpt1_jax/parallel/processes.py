@@ -17,13 +17,14 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from gpt1_jax import storage
-from gpt1_jax.errors import UserError, shown
+from gpt1_jax import rules, storage
+from gpt1_jax.errors import UserError
 
 HEARTBEAT_S = 60  # a process without a heartbeat for this long counts as dead, and all others end
 WAIT_S = 120  # how long a process waits for the others to start
 VARIABLES = ('JAX_COORDINATOR_ADDRESS', 'JAX_NUM_PROCESSES', 'JAX_PROCESS_ID')  # set by Kubeflow's Trainer
 LAUNCHERS = ('WORLD_SIZE', 'PMI_SIZE', 'LWS_GROUP_SIZE')  # set by torchrun, MPICH and LeaderWorkerSet
+ADDRESS = (lambda x: re.fullmatch(r'\S+:\d+', x), 'HOST:PORT')
 # Without autotuning, which may choose other algorithms after a restart.
 DETERMINISTIC = '--xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0'
 
@@ -41,7 +42,9 @@ def start(coordinator: str | None = None, processes: int | None = None, process:
     if deterministic:
         given = os.environ.get('XLA_FLAGS', '').split()
         os.environ['XLA_FLAGS'] = ' '.join([*given, *(flag for flag in DETERMINISTIC.split() if flag not in given)])
-    detected = _environment_has_several()  # then jax finds the number of this process, and reads the address, itself
+    # SLURM, Open MPI, or TPUs under Kubernetes: then jax finds the address and the number of this process itself.
+    detected = (any(map(_several, ('SLURM_STEP_NUM_TASKS', 'OMPI_COMM_WORLD_SIZE')))
+                or ',' in os.environ.get('TPU_WORKER_HOSTNAMES', '') or 'MEGASCALE_COORDINATOR_ADDRESS' in os.environ)
     if (coordinator, processes) != (None, 1) and (any(map(os.environ.get, VARIABLES[1:])) or not detected):
         coordinator = coordinator or os.environ.get(VARIABLES[0]) or None
         processes = _number(VARIABLES[1]) if processes is None else processes
@@ -49,7 +52,10 @@ def start(coordinator: str | None = None, processes: int | None = None, process:
     if (coordinator, processes) == (None, 1) and not process:
         return
     if (coordinator, processes, process) != (None, None, None):
-        _check(coordinator, processes, process)
+        rules.require({f'--coordinator ({VARIABLES[0]})': (coordinator, ADDRESS),
+                       f'--processes ({VARIABLES[1]})': (processes, rules.whole(1)),
+                       f'--process ({VARIABLES[2]})': (process, (lambda number: 0 <= number < processes,
+                                                                 f'a whole number below --processes={processes}'))})
     elif not detected and not _tpu_vm():
         _check_launcher()
         return
@@ -74,7 +80,8 @@ def start(coordinator: str | None = None, processes: int | None = None, process:
         return
     if not primary():
         sys.stdout = open(os.devnull, 'w', encoding='utf-8')
-    print('processes: ' + ', '.join(f'{i} on {host}' for i, host in enumerate(hosts())), flush=True)
+    hosts = _gathered(socket.gethostname(), 64)
+    print('processes: ' + ', '.join(f'{i} on {host}' for i, host in enumerate(hosts)), flush=True)
 
 
 def _give_up(others):
@@ -84,26 +91,9 @@ def _give_up(others):
 
 
 def _number(variable):
-    """The whole number in an environment variable, or None."""
+    """The number in an environment variable; another text as it is, None where there is none."""
     text = os.environ.get(variable, '').strip()
-    if text and not text.isdecimal():
-        raise UserError(f'{variable} is {shown(text)}, must be a whole number')
-    return int(text) if text else None
-
-
-def _check(coordinator, processes, process):
-    """UserError unless the three of `start` are given and fit."""
-    names = ('--coordinator=HOST:PORT', '--processes=N', '--process=I')
-    missing = [f'{name} ({variable})' for name, variable, value in
-               zip(names, VARIABLES, (coordinator, processes, process)) if value is None]
-    if missing:
-        raise UserError(f'give {names[0]}, {names[1]} and {names[2]} together, or {", ".join(VARIABLES)}: '
-                        f'{" and ".join(missing)} is missing')
-    if not re.fullmatch(r'\S+:\d+', coordinator):
-        raise UserError(f'--coordinator={coordinator} ({VARIABLES[0]}) must be HOST:PORT')
-    if not 0 <= process < processes:
-        raise UserError(f'--process={process} must be from 0 to {processes - 1} (--processes={processes}); the '
-                        f'defaults are {VARIABLES[2]} and {VARIABLES[1]}')
+    return int(text) if text.isdecimal() else text or None
 
 
 def _check_launcher():
@@ -145,11 +135,6 @@ def primary() -> bool:
     return jax.process_index() == 0
 
 
-def hosts() -> list[str]:
-    """The host name of each process, in the order of their numbers."""
-    return _gathered(socket.gethostname(), 64)
-
-
 def barrier(name: str) -> None:
     """Wait until every process is here."""
     if jax.process_count() > 1:
@@ -176,10 +161,7 @@ def everywhere(fact: bool) -> bool:
 
 
 def agree(facts: dict) -> None:
-    """UserError, in every process, naming facts that differ and the processes in which they do.
-
-    facts: {'the code': JSON value, 'config.seed': ...}.
-    """
+    """UserError, in every process, naming facts {'config.seed': JSON value, ...} that differ, and where they do."""
     digests = {name: storage.json_digest(value)[:16] for name, value in facts.items()}
     found = [json.loads(text) for text in _gathered(json.dumps(digests), 1 << 16)]
     others = [str(process) for process, digests in enumerate(found) if digests != found[0]]
@@ -187,13 +169,6 @@ def agree(facts: dict) -> None:
     if others:
         raise UserError(f'{", ".join(names)}: not the same in process {", ".join(others)} of {jax.process_count()} as '
                         'in process 0')
-
-
-def _environment_has_several():
-    """Whether jax detects several processes from the environment: SLURM, Open MPI, or TPUs under Kubernetes."""
-    if any(map(_several, ('SLURM_STEP_NUM_TASKS', 'OMPI_COMM_WORLD_SIZE'))):
-        return True
-    return ',' in os.environ.get('TPU_WORKER_HOSTNAMES', '') or 'MEGASCALE_COORDINATOR_ADDRESS' in os.environ
 
 
 def _tpu_vm():

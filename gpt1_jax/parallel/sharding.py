@@ -45,16 +45,14 @@ def make_mesh(data: int = -1, fsdp: int = 1, tensor: int = 1, devices: list[jax.
     devices: by default all. Over several TPU slices (multislice), the data axis spans the slices, whose links are slow,
     and the other axes stay within a slice. UserError if the sizes do not multiply to the number of devices.
     """
-    if devices is None:
-        devices = jax.devices()
+    devices = jax.devices() if devices is None else devices
     sizes = {'data': data, 'fsdp': fsdp, 'tensor': tensor}
     shown = ', '.join(f'{name}={size}' for name, size in sizes.items())
-    fixed = [size for size in sizes.values() if size != -1]
-    if len(fixed) < 2 or min(fixed) < 1:
-        raise UserError(f'mesh ({shown}): sizes must be at least 1; one of them may be -1')
-    sizes = {name: len(devices) // math.prod(fixed) if size == -1 else size for name, size in sizes.items()}
+    known = math.prod(size for size in sizes.values() if size != -1)
+    sizes = {name: len(devices) // max(known, 1) if size == -1 else size for name, size in sizes.items()}
     if math.prod(sizes.values()) != len(devices):
-        raise UserError(f'mesh ({shown}) does not fit {len(devices)} device(s)')
+        raise UserError(f'mesh ({shown}) does not fit {len(devices)} device(s): sizes must be at least 1; one of them '
+                        'may be -1')
     # Auto: the compiler propagates shardings through Flax's layers, which have no argument for them.
     auto = (AxisType.Auto,) * 3
     slices = len({getattr(device, 'slice_index', 0) for device in devices})
@@ -133,14 +131,13 @@ def place(read: Callable[[slice], Any], size: int, mesh: Mesh) -> Any:
     """
     sharding = batch_sharding(mesh)
     indices: Any = sharding.addressable_devices_indices_map((size,)).values()
-    own = [index[0].indices(size)[:2] for index in indices]
-    low = min(start for start, _ in own)
-    high = max(stop for _, stop in own)
+    own = [range(size)[index[0]] for index in indices]
+    low, high = min(rows.start for rows in own), max(rows.stop for rows in own)
 
     def global_array(x):
         def part(index):
-            start, stop, _ = index[0].indices(size)
-            return x[start - low:stop - low]
+            rows = range(size)[index[0]]
+            return x[rows.start - low:rows.stop - low]
         return jax.make_array_from_callback((size, *x.shape[1:]), sharding, part)
     return jax.tree.map(global_array, read(slice(low, high)))
 

@@ -2,10 +2,9 @@
 
 The compiled step may differ: experiments/compile/check.py reads it.
 """
-import dataclasses
 import math
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +12,7 @@ import jax.numpy as jnp
 from gpt1_jax.parallel.sharding import named_leaves
 
 
-@dataclasses.dataclass(frozen=True)
-class Transfer:
+class Transfer(NamedTuple):
     """The collectives of one kind in a step.
 
     axes: of the mesh, over which they run. devices: in one collective. bytes: of the whole arrays in sum, those that a
@@ -56,9 +54,9 @@ def flops_per_token(params: Any, n_ctx: int) -> int:
 
 def memory(state: Any) -> dict[str, int]:
     """{'parameters', 'gradients', 'Adam moments': bytes per device} of a TrainState of shapes with shardings."""
-    parameters = sum(map(_held, jax.tree.leaves(state.params)))
-    return {'parameters': parameters, 'gradients': parameters,
-            'Adam moments': sum(map(_held, jax.tree.leaves(state.opt_state)))}
+    parameters, moments = (sum(math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
+                               for leaf in jax.tree.leaves(tree)) for tree in (state.params, state.opt_state))
+    return {'parameters': parameters, 'gradients': parameters, 'Adam moments': moments}
 
 
 def traffic(params: Any, dtype: str, rows: int, n_ctx: int, microbatches: int = 1) -> list[Transfer]:
@@ -98,21 +96,12 @@ def traffic(params: Any, dtype: str, rows: int, n_ctx: int, microbatches: int = 
 def lines(state: Any, dtype: str, rows: int, n_ctx: int, microbatches: int = 1) -> list[str]:
     """The cost as lines to print. state: TrainState of shapes with shardings (loop.Program.state)."""
     flops = flops_per_token(state.params, n_ctx)
-    held = memory(state)
-    found = [f'a step: {rows:,} x {n_ctx} tokens, {flops / 1e6:,.2f} MFLOP each, {flops * rows * n_ctx / 1e12:,.2f} '
-             'TFLOP in all',
-             'memory a device: ' + ', '.join(f'{name} {size / 2**20:,.1f} MiB' for name, size in held.items())
-             + '; activations come on top']
+    held = ', '.join(f'{name} {size / 2**20:,.1f} MiB' for name, size in memory(state).items())
     moved = traffic(state.params, dtype, rows, n_ctx, microbatches)
-    for t in moved:
-        found.append(f'  {t.kind} of {t.what} over {" x ".join(t.axes)} ({t.devices} devices): {t.bytes / 1e6:,.1f} MB'
-                     f', each sends {t.sent / 1e6:,.1f} MB')
-    total = sum(t.sent for t in moved)
-    found.append(f'each device sends about {total / 1e6:,.1f} MB a step (an estimate)' if moved else
-                 'one device: nothing is sent')
-    return found
-
-
-def _held(leaf):
-    """Bytes of a leaf that one device holds."""
-    return math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
+    sent = sum(t.sent for t in moved) / 1e6
+    return [f'a step: {rows:,} x {n_ctx} tokens, {flops / 1e6:,.2f} MFLOP each, {flops * rows * n_ctx / 1e12:,.2f} '
+            'TFLOP in all',
+            f'memory a device: {held}; activations come on top',
+            *(f'  {t.kind} of {t.what} over {" x ".join(t.axes)} ({t.devices} devices): {t.bytes / 1e6:,.1f} MB, each '
+              f'sends {t.sent / 1e6:,.1f} MB' for t in moved),
+            f'each device sends about {sent:,.1f} MB a step (an estimate)' if moved else 'one device: nothing is sent']

@@ -2,9 +2,8 @@
 and verified when read.
 
 Orbax restores some corrupted files without an error. So meta holds a digest of every array, computed on the device from
-its values (the same on any mesh), and a digest of meta itself: these decide whether a step is sound, and name the
-damaged array. Which steps are kept (retention.py) is decided from meta alone. A step is deleted by one rename, or in an
-object store, which has none, by removing its commit marker first: no step is ever half there.
+its values (the same on any mesh), and a digest of itself: these decide whether a step is sound, and name the damaged
+array. Which steps are kept (retention.py) is decided from meta alone.
 """
 import concurrent.futures
 import contextlib
@@ -38,7 +37,6 @@ class Writer:
                  keep_steps: Sequence[int] = ()) -> None:
         self.directory = directory
         self._keep = (keep_latest, keep_best, keep_steps)
-        self._primary = processes.primary()  # only process 0 deletes steps
         self._pool = concurrent.futures.ThreadPoolExecutor(1, 'checkpoint')
         self._pending: tuple[int, concurrent.futures.Future] | None = None  # the write in progress
         self._saved = set(steps(self.directory))
@@ -47,7 +45,7 @@ class Writer:
             with contextlib.suppress(CheckpointError):
                 self._qualities[step] = read_meta(self.directory, step)['quality']
         with explained(self.directory, None, writes=True):
-            if self._primary:
+            if processes.primary():
                 storage.mkdir(self.directory)
                 retention.clear(self.directory)
 
@@ -108,7 +106,7 @@ class Writer:
                 response = _write(self.directory / str(step), items)
         self._saved.add(step)
         self._qualities[step] = quality
-        if not self._primary:
+        if not processes.primary():  # only process 0 deletes steps
             return
         for old in self._qualities.keys() - retention.kept(self._qualities, *self._keep):
             retention.delete(self.directory / str(old))
@@ -136,8 +134,7 @@ def read_meta(directory: storage.Path, step: int) -> dict:
     every leaf). DamagedError where it is not what was written."""
     with explained(directory, step, 'meta'):
         # Not through Orbax, whose reads are numbered: of several processes one may read more than the others.
-        file = directory / str(step) / 'meta' / 'data.json'
-        meta = json.loads(storage.read(file if file.exists() else file.with_name('metadata')))  # Orbax's earlier name
+        meta = json.loads(storage.read(directory / str(step) / 'meta' / 'data.json'))
         if meta.pop('digest', None) != storage.json_digest(meta):
             raise Mismatch('meta does not match the digest made when it was saved')
         if meta['step'] != step:
@@ -151,18 +148,16 @@ def restore(directory: storage.Path, step: int, abstract: TrainState) -> TrainSt
     abstract: TrainState of ShapeDtypeStructs with shardings, of any mesh. CheckpointError where arrays are missing or
     have other shapes, DamagedError where they are not what was written.
     """
+    def scalar(value, abstract):
+        return jax.make_array_from_callback((), abstract.sharding, lambda _: np.asarray(value, abstract.dtype))
     tree = _restore(directory, step, {'params': abstract.params, 'opt_state': abstract.opt_state})
-    meta = read_meta(directory, step)
-    return TrainState(_scalar(step, abstract.step), tree['params'], tree['opt_state'],
-                      _scalar(meta.get('skipped', 0), abstract.skipped), _scalar(False, abstract.halted))
-
-
-def _scalar(value, abstract):
-    return jax.make_array_from_callback((), abstract.sharding, lambda _: np.asarray(value, abstract.dtype))
+    skipped = read_meta(directory, step)['skipped']
+    return TrainState(scalar(step, abstract.step), tree['params'], tree['opt_state'],
+                      scalar(skipped, abstract.skipped), scalar(False, abstract.halted))
 
 
 def restore_params(directory: storage.Path, step: int, abstract: Any) -> Any:
-    """Only the parameters of a step, as in `restore`. abstract: tree of ShapeDtypeStructs with shardings."""
+    """Only the parameters of a step, as in `restore`."""
     return _restore(directory, step, {'params': abstract})['params']
 
 
@@ -175,15 +170,13 @@ def params_digest(meta: dict) -> str:
 def _restore(directory, step, abstract):
     """{item: its tree}, for the items of {item: tree of ShapeDtypeStructs}."""
     stored = read_meta(directory, step)['arrays']
-    for item, tree in abstract.items():
-        _check_shapes(f'{directory / str(step)}: {item}', tree, stored[item])
     restored = {}
     for item, tree in abstract.items():
-        with explained(directory, step, item), together():
-            restored[item] = _read(directory / str(step), item, tree)
-    for item, tree in restored.items():
+        _check_shapes(f'{directory / str(step)}: {item}', tree, stored[item])
         with explained(directory, step, item):
-            for name, array in describe(tree).items():
+            with together():
+                restored[item] = _read(directory / str(step), item, tree)
+            for name, array in describe(restored[item]).items():
                 if array['digest'] != stored[item][name]['digest']:
                     raise Mismatch(f'{item}/{name} is damaged: its values do not match the digest made when it was '
                                     'saved')

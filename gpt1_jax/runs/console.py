@@ -1,6 +1,6 @@
-"""What a run prints: its table of parameters, a line every so many steps, and on a terminal the number of each step."""
+"""What a run prints: its table of parameters, and a line every so many steps."""
+import datetime
 import math
-import sys
 from typing import Any
 
 from gpt1_jax.parallel.sharding import named_leaves
@@ -12,7 +12,7 @@ def parameters(tree: Any) -> list[str]:
     rows = []
     for name, leaf in named_leaves(tree).items():
         shape = ' x '.join(map(str, leaf.shape))
-        partition = ', '.join(map(_axis, getattr(leaf.sharding, 'spec', ())))
+        partition = ', '.join(axis or '-' for axis in getattr(leaf.sharding, 'spec', ()))
         rows.append((name, shape, str(leaf.dtype), leaf.size, partition))
     rows.append(('parameters', '', '', sum(row[3] for row in rows), ''))
     width = max(len(row[0]) for row in rows)
@@ -20,17 +20,8 @@ def parameters(tree: Any) -> list[str]:
             for name, shape, dtype, count, partition in rows]
 
 
-def _axis(axes):
-    if axes is None:
-        return '-'
-    return axes if isinstance(axes, str) else '+'.join(axes)
-
-
 def print_line(step: int, total: int, metrics: dict) -> None:
-    """Print step, loss, learning rate, tokens/s, what is known of the machine's use, time left and per cent done.
-
-    metrics: as loop.fit logs them, and device_peaks.measured.
-    """
+    """Print the metrics that loop.fit logs, and device_peaks.measured."""
     print(f"step {step:,}/{total:,}  loss {metrics['loss']:.4f}  rate {metrics['learning_rate']:.2e}  "
           f"{metrics['tokens_per_s']:,.0f} tokens/s{machine(metrics)}  {duration(metrics['seconds_left'])} left, "
           f'{math.floor(100 * step / total)}% done', flush=True)
@@ -44,13 +35,6 @@ def machine(metrics: dict) -> str:
     return text
 
 
-def print_step(step: int, total: int) -> None:
-    """Print the step, only on a terminal, where the next step or any line, all of them longer, overwrites it."""
-    if sys.stdout.isatty():
-        print(f'step {step:,}/{total:,}', end='\033[K\r', flush=True)
-
-
 def duration(seconds: float) -> str:
-    """'1:02:03', or '2 d 1:02:03'."""
-    days, rest = divmod(int(seconds), 86400)
-    return (f'{days} d ' if days else '') + f'{rest // 3600}:{rest // 60 % 60:02}:{rest % 60:02}'
+    """'1:02:03', or '2 days, 1:02:03'."""
+    return str(datetime.timedelta(seconds=int(seconds)))

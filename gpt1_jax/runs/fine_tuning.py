@@ -22,22 +22,18 @@ LEAST_N_CTX = 16
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """A fine-tuning config, with all that can be looked up before its rows are read.
-
-    origin: None without pretraining. sizes: the backbone's fields. n_transfer: as in transfer.transfer. n_ctx: tokens
-    that a sequence is cut to. hashes: {split: {file: SHA-256}} of every split that the run reads.
-    """
+    """A fine-tuning config, with all that can be looked up before its rows are read."""
     config: ConfigDict
     task: Any
-    origin: origins.Origin | None
+    origin: origins.Origin | None  # None without pretraining
     tokenizer: Tokenizer
-    sizes: dict
-    n_transfer: int
-    n_ctx: int
-    hashes: dict[str, dict[str, str]]
+    sizes: dict  # the backbone's fields
+    n_transfer: int  # as in transfer.transfer
+    n_ctx: int  # tokens that a sequence is cut to
+    hashes: dict[str, dict[str, str]]  # {split: {file: SHA-256}} of every split that the run reads
 
     def examples(self, split: str, limit: int | None) -> list:
-        """The examples of a split, as read, at most `limit` of them."""
+        """The examples of a split, at most `limit` of them."""
         on_bad = [].append if self.config.data.skip_bad else fail
         return splits.choose(self.task.read(self.config.data.dir, split, on_bad), limit)
 
@@ -74,7 +70,7 @@ def resolve(config: ConfigDict, init_from: storage.Path | None) -> Setting:
     given = {name: value for name, value in config.model.to_dict().items() if value is not None}
     origin = None if init_from is None else origins.open_origin(init_from, config.init_step)
     if origin is None:
-        tokenizer = Tokenizer.of(config.tokenizer)
+        tokenizer = Tokenizer.load(config.tokenizer)
         fields = given | {'vocab_size': tokenizer.vocab_size}
     else:
         tokenizer = origin.run.tokenizer()

@@ -1,16 +1,13 @@
-"""A lock on a directory, for one writer at a time. It ends with the process that holds it, also if that is killed.
-
-Not in the paper. DIR/.lock names the holder and is removed at the end. How other processes are excluded:
+"""A lock on a directory, for one writer at a time: DIR/.lock, which names the holder. How others are excluded:
 
     the same machine   flock, which the kernel releases with the process: a killed run can be continued at once
-    other machines     flock, where the file system shares it between machines (NFS and Lustre by default), and
-                       everywhere a lease: the holder rewrites .lock every BEAT_S seconds; another process first watches
-                       it for LEASE_S seconds, and takes it over if it has not changed. On a file system that keeps
-                       flock to each machine, two processes that start within a second both begin; one of them stops at
-                       its next `check`
-    an object store    only the lease; each write is conditional on the generation seen before, so exactly one wins
+    other machines     flock, where the file system shares it between machines (NFS and Lustre by default), and a lease:
+                       the holder rewrites .lock every BEAT_S seconds; another process watches it for LEASE_S seconds
+                       and takes it over if it has not changed. Where flock is kept to each machine, two processes that
+                       start within a second both begin; one of them stops at its next `check`
+    an object store    the lease alone; each write is conditional on the generation seen before, so exactly one wins
 
-Clocks are not compared, so they may differ between machines. Reading a directory needs no lock.
+Clocks are not compared. Reading a directory needs no lock.
 """
 import contextlib
 import datetime
@@ -26,6 +23,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from typing import BinaryIO
 
 from gpt1_jax import storage
 from gpt1_jax.errors import UserError
@@ -38,12 +36,13 @@ UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # flock on some ne
 
 @contextlib.contextmanager
 def hold(directory: storage.Path) -> Iterator['Lock']:
-    """Hold the lock on a directory, which is created if it does not exist, and removed at the end if still empty.
+    """Hold the lock on a directory, which is created if it does not exist, and then removed at the end if still empty.
 
     UserError if another process holds the lock, naming it, or if the directory cannot be written. If the holder is on
     another machine and may have died, prints so and waits up to LEASE_S seconds for its heartbeat.
     """
-    created = [] if storage.remote(directory) else _make(directory)
+    new = not storage.remote(directory) and not directory.exists()
+    storage.mkdir(directory)
     try:
         lock = Lock(directory)
         try:
@@ -51,9 +50,9 @@ def hold(directory: storage.Path) -> Iterator['Lock']:
         finally:
             lock.release()
     finally:
-        for path in created:
+        if new:
             with contextlib.suppress(OSError):  # not empty
-                path.rmdir()
+                directory.rmdir()
 
 
 class Lock:
@@ -64,7 +63,7 @@ class Lock:
         self._record = {'pid': os.getpid(), 'host': socket.gethostname(), 'machine': _machine(), 'beat': 0,
                         'since': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds'),
                         'id': uuid.uuid4().hex}
-        self._taken_by = None  # the record of a process that took it over
+        self._taken_by: dict | None = None  # the record of a process that took it over
         kind = _ObjectLease if storage.remote(directory) else _FileLease
         with storage.naming(directory / FILE):
             self._lease = kind(directory / FILE, self._content())
@@ -74,7 +73,7 @@ class Lock:
 
     def check(self) -> None:
         """UserError if another process has taken over the lock, because this one did not renew it in time."""
-        if self._taken_by is not None:
+        if self._taken_by:
             raise UserError(f'{_who(self._taken_by)} has taken over the lock on {self.directory}, which this process '
                             f'did not renew for more than {LEASE_S} s: stopped')
 
@@ -83,7 +82,7 @@ class Lock:
         self._stop.set()
         self._thread.join()
         with contextlib.suppress(OSError):
-            self._lease.release(remove=self._taken_by is None)
+            self._lease.release(remove=not self._taken_by)
 
     def _content(self):
         return json.dumps(self._record).encode() + b'\n'
@@ -91,12 +90,9 @@ class Lock:
     def _beat(self):
         while not self._stop.wait(BEAT_S):
             self._record['beat'] += 1
-            try:
-                found = _record(self._lease.renew(self._content()))
-            except OSError:  # the next beat may get through
-                continue
-            if found and found.get('id') != self._record['id']:
-                self._taken_by = found
+            with contextlib.suppress(OSError):  # the next beat may get through
+                self._taken_by = self._lease.renew(self._content()) or None
+            if self._taken_by:
                 return
 
 
@@ -105,7 +101,7 @@ class _FileLease:
 
     def __init__(self, file: pathlib.Path, content: bytes) -> None:
         self._path = file
-        self._own = _id(content)
+        self._id = _record(content)['id']
         while True:
             self._file = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
             try:
@@ -123,30 +119,24 @@ class _FileLease:
                 raise
 
     def renew(self, content):
-        """Write the content if .lock is still this process's; returns the content of .lock."""
+        """Write the content if .lock is still this process's, else return the record there, {} if it is damaged."""
         before = self._read() if self._in_place() or not self._path.exists() else self._path.read_bytes()
-        if before and _id(before) != _id(content):
-            return before
+        if before and _record(before).get('id') != self._id:
+            return _record(before)
         self._write(content)
-        return content
 
     def release(self, remove):
         # A takeover writes into the same file, and this process may not have noticed yet.
-        if remove and self._in_place() and _id(self._read()) == self._own:
+        if remove and self._in_place() and _record(self._read()).get('id') == self._id:
             self._path.unlink()
         os.close(self._file)
 
     def _flock(self):
         """Whether flock works here. UserError where another process has it."""
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise _refusal(self._path, _record(self._read())) from None
-        except OSError as error:
-            if error.errno not in UNSUPPORTED:
-                raise
-            return False
-        return True
 
     def _in_place(self):
         """Whether .lock is still the file that is open."""
@@ -172,6 +162,7 @@ class _ObjectLease:
 
     def __init__(self, file, content: bytes) -> None:
         self._path = file
+        self._id = _record(content)['id']
         while True:
             generation = storage.generation(file)
             if generation != storage.ABSENT:
@@ -185,12 +176,11 @@ class _ObjectLease:
         new = storage.replace(self._path, content, self._generation)
         if new is None:
             found = self._read()
-            if found and _id(found) != _id(content):
-                return found
+            if found and _record(found).get('id') != self._id:
+                return _record(found)
             # The reply to an earlier write was lost, or somebody removed .lock: the next beat writes it again.
             new = storage.generation(self._path)
         self._generation = new
-        return content
 
     def release(self, remove):
         if remove:
@@ -200,6 +190,17 @@ class _ObjectLease:
         with contextlib.suppress(FileNotFoundError):
             return storage.read(self._path)
         return b''
+
+
+def flock(file: int | BinaryIO, operation: int) -> bool:
+    """fcntl.flock; returns whether the file system has it."""
+    try:
+        fcntl.flock(file, operation)
+    except OSError as error:
+        if error.errno not in UNSUPPORTED:
+            raise
+        return False
+    return True
 
 
 def _watch(file, holder, before, state: Callable[[], object]):
@@ -234,17 +235,6 @@ def _record(content):
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _id(content):
-    return _record(content).get('id')
-
-
-def _make(directory):
-    """Create a directory and its missing parents; returns those created, the innermost first."""
-    missing = [path for path in (directory, *directory.parents) if not path.exists()]
-    directory.mkdir(parents=True, exist_ok=True)
-    return missing
 
 
 @functools.cache

@@ -2,8 +2,6 @@
 from typing import NamedTuple
 
 from gpt1_jax import storage
-from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError
 from gpt1_jax.runs import workdir
 
 
@@ -12,12 +10,6 @@ class Origin(NamedTuple):
     run: workdir.Run
     step: int
     digest: str
-
-    def check_tokenizer(self, tokenizer: Tokenizer) -> None:
-        """UserError where the tokenizer is not the origin's."""
-        if self.run.tokenizer().fingerprint != tokenizer.fingerprint:
-            raise UserError(f'{self.run.path}: its tokenizer is another one; prepare the corpus with '
-                            f'--config.tokenizer.source={self.run.path}/tokenizer')
 
 
 def open_origin(path: storage.Path, step: int | None) -> Origin:

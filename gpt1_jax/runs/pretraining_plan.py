@@ -10,10 +10,7 @@ from gpt1_jax.training import loop, profiling
 
 def print_plan(manifest: dict, per_epoch: float, total: int, n_ctx: int, size: int, unigram_loss: float,
                warmup_steps: int) -> None:
-    """Print what is read, and how often.
-
-    manifest: of the tokens. per_epoch, total: steps. size: windows in a batch. unigram_loss: in nats a token.
-    """
+    """Print what is read, and how often. per_epoch, total: steps. size: windows in a batch. unigram_loss: in nats."""
     for split, entry in manifest['splits'].items():
         unknown = entry['unknown'] / max(1, entry['tokens'])
         print(f"{split} text: {entry['documents']:,} documents, {entry['tokens']:,} tokens, {unknown:.3%} unknown")
@@ -30,8 +27,8 @@ def print_start(program: loop.Program, state: loop.TrainState, total: int, batch
                 microbatches: int) -> None:
     """Print what the program computes and needs, and where it runs. model: the backbone's config."""
     tokens_per_row = int(batches.tokens_per_step) // batches.size
-    print('\n'.join([*step_cost.lines(program.state, model.dtype, batches.size, tokens_per_row, microbatches),
-                     *_advice(model)]))
+    print('\n'.join(step_cost.lines(program.state, model.dtype, batches.size, tokens_per_row, microbatches)))
+    _print_advice(model)
     step = int(state.step)
     beginning = 'resuming' if step else 'starting'
     where = 'read a step ahead'
@@ -42,15 +39,16 @@ def print_start(program: loop.Program, state: loop.TrainState, total: int, batch
           flush=True)
 
 
-def _advice(model):
-    """[a line on the speed that bfloat16 would give], or []."""
+def _print_advice(model):
     line = device_peaks.advice(model.dtype, model.precision, jax.devices()[0])
-    return [line] if line else []
+    if line:
+        print(line)
 
 
 def estimate(program: loop.Program, hyper: dict, batches: loop.Batches, total: int, model: Any) -> None:
     """Time a few steps and print what the whole run would take; of a step that does not fit, only what it needs."""
-    print('\n'.join([*console.parameters(program.state.params), *_advice(model)]), flush=True)
+    print('\n'.join(console.parameters(program.state.params)))
+    _print_advice(model)
     flops = step_cost.flops_per_token(program.state.params, int(batches.tokens_per_step) // batches.size)
     step, compiling, memory = profiling.compile_step(program, hyper, batches)
     free, seconds = profiling.free_memory(program.mesh), None

@@ -18,7 +18,7 @@ from gpt1_jax.models.dropout import mix
 from gpt1_jax.parallel.sharding import named_leaves
 
 PACKAGE = pathlib.Path(gpt1_jax.__file__).resolve().parent
-LIBRARIES = 'gpt1_jax jax jaxlib flax optax orbax-checkpoint sentencepiece spacy ftfy numpy'.split()
+LIBRARIES = 'jax jaxlib flax optax orbax-checkpoint sentencepiece spacy ftfy numpy'.split()
 
 
 def describe(tree: Any) -> dict[str, dict]:
@@ -46,10 +46,8 @@ def _digests(tree):
 
 
 def environment(tree: Any) -> dict:
-    """Versions, compiler flags and devices: a run that continues with the same ones gives the same result to the bit.
-
-    tree: arrays, or ShapeDtypeStructs with shardings.
-    """
+    """Versions, compiler flags and devices (of the tree's arrays or shapes): a run that continues with the same ones
+    gives the same result to the bit."""
     sharding = jax.tree.leaves(tree)[0].sharding
 
     def flags(name):
@@ -109,23 +107,16 @@ def code_digest() -> str:
 def versions() -> dict:
     """{'commit': of the clone, with +dirty where it has changes, or None; 'code': code_digest(); 'versions': of Python
     and the libraries}."""
-    found: dict[str, str | None] = {'python': platform.python_version()}
-    for name in LIBRARIES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = None
-    return {'commit': _commit(), 'code': code_digest(), 'versions': found}
+    found = {name: importlib.metadata.version(name) for name in LIBRARIES}
+    return {'commit': _commit(), 'code': code_digest(),
+            'versions': {'python': platform.python_version(), 'gpt1_jax': gpt1_jax.__version__} | found}
 
 
 def _commit():
     if not (PACKAGE.parent / '.git').exists():
         return None
-
-    def git(*arguments):
-        return subprocess.run(['git', *arguments], cwd=PACKAGE.parent, capture_output=True, text=True,
-                              check=True).stdout.strip()
+    command = ['git', 'describe', '--always', '--abbrev=40', '--exclude=*', '--dirty=+dirty']
     try:
-        return git('rev-parse', 'HEAD') + ('+dirty' if git('status', '--porcelain') else '')
+        return subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None

@@ -1,18 +1,17 @@
 """A run's JSON-lines files: metrics.jsonl (Log), results.jsonl, predictions.jsonl."""
-import errno
 import fcntl
 import json
 import os
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from gpt1_jax import storage
 from gpt1_jax.errors import UserError, shown
+from gpt1_jax.parallel import processes
 from gpt1_jax.runs import lock
 from gpt1_jax.runs import tensorboard as tensorboard_lib
 
@@ -22,15 +21,13 @@ WANTED = {int: 'a whole number', str: 'a text', dict: 'an object'}
 
 
 def check(path: storage.Path | None) -> None:
-    """OSError or UserError if rows could not be appended to a file, so that this is known before they are computed."""
+    """UserError if rows could not be appended to a file, so that this is known before they are computed."""
     if path is None or storage.remote(path):
         return
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not path.parent.is_dir():
         raise UserError(f'{path}: there is no directory {path.parent}')
-    if not writable(path):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    if path.is_dir() or not writable(path):
+        raise UserError(f'{path}: is a directory, or may not be written')
 
 
 def writable(path: storage.Path) -> bool:
@@ -40,34 +37,12 @@ def writable(path: storage.Path) -> bool:
 
 def append(path: storage.Path, *rows: dict) -> None:
     """Append rows to a JSON-lines file, in one write, flushed to the disk. A last line that a kill left incomplete is
-    removed first. Several processes may append to one file: each waits for the others."""
-    _append(path, lambda before: rows)
-
-
-def append_new(path: storage.Path, rows: Sequence[dict]) -> None:
-    """Append the rows that results.jsonl does not have yet: scoring the same parameters on the same files again gives
-    none."""
-    def identity(row):
-        names = ('kind', 'task', 'split', 'group', 'selection', 'metric', 'value', 'run', 'digest', 'files', 'key')
-        return json.dumps([row.get(name) for name in names])
-
-    def new(before):
-        present = {identity(row) for row in before()}
-        return [row for row in rows if identity(row) not in present]
-    if new(lambda: read(path)):  # without a new row the file need not be writable
-        _append(path, new)
-
-
-def _append(path, choose):
-    """Append choose(before) while no other process appends; before: () -> the rows of the file."""
+    removed first. Processes that append to one file wait for each other."""
     if storage.remote(path):
-        _append_object(path, choose)
+        _append_object(path, rows)
         return
     with storage.naming(path), open(path, 'ab+') as file:
-        _wait_for(file)
-        rows = choose(lambda: read(path))
-        if not rows:
-            return
+        lock.flock(file, fcntl.LOCK_EX)  # until it is closed; where there are no locks only one process may write it
         end = file.seek(0, os.SEEK_END)
         file.seek(max(end - 1, 0))
         if file.read() not in (b'', b'\n'):
@@ -81,15 +56,6 @@ def _append(path, choose):
         os.fsync(file.fileno())
 
 
-def _wait_for(file):
-    """Lock an open file until it is closed. On a network file system without locks only one process may write it."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX)
-    except OSError as error:
-        if error.errno not in lock.UNSUPPORTED:
-            raise
-
-
 def _row(line):
     """The row on a last line without a line break, or None where a kill left it incomplete."""
     try:
@@ -99,22 +65,30 @@ def _row(line):
     return row if isinstance(row, dict) else None
 
 
-def _append_object(path, choose):
-    """As `_append`: the whole object is written again, unless another process has done so since it was read."""
-    while True:
-        generation = storage.generation(path)
-        before = read(path)
-        rows = choose(lambda: before)
-        if not rows or storage.replace(path, _lines([*before, *rows]), generation) is not None:
-            return
+def _append_object(path, rows):
+    """As `append`: the whole object is written again, unless another process has done so since it was read."""
+    generation = storage.generation(path)
+    while storage.replace(path, _lines([*read(path), *rows]), generation) is None:
         time.sleep(random.uniform(0.05, 0.5))
+        generation = storage.generation(path)
 
 
-def read(path: storage.Path, types: Mapping[str, type] = MappingProxyType({})) -> list[dict]:
+def append_new(path: storage.Path, rows: Sequence[dict]) -> None:
+    """Append the rows that results.jsonl does not have yet: scoring the same parameters on the same files again gives
+    none, and then the file need not be writable."""
+    def identity(row):
+        names = ('kind', 'task', 'split', 'group', 'selection', 'metric', 'value', 'run', 'digest', 'files', 'key')
+        return json.dumps([row.get(name) for name in names])
+    present = {identity(row) for row in read(path)}
+    new = [row for row in rows if identity(row) not in present]
+    if new:
+        append(path, *new)
+
+
+def read(path: storage.Path, types: Mapping[str, type] | None = None) -> list[dict]:
     """The rows of a JSON-lines file, none if it is missing; a last line that a kill left incomplete is left out.
 
-    types: {field: int, str or dict} of the fields that every row must have. UserError naming the line that is no JSON
-    object, or has another value in one of them."""
+    types: {field: int, str or dict} that every row must have. UserError naming the line that does not."""
     if not path.exists():
         return []
     *lines, last = storage.read(path).split(b'\n')  # bytes: the incomplete line may be no UTF-8
@@ -125,7 +99,7 @@ def read(path: storage.Path, types: Mapping[str, type] = MappingProxyType({})) -
         row = storage.parse_json(line, f'{path}: line {number}')
         if not isinstance(row, dict):
             raise UserError(f'{path}: line {number}: {type(row).__name__}, expected an object')
-        for name, kind in types.items():
+        for name, kind in (types or {}).items():
             if type(row.get(name)) is not kind:
                 raise UserError(f'{path}: line {number}: {name} is {shown(row.get(name))}, expected {WANTED[kind]}')
         rows.append(row)
@@ -145,27 +119,24 @@ def _lines(rows):
 class Log:
     """metrics.jsonl of a run that resumes at `step`: later rows are dropped, as they are written again.
 
-    writes: whether this process writes; of several only one does. tensorboard: whether rows are also written as points,
-    into tensorboard/ beside the file. tracker: (rows up to the step, later ones that are dropped) -> a tracker.Tracker,
-    which gets the rows as well. Rows for an object store, where a file cannot grow, are kept on this host until
-    `upload`.
+    Of several processes only process 0 writes. tensorboard: whether rows are also points of tensorboard/ beside the
+    file. tracker: (rows up to the step, later ones that are dropped) -> a tracker.Tracker, which gets the rows as well.
+    Rows for an object store, where a file cannot grow, are kept on this host until `upload`.
     """
 
-    def __init__(self, path: storage.Path, step: int, writes: bool = True, tensorboard: bool = False,
+    def __init__(self, path: storage.Path, step: int, tensorboard: bool = False,
                  tracker: Callable[[list[dict], list[dict]], Any] | None = None) -> None:
         self.path = path
-        self.writes = writes
+        self._writes = processes.primary()
         self._events = None
         self._tracker = None
         self._file = storage.cache(path) if storage.remote(path) else path
-        if not writes:
+        if not self._writes:
             return
-        if storage.remote(path):
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            self._file.unlink(missing_ok=True)
         before = read(path, OF_A_STEP)
         rows = [row for row in before if row['step'] <= step]
-        if before:
+        storage.mkdir(self._file.parent)
+        if before or storage.remote(path):  # in its cache there may be another run's
             write(self._file, rows)
         if tensorboard:
             self._events = tensorboard_lib.Events(path.parent / 'tensorboard', step, rows)
@@ -174,7 +145,7 @@ class Log:
 
     def append(self, row: dict) -> None:
         """Append a row; on the disk when this returns."""
-        if self.writes:
+        if self._writes:
             append(self._file, row)
         if self._events:
             self._events.append(row)
@@ -183,7 +154,7 @@ class Log:
 
     def upload(self) -> None:
         """Copy the rows to the object store. Called before each checkpoint, so that none is without its rows."""
-        if self.writes and storage.remote(self.path) and self._file.exists():
+        if self._writes and storage.remote(self.path):
             storage.write(self.path, self._file.read_bytes())
         if self._events:
             self._events.upload()

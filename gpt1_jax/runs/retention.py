@@ -42,7 +42,8 @@ def _complete(path):
 
 
 def delete(path: storage.Path) -> None:
-    """Delete a step; if that is interrupted, `clear` finishes it at the next start."""
+    """Delete a step, by one rename or, in an object store, by removing its commit marker first, so that no step is ever
+    half there. If the rest is interrupted, `clear` finishes it at the next start."""
     if storage.remote(path):
         (path / COMMITTED).unlink(missing_ok=True)  # a deletion whose reply was lost is repeated
         path.rmtree(missing_ok=True)

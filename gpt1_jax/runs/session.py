@@ -7,7 +7,7 @@
             loop.fit(program, state, hyper, batches, schedule, current, evaluate)
 """
 import functools
-import itertools
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,8 +27,8 @@ def open_run(directory: storage.Path, config: dict, tokenizer: Tokenizer,
              allow_change: bool = False) -> workdir.Run:
     """The run to start or to continue in a work directory, once all processes agree on its config and on the code.
 
-    config: the effective one, a nested dict with 'kind' and 'fingerprint'. allow_change: as in workdir.start.
-    UserError where processes differ, or where the directory holds a run that this one cannot continue.
+    config, allow_change: as in workdir.start. UserError where processes differ, or where the directory holds a run that
+    this one cannot continue.
     """
     fields = {f'config.{name}': value for name, value in rules.flatten(config).items()}
     processes.agree(fields | {'the code': provenance.code_digest()})
@@ -41,8 +41,8 @@ def initial_state(run: workdir.Run, program: Program, seed: int, fallback: bool 
                   transfer: Callable[[Any], Any] = lambda fresh: fresh) -> TrainState:
     """The state of the run's newest checkpoint, or a fresh one where it has none.
 
-    fallback: as in `resume`. transfer: fresh params -> the params to start from.
-    CheckpointError where the newest checkpoint is damaged, or is another run's.
+    fallback: as in `resume`. transfer: fresh params -> the params to start from. CheckpointError as in `resume`, or
+    where the checkpoint is another run's.
     """
     state = resume(run.checkpoints, program.state, fallback)
     if state is not None:
@@ -55,11 +55,10 @@ def initial_state(run: workdir.Run, program: Program, seed: int, fallback: bool 
 def resume(directory: storage.Path, abstract: TrainState, fallback: bool = False) -> TrainState | None:
     """The TrainState of the newest step of a checkpoints directory, or None where there is no step.
 
-    abstract: TrainState of ShapeDtypeStructs with shardings. fallback: pass over damaged steps, print which and why,
-    and once a sound one is found rename them (30 -> 30.damaged), so that the run can save their numbers again; nothing
-    is deleted. Prints a line where the run was saved with other versions, flags or devices than it continues with.
-    CheckpointError where no step is sound (without fallback: where the newest is not), or where the machine rather than
-    the files is at fault.
+    fallback: pass over damaged steps, print which and why, and once a sound one is found rename them (30 ->
+    30.damaged), so that the run can save their numbers again. Prints a line where the run was saved with other
+    versions, flags or devices. CheckpointError where no step is sound (without fallback: where the newest is not), or
+    where the machine rather than the files is at fault.
     """
     passed = []
     for step in reversed(checkpoint.steps(directory)):
@@ -74,8 +73,8 @@ def resume(directory: storage.Path, abstract: TrainState, fallback: bool = False
         for damaged in passed:
             name = _set_aside(directory, damaged.step)
             print(f'passed over step {damaged.step:,}, kept as {name}: {damaged.cause}', flush=True)
-        before = checkpoint.read_meta(directory, step).get('environment')
-        differing = provenance.departures(before, provenance.environment(abstract.params)) if before else []
+        before = checkpoint.read_meta(directory, step)['environment']
+        differing = provenance.departures(before, provenance.environment(abstract.params))
         if differing:
             print(f'resumed on a different setup; results match up to rounding: {", ".join(differing)}', flush=True)
         return state
@@ -87,8 +86,9 @@ def resume(directory: storage.Path, abstract: TrainState, fallback: bool = False
 
 def _set_aside(directory, step):
     """Rename a step; returns its new name. Process 0 does it, the others wait."""
-    names = (f'{step}{DAMAGED}{n}' for n in itertools.chain([''], itertools.count(2)))
-    name = next(name for name in names if not (directory / name).exists())
+    name = f'{step}{DAMAGED}'
+    while (directory / name).exists():  # it was damaged before
+        name += '2'
     if processes.primary():
         (directory / str(step)).rename(directory / name)
     processes.barrier(f'set aside {step}')
@@ -98,12 +98,9 @@ def _set_aside(directory, step):
 class Session:
     """The log and the checkpoints of a run in progress; what loop.fit takes as its session.
 
-    run: as open_run gives it. program, state: what is trained, and where it starts. total: steps of the whole training.
-    check_lock: as workdir.hold gives it; raises UserError where another process has taken the run over.
-    after_row: (step, values), called after every row of training metrics. flops_per_token: for the rows' 'mfu'
-    (step_cost.flops_per_token); 0 where tokens differ in it.
-    unlogged: of the checkpoint from which the run resumes, see `save`.
-    trace: the profiler.
+    state: where the training starts. total: its steps. check_lock: as workdir.hold gives it. after_row: (step, values),
+    called after every row of training metrics. flops_per_token: for the rows' 'mfu' (step_cost.flops_per_token); 0
+    where tokens differ in it. unlogged: of the checkpoint from which the run resumes, see `save`.
 
     A context manager: leaving it waits for the checkpoint being written. After a training that was not cut short it
     waits for the other processes too, as process 0 deletes old checkpoints until then.
@@ -128,7 +125,8 @@ class Session:
         if rows and not step:  # also where an experiment removed the checkpoints of a finished run, to save space
             print(f'notice: {run.metrics} has rows up to step {max(rows):,}, but no checkpoint is there: starting '
                   'again at 0', flush=True)
-        self._metrics = results.Log(run.metrics, step, processes.primary(), config['tensorboard'], _tracker(run))
+        service = functools.partial(tracker.Tracker, config['tracker'], config['project'], run.path, config)
+        self._metrics = results.Log(run.metrics, step, config['tensorboard'], service if config['tracker'] else None)
         self._meta = {'config': config, 'total': total}
         self._total = total
         self._check_lock = check_lock
@@ -149,15 +147,12 @@ class Session:
             processes.barrier('the checkpoints are cleaned up')
 
     def show(self, step: int) -> None:
-        """Called after every step: its number, on a terminal."""
-        console.print_step(step, self._total)
+        """Print the step, only on a terminal, where the next step or any line, all of them longer, overwrites it."""
+        if sys.stdout.isatty():
+            print(f'step {step:,}/{self._total:,}', end='\033[K\r', flush=True)
 
     def log(self, step: int, values: dict) -> None:
-        """A row of training metrics: into metrics.jsonl, and printed.
-
-        values: means of the metrics since the last row, 'tokens_per_s', 'seconds_left', and 'skipped' where batches
-        were skipped.
-        """
+        """A row of training metrics, of log_window.Window.row: into metrics.jsonl, and printed."""
         self._check_lock()
         values = values | device_peaks.measured(values['tokens_per_s'], self._flops_per_token, self._mesh)
         self.append(step, values)
@@ -176,11 +171,3 @@ class Session:
         self._check_lock()
         self._metrics.upload()
         self._writer.save(state, self._meta | {'unlogged': list(unlogged)}, quality)
-
-
-def _tracker(run):
-    """What results.Log takes as `tracker`: the service that the config names; None where it names none."""
-    service = run.config.get('tracker')
-    if not service:
-        return None
-    return functools.partial(tracker.Tracker, service, run.config['project'], run.path, run.config)

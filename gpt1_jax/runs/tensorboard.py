@@ -1,7 +1,7 @@
 """A run's metrics as TensorBoard's event files, without TensorFlow: by tensorboardX (extra `tensorboard`).
 
-Not in the paper. metrics.jsonl stays the source. Each start of a run writes a file of its own. Its first event marks
-the step from which the run resumes: TensorBoard drops later points of earlier files, as results.Log drops those rows.
+metrics.jsonl stays the source. Each start of a run writes a file of its own. Its first event marks the step from which
+the run resumes: TensorBoard drops later points of earlier files, as results.Log drops those rows.
 """
 import platform
 import time
@@ -35,7 +35,7 @@ class Events:
         from tensorboardX.proto.summary_pb2 import Summary
         values = [Summary.Value(tag=name, simple_value=value) for name, value in row.items()
                   if name != 'step' and isinstance(value, (int, float))]
-        self._write(step=int(row.get('step', 0)), summary=Summary(value=values))
+        self._write(step=row['step'], summary=Summary(value=values))
 
     def _write(self, **content):
         from tensorboardX.proto.event_pb2 import Event

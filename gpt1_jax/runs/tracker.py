@@ -1,4 +1,4 @@
-"""A run's metrics on Weights & Biases or Trackio, which have one interface: init, log, finish. Not in the paper.
+"""A run's metrics on Weights & Biases or Trackio, which have one interface: init, log, finish.
 
 metrics.jsonl stays the source. The services' own variables hold: WANDB_MODE=offline, WANDB_ENTITY, TRACKIO_DIR, ...
 """
@@ -46,7 +46,7 @@ class Tracker:
         numbers = {name: value for name, value in row.items()
                    if name != 'step' and isinstance(value, (int, float))}
         if _key(row) not in self._known:
-            self._run.log(numbers, step=int(row.get('step', 0)))
+            self._run.log(numbers, step=row['step'])
 
     def close(self) -> None:
         """Send the rest."""
@@ -55,4 +55,4 @@ class Tracker:
 
 def _key(row):
     """What tells the rows of a run apart: a step has one of training and one of validation."""
-    return row.get('step', 0), frozenset(row)
+    return row['step'], frozenset(row)

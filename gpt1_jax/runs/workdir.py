@@ -26,9 +26,6 @@ FREE = ('log_every', 'eval.every', 'eval.splits', 'eval.selections', 'eval.batch
         'data.join_by', 'data.join_characters', 'data.join_with',
         'tokenizer.', 'tokenizer', 'results', 'train.skip_nonfinite', 'profile', 'tensorboard', 'tracker', 'project',
         'init_from', 'init_step')  # the digest of the weights that they name is fingerprint.origin
-# Fields that later versions added, with the values that runs without them were trained with.
-ADDED = {'pretrain': {'kind': 'adam', 'schedule': 'cosine', 'decay_steps': 0},
-         'finetune': {'kind': 'adam', 'schedule': 'linear', 'decay_steps': 0}}
 # Fields that make it another run, which needs a new work directory.
 FIXED = ('kind', 'seed', 'batch.size', 'model.', 'fingerprint.', 'task')
 
@@ -105,10 +102,8 @@ class Run:
     def check_checkpoint(self, step: int) -> None:
         """CheckpointError where the config saved with a checkpoint is not of config.json's run: another seed, task or
         data, or other sizes, some of which (such as n_head) show in no array's shape."""
-        meta = checkpoint.read_meta(self.checkpoints, step)
-        if 'config' not in meta:
-            return
-        differing = changed(with_added(meta['config']), self.config)
+        saved = checkpoint.read_meta(self.checkpoints, step).get('config', self.config)
+        differing = changed(saved, self.config)
         fixed = [line for name, line in differing.items() if listed(name, FIXED)]
         if fixed:
             raise checkpoint.CheckpointError(f"{self.checkpoints / str(step)}: is not this run's "
@@ -122,29 +117,19 @@ def load(path: str | storage.Path) -> Run:
     if not file.is_file():
         raise UserError(f'{path}: not a run directory (no config.json in it)')
     config = storage.read_json(file)
-    if not isinstance(config, dict) or not all(isinstance(config.get(name), dict) for name in ('model', 'fingerprint')):
-        raise UserError(f"{file}: not a run's config: its model or fingerprint is missing")
-    if config.get('kind') not in ('pretrain', 'finetune'):
-        raise UserError(f"{file}: kind is {shown(config.get('kind'))}, must be 'pretrain' or 'finetune'")
+    if not (isinstance(config, dict) and config.get('kind') in ('pretrain', 'finetune')
+            and isinstance(config.get('model'), dict) and isinstance(config.get('fingerprint'), dict)):
+        raise UserError(f"{file}: not a run's config: its kind, model or fingerprint is missing or damaged")
     try:
         if checkpoint.steps(path / 'checkpoints'):  # before the first step nothing was trained with it
             user_code.check(path, config['fingerprint'].get('code', {}))
-        config = with_added(config)
-        missing = {'vocab_size', *build.sizes(config['model']['kind'])} - config['model'].keys()
+        missing = {'kind', 'vocab_size', *build.sizes(config['model'].get('kind', 'gpt'))} - config['model'].keys()
         if missing:
             raise UserError(f'model.{min(missing)} is missing')
         build.backbone(config['model'])
     except UserError as error:
         raise UserError(f'{file}: {error}') from None
     return Run(path, config)
-
-
-def with_added(config: dict) -> dict:
-    """The config of a run that was trained before some fields of the model and the optimizer existed."""
-    later = {'model': build.with_added(config['model'])}
-    if isinstance(config.get('optimizer'), dict):  # imported weights have none
-        later['optimizer'] = ADDED[config['kind']] | config['optimizer']
-    return config | later
 
 
 def check(path: storage.Path, kind: str = '') -> None:
@@ -163,10 +148,7 @@ def check(path: storage.Path, kind: str = '') -> None:
 @contextlib.contextmanager
 def hold(path: storage.Path) -> Iterator[Callable[[], None]]:
     """Hold a run directory's lock (lock.hold); of several processes only process 0 does. Yields a function that raises
-    UserError once another process has taken the lock over.
-
-    UserError, in every process, where another run has the lock, and as in `check`.
-    """
+    UserError once another process has taken the lock over. UserError, in every process, where it is held elsewhere."""
     check(path)
     with contextlib.ExitStack() as stack:
         held = None
@@ -185,9 +167,8 @@ def hold(path: storage.Path) -> Iterator[Callable[[], None]]:
 def start(path: storage.Path, config: dict, tokenizer: Tokenizer, allow_change: bool = False) -> Run:
     """Create a run directory, or open the one there to continue its run; of several processes only process 0 writes.
 
-    config: the effective one, a plain nested dict with 'kind' and 'fingerprint'. allow_change: continue although the
-    training's length, learning rate or the like changed; the changes are printed. UserError where the directory holds a
-    run that this one cannot continue.
+    config: the effective one, a nested dict with 'kind' and 'fingerprint'. allow_change: continue although the length,
+    the learning rate or the like changed, and print what. UserError for a run that this one cannot continue.
     """
     if not processes.primary():
         return Run(path, config)
@@ -195,7 +176,6 @@ def start(path: storage.Path, config: dict, tokenizer: Tokenizer, allow_change: 
         there = load(path)
         code = {} if there.steps() else {'code': config['fingerprint'].get('code')}  # may be mended before a first step
         _compare(path, there.config | {'fingerprint': there.config['fingerprint'] | code}, config, allow_change)
-    check(path)
     storage.mkdir(path)
     if not (path / 'tokenizer' / SETTINGS_FILE).exists():
         tokenizer.save(path / 'tokenizer')
@@ -207,10 +187,7 @@ def start(path: storage.Path, config: dict, tokenizer: Tokenizer, allow_change: 
 
 def describe(run: Run, step: int, params: Any) -> None:
     """Write parameters.txt, the table of parameters, and append this start to environment.jsonl: from which step, when,
-    where, with which versions and devices.
-
-    params: arrays, or ShapeDtypeStructs with shardings. Of several processes only process 0 writes.
-    """
+    where, with which versions and devices. Of several processes only process 0 writes."""
     if not processes.primary():
         return
     storage.write(run.path / 'parameters.txt', '\n'.join([*console.parameters(params), '']).encode())

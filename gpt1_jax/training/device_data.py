@@ -16,10 +16,7 @@ PART = 8  # 'auto': tokens may take at most an eighth of a device's memory
 def batches(stream: tokens.TokenStream, n_ctx: int, size: int, seed: int, mesh: jax.sharding.Mesh,
             wanted: str) -> Batches:
     """Batches of `size` windows in the order of `seed`: {'tokens': int32[size, n_ctx + 1]}, or where the tokens are on
-    the devices {'window': int32[size]}, the windows' numbers, with the tokens as Batches.resident.
-
-    wanted: as for `place`.
-    """
+    the devices {'window': int32[size]}, the windows' numbers, with the tokens as Batches.resident. See `place`."""
     corpus = place(stream, n_ctx, mesh, wanted)
     name, batch = ('tokens', tokens.batch) if corpus is None else ('window', tokens.numbers)
 
@@ -29,11 +26,8 @@ def batches(stream: tokens.TokenStream, n_ctx: int, size: int, seed: int, mesh: 
 
 
 def place(stream: tokens.TokenStream, n_ctx: int, mesh: jax.sharding.Mesh, wanted: str) -> jax.Array | None:
-    """A tokens.TokenStream on every device of the mesh: uint16[n_windows + 1, n_ctx], window i being row i and the
-    first token of row i + 1; or None where windows are to be read for each step.
-
-    wanted: 'yes', 'no', or 'auto': where they fit.
-    """
+    """The tokens on every device of the mesh, uint16[n_windows + 1, n_ctx], window i being row i and the first token of
+    row i + 1; None where windows are to be read for each step. wanted: 'yes', 'no', or 'auto': where they fit."""
     fit = wanted == 'yes' or wanted == 'auto' and fits(2 * stream.n_tokens, mesh.local_devices[0])
     if not processes.everywhere(fit):  # one program for all processes, whose devices may have other room
         return None
@@ -42,8 +36,7 @@ def place(stream: tokens.TokenStream, n_ctx: int, mesh: jax.sharding.Mesh, wante
 
 
 def fits(size: int, device: jax.Device) -> bool:
-    """Whether so many bytes are at most one PARTth of a device's memory. Never on a CPU: tokens mapped from disk are in
-    its memory already."""
+    """Whether so many bytes are at most one PARTth of a device's memory. Never of a CPU's, which has the tokens."""
     limit = 0 if device.platform == 'cpu' else (device.memory_stats() or {}).get('bytes_limit', 0)
     return size <= limit // PART
 

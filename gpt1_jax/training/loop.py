@@ -1,5 +1,6 @@
 """Section 4.1: the jitted training step and the only training loop, of trees of arrays: no models, tasks or files."""
 import concurrent.futures
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -9,7 +10,6 @@ import jax.numpy as jnp
 
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.models import dropout
-from gpt1_jax.models.precision import within as within_precision
 from gpt1_jax.parallel import sharding
 from gpt1_jax.training import preemption
 from gpt1_jax.training.log_window import Window
@@ -46,7 +46,7 @@ class Program(NamedTuple):
 
 
 def make_program(init_params: Callable, loss: Callable, optimizer: Any, schedule: Callable, mesh: jax.sharding.Mesh,
-                 microbatches: int = 1, precision: str | None = None) -> Program:
+                 microbatches: int = 1, precision: Callable = contextlib.nullcontext) -> Program:
     """The jitted init and training step.
 
     init_params: seed -> parameter tree.
@@ -54,10 +54,9 @@ def make_program(init_params: Callable, loss: Callable, optimizer: Any, schedule
     optimizer, schedule: as optimizer.make and optimizer.schedule give them.
     microbatches: gradients of this many equal parts of a batch are averaged: the same loss and, as parts know the
         global number of their first row, the same dropout masks.
-    precision: of the step's matrix products, see precision.within.
-    The step's `hyper` is what optimizer.hyperparameters gives (skips: how many batches may be skipped because their
-    loss or gradient is not finite; the next one halts), and what else `loss` reads. `resident` are arrays that stay on
-    the devices from step to step, such as the training tokens; most losses take none.
+    precision: of the step's matrix products, as precision.of gives it.
+    The step's `hyper` is what optimizer.hyperparameters gives, and what else `loss` reads. `resident` are arrays that
+    stay on the devices from step to step, such as the training tokens; most losses take none.
     """
     def init(seed):
         params = init_params(seed)
@@ -91,12 +90,12 @@ def make_program(init_params: Callable, loss: Callable, optimizer: Any, schedule
                    sharding.abstract(shapes, mesh))
 
 
-def on_mesh(function: jax.stages.Wrapped, mesh: jax.sharding.Mesh, precision: str | None) -> Callable:
+def on_mesh(function: jax.stages.Wrapped, mesh: jax.sharding.Mesh, precision: Callable) -> Callable:
     """The jitted function, and its `trace`, called with the mesh in context, where sharding.constrain finds it, and
-    with matrix products of this precision, see precision.within."""
+    within precision()."""
     def within(function):
         def call(*args):
-            with jax.set_mesh(mesh), within_precision(precision):
+            with jax.set_mesh(mesh), precision():
                 return function(*args)
         return call
     call = within(function)

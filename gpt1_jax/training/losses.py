@@ -36,10 +36,7 @@ def token_losses(hidden: jax.Array, rows: jax.Array, targets: jax.Array, chunks:
 
 def pretraining_loss(hidden: jax.Array, embeddings: Any, targets: jax.Array, chunks: int = 1,
                      logits_dtype: Any = None, ops: Ops = PLAIN) -> jax.Array:
-    """Eq. 1 per row: the mean loss of a window's tokens; the softmax is over the vocabulary's rows. Returns float32[B].
-
-    chunks, logits_dtype, ops: see `token_losses`.
-    """
+    """Eq. 1 per row, float32[B]: the mean of a window's token_losses, whose softmax is over the vocabulary's rows."""
     return jnp.mean(token_losses(hidden, embeddings.tokens, targets, chunks, logits_dtype, ops), axis=1)
 
 

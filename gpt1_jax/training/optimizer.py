@@ -1,5 +1,4 @@
 """Section 4.1: the released opt.py: Adam with decoupled weight decay, three schedules; and warmup-stable-decay."""
-import contextlib
 import functools
 import inspect
 import re
@@ -12,7 +11,7 @@ import numpy as np
 import optax
 
 from gpt1_jax import user_code
-from gpt1_jax.errors import UserError, in_code
+from gpt1_jax.errors import UserError
 from gpt1_jax.parallel.sharding import leaf_name
 
 NOT_DECAYED = r'(^|/)(bias|scale)$'  # 4.1: "w = 0.01 on all non bias or gain weights"
@@ -143,7 +142,7 @@ def check_code(values: Mapping[str, Any], params: Callable[[], Any]) -> None:
     than training needs. Only shapes and types are computed. params: () -> the parameters' shapes."""
     kind, name = values['kind'], values['schedule']
     if user_code.names_code(kind):
-        with _trying('kind', kind):
+        with user_code.running(kind, 'config.optimizer.kind'):
             transformation, tree = make(settings(values)), params()
             state = jax.eval_shape(transformation.init, tree)
             found = jax.eval_shape(functools.partial(transformation.update, learning_rate=1e-3), tree, state, tree)
@@ -153,21 +152,11 @@ def check_code(values: Mapping[str, Any], params: Callable[[], Any]) -> None:
             if any(jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) for leaf in jax.tree.leaves(state)):
                 raise UserError('its state has a random key, which no checkpoint can hold')
     if user_code.names_code(name):
-        with _trying('schedule', name):
+        with user_code.running(name, 'config.optimizer.schedule'):
             of_step = schedule(*schedule_key(dict(values, peak_rate=values['peak_rate'] or 1e-3), 10, 1000))()
             rate = jax.eval_shape(of_step, jax.ShapeDtypeStruct((), jnp.int32))
             if _types(rate) != _types(jax.ShapeDtypeStruct((), jnp.float32)):
                 raise UserError('it must return a function from a step to one number, its learning rate')
-
-
-@contextlib.contextmanager
-def _trying(field, name):
-    """Turns what goes wrong in the user's code into a UserError that names the field of config.optimizer."""
-    try:
-        with in_code(name.rpartition(':')[0]):
-            yield
-    except UserError as error:
-        raise UserError(f'config.optimizer.{field} = {name}: {error}') from None
 
 
 def _types(tree):

@@ -21,7 +21,7 @@ def mean_loss(model: Any, mesh: jax.sharding.Mesh, stream: TokenStream, n_window
     """
     n_ctx = model.config.n_ctx
     chosen = stream.evenly_spaced(n_windows or stream.n_windows(n_ctx), n_ctx)
-    devices = mesh.shape['data'] * mesh.shape['fsdp']
+    devices = sharding.extent(sharding.ROWS, mesh)
     size = -(-min(batch_size, len(chosen)) // devices) * devices
 
     @jax.jit

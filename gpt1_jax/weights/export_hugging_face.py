@@ -1,10 +1,8 @@
 """Exports a run as a directory that transformers loads: weights, config, tokenizer, model card. See hugging_face.py."""
 import dataclasses
 import json
-from typing import NamedTuple
 
 import jax
-import ml_dtypes
 import numpy as np
 import safetensors.numpy
 
@@ -18,19 +16,10 @@ from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import workdir
 from gpt1_jax.weights import model_card, names, tokenizer_json
 
-DTYPES = {'float32': np.float32, 'bfloat16': ml_dtypes.bfloat16}  # of stored weights
+DTYPES = ('float32', 'bfloat16')  # of stored weights
 NOT_STORED = ('n_special', 'dtype', 'precision', 'remat', 'unroll', 'kernels')  # fields that do not change the function
 # Fields of a fine-tuned run that evaluating it needs; paths and other settings stay private.
 CLASSIFIER_FIELDS = ('kind', 'model', 'seed', 'task', 'custom', 'labels', 'lengths', 'classifier_dropout')
-
-
-class Model(NamedTuple):
-    """The part of an export that depends on the kind of run."""
-    arrays: dict[str, np.ndarray]  # float32, by their names in transformers
-    config: dict                   # further fields of config.json
-    metadata: dict[str, str]       # further entries in the header of model.safetensors
-    notes: list[str]               # for the model card
-    files: dict[str, bytes]        # further files
 
 
 def export(path: storage.Path, out: storage.Path, step: int | None = None, license: str = 'other',
@@ -46,21 +35,21 @@ def export(path: storage.Path, out: storage.Path, step: int | None = None, licen
     step = run.step(step)
     tokenizer = run.tokenizer()
     if task is None:
-        _, params = load.pretrained(run, step, sharding.make_mesh())
-        model = Model(_named(run, params), {'architectures': ['OpenAIGPTLMHeadModel']}, {}, [], {})
+        arrays = _named(run, load.pretrained(run, step, sharding.make_mesh())[1])
+        head, notes, more = {'architectures': ['OpenAIGPTLMHeadModel']}, [], {}
     else:
-        model = _classifier(run, task, load.fine_tuned(run, step).params)
+        arrays, head, notes, more = _classifier(run, task, load.fine_tuned(run, step).params)
 
-    config |= {'vocab_size': len(model.arrays[names.PREFIX + names.TOKENS]), 'dtype': dtype,
-               'initializer_range': 0.02, **model.config}
-    parameters = sum(array.size for array in model.arrays.values())
-    arrays = {name: array.astype(DTYPES[dtype]) for name, array in model.arrays.items()}
-    rounded = [] if dtype == 'float32' else [f'Weights are stored in {dtype}, rounded from float32.']
-    card = model_card.card(run, step, tokenizer, parameters, license, [*model.notes, *rounded])
+    config |= {'vocab_size': len(arrays[names.PREFIX + names.TOKENS]), 'dtype': dtype, 'initializer_range': 0.02} | head
+    if dtype != 'float32':
+        notes.append(f'Weights are stored in {dtype}, rounded from float32.')
+    card = model_card.card(run, step, tokenizer, sum(array.size for array in arrays.values()), license, notes)
+    mark = {names.SHIFTED: head[names.SHIFTED]} if task else {}
     files = {names.CONFIG: json.dumps(config, indent=2).encode() + b'\n',
-             names.WEIGHTS: _serialized(arrays, {'format': 'pt', **model.metadata}),
+             names.WEIGHTS: _serialized({name: array.astype(dtype) for name, array in arrays.items()},
+                                        {'format': 'pt', **mark}),
              **tokenizer_json.files(tokenizer, config['n_positions'], specials=task is not None),
-             'README.md': card.encode(), **model.files}
+             'README.md': card.encode(), **more}
     folder = names.TOKENIZER.split('/')[0]
     if out.exists() and not {file.name.removesuffix('.partial') for file in out.iterdir()} <= {*files, folder}:
         raise UserError(f'{out}: holds other files: give a new directory')
@@ -85,9 +74,8 @@ def check(run: workdir.Run) -> tuple[dict, Task | None]:
             raise _refusal(run, f'model.{name} is {getattr(model, name)!r}, OpenAIGPT always has {value!r}')
     task = tasks.of(load.fine_tuned_config(run)) if run.config['kind'] == 'finetune' else None
     if task is not None and task.head != 'classify':
-        why = {'similarity': 'adds the states of both orders of a pair', 'choice': 'compares the states of the choices'}
-        raise _refusal(run, f'the head of {task.name} {why[task.head]}, OpenAIGPTForSequenceClassification reads one '
-                            'sequence')
+        raise _refusal(run, f'the head of {task.name} ({task.head}) reads several sequences, '
+                            'OpenAIGPTForSequenceClassification one')
     return names.FIXED | {theirs: getattr(model, ours) for ours, theirs in (names.SIZES | names.DROPOUTS).items()}, task
 
 
@@ -96,7 +84,8 @@ def _refusal(run, why):
 
 
 def _classifier(run, task, params):
-    """OpenAIGPTForSequenceClassification, for tasks that read one sequence."""
+    """(arrays, further fields of config.json, notes for the card, further files) of an
+    OpenAIGPTForSequenceClassification, for tasks that read one sequence."""
     arrays = _named(run, params['backbone'])
     kernel = np.asarray(params['classifier']['kernel'])
     arrays['score.weight'] = np.ascontiguousarray(kernel.T)
@@ -122,7 +111,7 @@ def _classifier(run, task, params):
     kept |= {'data': run.config['data'] | {'dir': ''}, 'batch': {'eval_size': run.config['batch']['eval_size']},
              'results': None}
     file = safetensors.numpy.save(original, {'config': json.dumps(kept, sort_keys=True)})
-    return Model(arrays, config, {names.SHIFTED: place}, notes, {names.CLASSIFIER: file})
+    return arrays, config, notes, {names.CLASSIFIER: file}
 
 
 def _serialized(arrays, metadata):

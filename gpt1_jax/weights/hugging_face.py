@@ -32,7 +32,7 @@ def _define_flags():
     flags.DEFINE_bool('private', False, 'with --push: make the repository private if it does not exist')
     flags.DEFINE_string('license', None, "with --export: of the weights, for the model card, an identifier of Hugging "
                         "Face's: 'mit', 'apache-2.0', ... (default: other)")
-    flags.DEFINE_enum('dtype', None, list(DTYPES), 'with --export: of the stored weights (default: float32)')
+    flags.DEFINE_enum('dtype', None, DTYPES, 'with --export: of the stored weights (default: float32)')
     flags.DEFINE_string('tokenizer', None, 'with --source: a directory with the vocabulary, or a run '
                         '(default: beside the weights)')
     flags.DEFINE_integer('n_head', None, 'with --source=FILE.safetensors, which does not record it: attention heads '

@@ -85,12 +85,9 @@ def _files(source):
     """(the .safetensors file, config.json or None) of a directory or a file. UserError for weights in another form."""
     if source.suffix == '.safetensors':
         return source, None
-    if source.is_file():
-        raise UserError(f'{source}: {REFUSED.get(source.name, "not a .safetensors file")}: {ADVICE}')
-    if not (source / names.WEIGHTS).exists():
-        for name, why in REFUSED.items():
-            if (source / name).exists():
-                raise UserError(f'{source / name}: {why}: {ADVICE}')
+    files = [source] if source.is_file() else [source / name for name in REFUSED if (source / name).exists()]
+    if files and not (source / names.WEIGHTS).exists():
+        raise UserError(f'{files[0]}: {REFUSED.get(files[0].name, "not a .safetensors file")}: {ADVICE}')
     return source / names.WEIGHTS, source / names.CONFIG
 
 

@@ -105,10 +105,9 @@ def _pretraining(run, step):
     corpus = config['data']['corpus'] or 'prepared tokens'
     facts = {'corpus': f'`{corpus}`, hash of its tokens `{config["fingerprint"]["tokens"]}`',
              'tokens seen': f'{step * batch * n_ctx:,} ({step:,} steps of {batch} x {n_ctx})'}
-    if origin := _origin(config):
-        facts |= {f'before this run, {name}': value for name, value in _pretraining(*origin).items()}
-    elif config.get('init_from'):
-        facts['before this run'] = 'weights of another run, with the tokens seen by it'
+    if config.get('init_from'):
+        facts |= _origin(config, 'before this run, ') or {
+            'before this run': 'weights of another run, with the tokens seen by it'}
     try:
         manifest = tokens.read_manifest(config['data']['tokens'] or run.path / 'tokens')
     except (UserError, OSError):  # the tokens were not kept
@@ -116,23 +115,21 @@ def _pretraining(run, step):
     if manifest['fingerprint'] == config['fingerprint']['tokens']:
         split = manifest['splits']['train']
         facts['corpus'] += f', {split["documents"]:,} documents of {split["tokens"]:,} tokens'
-        if 'words' in split:
-            read = step * words.per_step(manifest, batch * n_ctx)
-            facts['words read'] = f'{read:,.0f}, of the {split["words"]:,} of the corpus'
+        read = step * words.per_step(manifest, batch * n_ctx)
+        facts['words read'] = f'{read:,.0f}, of the {split["words"]:,} of the corpus'
     return facts
 
 
-def _origin(config):
-    """(run, step) whose weights a run began with; None without one, or if it was moved, deleted or trained further."""
-    if not config.get('init_from'):
-        return None
+def _origin(config, prefix):
+    """_pretraining of the weights that a run began with; {} if they were moved, deleted or trained further."""
     try:
         other = workdir.load(config['init_from'])
         step = other.step(config.get('init_step'))
         digest = other.digest(step)
     except (UserError, OSError):
-        return None
-    return (other, step) if config['fingerprint'].get('origin') in (digest, None) else None
+        return {}
+    same = config['fingerprint'].get('origin') in (digest, None)
+    return {f'{prefix}{name}': value for name, value in _pretraining(other, step).items()} if same else {}
 
 
 def _finetuning(run):
@@ -141,8 +138,7 @@ def _finetuning(run):
     files = _hashes(config['fingerprint'].get('files', {}))
     facts = {'task': f'{config["task"]}, labels {", ".join(map(str, config["labels"]))}; hashes of its files {files}',
              'fine-tuned from': f'weights of digest `{origin}`' if origin else 'random weights'}
-    found = _origin(config) if origin else None
-    return facts | {f'pretraining {name}': value for name, value in (_pretraining(*found) if found else {}).items()}
+    return facts | (_origin(config, 'pretraining ') if origin else {})
 
 
 def _hashes(files):

@@ -97,17 +97,19 @@ def test_a_damaged_parquet_file_is_one_line_or_the_same_text(here):
     assert refusal(read, 'a.parquet').startswith('a.parquet: cannot be read')
 
 
-CUT = ': cannot be read'
+CUT = ': Truncated compressed stream'
 
 
 @pytest.mark.parametrize('name, data, message', [
-    ('a.txt.zst', ZSTD[:-1], CUT), ('a.txt.zst', ZSTD[:20] + bytes([ZSTD[20] ^ 1]) + ZSTD[21:], CUT),
-    ('a.txt.lz4', LZ4[:-9], CUT), ('a.jsonl.zst', b'no such frame', CUT),
+    ('a.txt.zst', ZSTD[:-1], CUT), ('a.txt.lz4', LZ4[:-9], CUT),
+    ('a.txt.zst', ZSTD[:20] + bytes([ZSTD[20] ^ 1]) + ZSTD[21:], ': ZSTD decompress failed'),
+    ('a.jsonl.zst', b'no such frame', ': ZSTD decompress failed'),
     ('a.txt.bz2', bz2.compress(b'cut' * 99)[:-9], CUT),
-    ('a.txt.gz', gzip.compress(b'cut short' * 99, mtime=0)[:-9], CUT), ('a.txt.gz', b'no gzip', CUT),
+    ('a.txt.gz', gzip.compress(b'cut short' * 99, mtime=0)[:-9], CUT),
+    ('a.txt.gz', b'no gzip', ': zlib inflate failed'),
     ('a.pdf', b'', ': unknown extension, must be one of these: .txt, .train, .dev, .test, .jsonl, .json,'),
     ('a.txt', b'abc\n\xe9t\xe9', ': not UTF-8 at byte 4 (0xe9)'),
-    ('a.jsonl', b'{"text": "ok"}\n{"text": "\xe9"}\n', ': not UTF-8 at byte 25 (0xe9)'),
+    ('a.jsonl', b'{"text": "ok"}\n{"text": "\xe9"}\n', ': line 2: not UTF-8 at byte 10 (0xe9)'),
     ('a.jsonl', b'{"text": "ok"}\n{"text": \n', ': line 2 is not JSON (Expecting value'),
     ('a.json', b' [{"text": "a"}, {"text": "b"}]', ": line 1 is list, must be an object with field 'text'"),
     ('a.jsonl', b'{"texts": "a", "id": 1}\n',

@@ -175,7 +175,7 @@ def forge(model):
     """A directory with another model and the fingerprint that belongs to it."""
     def damage(directory):
         settings = json.loads((directory / 'tokenizer.json').read_text())
-        forged = Tokenizer(model, *(settings[name] for name in ('vocab_size', 'newline_id', 'unk_id')))
+        forged = Tokenizer(model, settings['vocab_size'], settings['newline_id'])
         (directory / 'tokenizer.model').write_bytes(model)
         (directory / 'tokenizer.json').write_text(json.dumps(settings | {'fingerprint': forged.fingerprint}))
     return damage

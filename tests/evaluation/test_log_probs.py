@@ -5,7 +5,6 @@ import pytest
 
 import plain_scores
 from backbones import models, weights
-from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import log_probs, padding, states
 from gpt1_jax.parallel import sharding
 from prefixes import with_prefix
@@ -53,13 +52,6 @@ def test_equal_sequences_are_scored_once_and_tie(monkeypatch):
     monkeypatch.setattr(padding, 'grouped', lambda found, n_ctx: asked.extend(found) or grouped(found, n_ctx))
     sums = check_sums('gpt', [([1, 2], 1), ([1, 3], 1), ([1, 2], 1)])
     assert asked == [([1, 2], 1), ([1, 3], 1)] and sums[0] == sums[2] != sums[1]
-
-
-@pytest.mark.parametrize('ids, n, message', [
-    ([1], 1, '1 of 1 tokens to score'), ([1, 2], 0, '0 of 2'), ([1] * 30, 24, '24 tokens to score do not fit')])
-def test_what_cannot_be_scored_is_an_error(ids, n, message):
-    with pytest.raises(UserError, match=message):
-        log_probs.check(ids, n, 24)
 
 
 @pytest.mark.parametrize('kind', ['gpt', 'lstm'])

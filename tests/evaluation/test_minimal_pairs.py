@@ -19,14 +19,14 @@ def nothing(sequences):
 
 
 def measured(scores, ids=IDS, sequences=SEQUENCES, score=nothing, chosen=()):
-    """{(group, metric): row}, and the line about ties."""
+    """{(group, metric): row}."""
     pairs = [Row(name, 0, pair) for name, pair in zip(ids, sequences, strict=True)]
-    rows, (line,) = minimal_pairs.report(BLIMP, 'test', pairs, np.asarray(scores), score, chosen)
-    return {(row['group'], row['metric']): row for row in rows}, line
+    rows = minimal_pairs.report(BLIMP, 'test', pairs, np.asarray(scores), score, chosen)
+    return {(row['group'], row['metric']): row for row in rows}
 
 
 def values(*arguments, **options):
-    return {name: row['value'] for name, row in measured(*arguments, **options)[0].items()}
+    return {name: row['value'] for name, row in measured(*arguments, **options).items()}
 
 
 def test_sets_come_first_then_phenomena_and_a_tie_is_half_a_pair():

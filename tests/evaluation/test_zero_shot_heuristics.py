@@ -81,7 +81,7 @@ def test_cola_is_cut_where_the_training_split_says():
     ('cola', Example('3', ('a b',)), 'label None is not in 0..1'),
     ('cola', Example('3', ('a b',), label=2), 'label 2 is not in 0..1'),
     ('cola', Example('3', ('a',), label=1), '0 of 1 tokens to score'),
-    ('cola', Example('3', ('a ' * 40,), label=1), '39 tokens to score do not fit the context of 32'),
+    ('cola', Example('3', ('a ' * 40,), label=1), '39 of 40 tokens to score: needs 1 to 31, and one before'),
     ('dpr', Example('3', ('a ', ' '), ('x', 'y'), 0), "0 of 2 tokens to score")])
 def test_a_row_that_cannot_be_scored_is_named_or_skipped(task, example, message):
     heuristic = heuristics.get(task)

@@ -1,6 +1,6 @@
 """The compile check: the real step compiled for eight fake devices, what is said of it, and the table."""
-import dataclasses
 import functools
+import importlib.metadata
 import importlib.util
 import re
 import subprocess
@@ -44,7 +44,7 @@ def test_a_row_has_the_gathers_of_fsdp_the_arithmetic_by_formula_and_the_memory_
     assert row['trips_known']
     per_token = 3 * (2 * N * (4 * D * D + 2 * D * 48) + 2 * V * D + 4 * N * 20 * D)
     assert row['flops_per_token'] == per_token and row['flops_per_step'] == per_token * 16 * 20
-    assert row['memory']['in all'] == step.bytes > step_cost.memory(step.program.state)['parameters'] * 3
+    assert row['memory']['in all'] > step_cost.memory(step.program.state)['parameters'] * 3
     assert 'gathers of the token table: 1 in f32' in '\n'.join(check.lines(ROW | row))
 
 
@@ -82,14 +82,14 @@ def test_logits_that_are_gathered_would_be_seen():
 # Slices
 
 @pytest.mark.parametrize('name, chip, shape, links', [  # links: one an open axis, two a ring; and those of a torus
-    ('v5e-256', 'v5e', (16, 16), (4, 4)), ('v5e:8x16', 'v5e', (8, 16), (3, 4)), ('v5e:1x1', 'v5e', (1, 1), (0, 4)),
-    ('v4-16', 'v4', (2, 2, 2), (3, 6)), ('v5p-1024', 'v5p', (8, 8, 8), (6, 6)), ('h200:8', 'h200', (8,), (1, 1))])
-def test_a_slice_is_named_by_shape_or_as_the_cloud_names_it_and_has_links(name, chip, shape, links):
+    ('v5e:16x16', 'v5e', (16, 16), (4, 4)), ('v5e:8x16', 'v5e', (8, 16), (3, 4)), ('v5e:1x1', 'v5e', (1, 1), (0, 4)),
+    ('v4:2x2x2', 'v4', (2, 2, 2), (3, 6)), ('v5p:8x8x8', 'v5p', (8, 8, 8), (6, 6)), ('h200:8', 'h200', (8,), (1, 1))])
+def test_a_slice_is_named_by_its_shape_and_has_links(name, chip, shape, links):
     assert chips.parse(name) == (chips.CHIPS[chip], shape) and chips.links(*chips.parse(name)) == links
 
 
 @pytest.mark.parametrize('name, message', [
-    ('v9:2x2', 'one of v4, v5e'), ('v5e', 'written like v5e:16x16'), ('v5e-5', 'v5e slices are v5e-1, v5e-4'),
+    ('v9:2x2', 'one of v4, v5e'), ('v5e', 'written like v5e:16x16'), ('v5e-4', 'written like v5e:16x16'),
     ('v4:4x4', 'has 3 dimension'), ('v5e:0x4', 'of at least 1'), ('v5e:32x32', '1,024 chips, the largest .* 256')])
 def test_what_is_no_slice_is_refused_by_name(name, message):
     with pytest.raises(UserError, match=f'^topology {re.escape(repr(name))}: .*{message}'):
@@ -97,8 +97,10 @@ def test_what_is_no_slice_is_refused_by_name(name, message):
 
 
 def test_a_compiler_that_is_not_installed_is_named_with_what_to_install(monkeypatch):
-    monkeypatch.setattr(importlib.util, 'find_spec', lambda module: None)
-    with pytest.raises(UserError, match=r"^v5e:2x2: .* not installed: pip install 'jax\[tpu\]'"):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+    monkeypatch.setattr(importlib.metadata, 'version', missing)
+    with pytest.raises(UserError, match=r"^v5e: its compiler is not installed: pip install 'jax\[tpu\]'"):
         chips.devices('v5e:2x2')
 
 
@@ -121,8 +123,7 @@ def test_a_step_that_is_too_large_is_one_line_by_the_compiler_s_error_or_though_
     def full(*_):
         raise jax.errors.JaxRuntimeError('RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for '
                                          'HLO temporaries (46.57G) exceeds available HBM (15.75G).')
-    step = dataclasses.replace(compiled((1, 4, 1))[0], memory={
-        'arguments': 2e9, 'output': 2e9, 'aliased': 1.5e9, 'temporaries': 140e9, 'code': 0})
+    step = compiled((1, 4, 1))[0]._replace(memory={'in all': 142.5e9})
     monkeypatch.setattr(chips, 'devices', lambda name: jax.devices()[:4])
     for topology, compile_step, sizes in (('v5e:2x2', full, '46.57 GiB of 15.75 GiB'),
                                           ('h200:4', lambda *_: step, '132.71 GiB of 131.32 GiB')):
@@ -154,10 +155,9 @@ def test_the_table_shows_what_was_compiled_and_estimates_its_time():
 def test_a_line_without_a_row_is_not_available_and_says_why(tmp_path, monkeypatch):
     said = subprocess.CompletedProcess([], 1, '', 'error: v5e:2x2: no compiler\n')
     monkeypatch.setattr(table.subprocess, 'run', lambda *arguments, **how: said)
-    impossible = dataclasses.replace(ENTRY, reason='cannot be')
-    missing = table.compile_all([ENTRY, impossible], tmp_path / 'rows.jsonl')
-    for entry, rows, why in (ENTRY, [], 'v5e:2x2: no compiler'), (impossible, [ROW], 'cannot be'), (
-            dataclasses.replace(ENTRY, microbatches=2), [ROW], 'not compiled'):
+    missing = table.compile_all([ENTRY], tmp_path / 'rows.jsonl')
+    for entry, rows, why in (ENTRY, [], 'v5e:2x2: no compiler'), (
+            ENTRY._replace(microbatches=2), [ROW], 'not compiled'):
         text = '\n'.join(table.render([entry], rows, missing))
         assert 'n/a' in text and f'{why}.' in text and '500 MB' not in text
 

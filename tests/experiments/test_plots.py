@@ -4,8 +4,8 @@ import itertools
 import pytest
 from gpt1_jax.configs import experiments
 
-from experiments import figure2_layers, figure2_zero_shot, plots
-from experiments.lib import blimp_published, figures, figures_blimp
+from experiments import figure2_layers, figure2_zero_shot, figure_blimp, plots
+from experiments.lib import blimp_published, figures
 from gpt1_jax.data.tasks.blimp import PHENOMENA
 from gpt1_jax.runs import results
 from outcomes import Made
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.full
 @pytest.fixture
 def drawn(monkeypatch):
     kept = []
-    for module in (figures, figures_blimp, plots):
+    for module in (figures, plots):
         monkeypatch.setattr(module, 'save', lambda figure, path: kept.append(figure))
     yield kept
     for figure in kept:
@@ -54,13 +54,11 @@ def test_each_panel_has_every_run_that_has_its_field(run, drawn, tmp_path):
         there = [one[field] for one in curves.values() if one[field]]
         assert [list(map(tuple, line.get_xydata())) for line in axes.lines] == there
     assert [text.get_text() for text in drawn[0].legends[0].texts] == ['one', 'two']
-    assert plots.labels(['/x/a/run', '/x/b/run', '/x/b/other']) == ['a/run', 'b/run', 'b/other']
     plots.training_curves('x.png', {'two': curves['two']})
 
 
 @pytest.mark.parametrize('content, message', [
-    (None, 'no rows'), ('{"step": 1}\nx\n', 'line 2: not JSON'), ('{"loss": 1}\n', 'line 1: step is None'),
-    ('{"step": 1}\n{"step": 2, "loss": "low"}\n', "line 2: loss is 'low'")])
+    (None, 'no rows'), ('{"step": 1}\nx\n', 'line 2: not JSON'), ('{"loss": 1}\n', 'line 1: step is None')])
 def test_what_cannot_be_drawn_is_one_line(tmp_path, capsys, content, message):
     if content is not None:
         (tmp_path / 'metrics.jsonl').write_text(content)
@@ -108,10 +106,11 @@ def test_relative_performance_over_updates_is_0_for_a_guess_and_1_for_the_state_
 def test_the_published_models_are_drawn_and_the_decoder_as_far_as_our_curve_goes(drawn):
     curves = [{'group': group, 'model': 'Transformer', 'points': [
         {'step': step, 'value': 55, 'low': 54, 'high': 56} for step in (1000, 50_000)]} for group in (None, *PHENOMENA)]
-    figures_blimp.draw('x.png', curves, 2048)
+    figure_blimp.draw_curves('x.png', curves, 2048)
     overall, *panels = drawn[0].axes
     assert {one.sets for one in blimp_published.PAPER} <= {line.get_ydata()[0] for line in overall.get_lines()}
     for group, panel in zip(PHENOMENA, panels, strict=True):
         assert set(blimp_published.BY_PHENOMENON[group]) <= {line.get_ydata()[0] for line in panel.get_lines()}
     decoder, = [line for line in overall.get_lines() if line.get_label() == blimp_published.DECODER]
-    assert (decoder.get_xdata() * 2048).tolist() == pytest.approx([25e6, 50e6, 100e6])
+    assert (decoder.get_xdata() * 2048).tolist()[:3] == pytest.approx([25e6, 50e6, 100e6])
+    assert overall.get_xlim()[1] * 2048 < 250e6

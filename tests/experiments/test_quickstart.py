@@ -8,6 +8,7 @@ from gpt1_jax.configs import quickstart as sizes
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.naive_bayes import MultinomialNB
 
+from experiments.lib import figures
 from experiments.quickstart import __main__ as quickstart
 from experiments.quickstart import novel_tasks, report, word_counts
 from gpt1_jax.data import corpus
@@ -97,15 +98,15 @@ def test_the_report_has_each_accuracy_with_its_interval_and_the_paired_differenc
     def paths(right):
         names = (report.PRETRAINED, report.SCRATCH, report.WORDS)
         return {name: predictions(tmp_path / f'{n}.jsonl', n) for name, n in zip(names, right)}
-    curve = [{'step': 10, 'loss': 5.0}, {'step': 20, 'valid_loss': 3.0, 'valid_perplexity': 20.1}]
+    results.write(tmp_path / 'metrics.jsonl', [{'step': 10, 'loss': 5.0}, {'step': 20, 'valid_perplexity': 20.1}])
     zero_shot = {20: predictions(tmp_path / 'z1.jsonl', 90), 10: predictions(tmp_path / 'z0.jsonl', 50)}
-    report.write(tmp_path, {'novels': 3}, curve, {'pronoun': paths((80, 60, 50))}, zero_shot)
+    report.write(tmp_path, {'novels': 3}, tmp_path, {'pronoun': paths((80, 60, 50))}, zero_shot)
     text = (tmp_path / 'report.md').read_text()
-    assert report.accuracy(tmp_path / '80.jsonl') == pytest.approx(  # 0.8 -+ 1.96 * 0.04
+    assert figures.point(report.accuracy(tmp_path / '80.jsonl')) == pytest.approx(  # 0.8 -+ 1.96 * 0.04
         {'value': 0.8, 'low': 0.72, 'high': 0.88}, abs=0.015)
     for cell in ('| pronoun | 80.0 (7', '+20.0 (+1', '| 20 | 90.0 (', '| novels | 3 |'):
         assert cell in text
-    for plot in ('loss.png', 'fine_tuning.png', 'zero_shot.png'):
+    for plot in ('pretraining.png', 'fine_tuning.png', 'zero_shot.png'):
         assert (tmp_path / plot).read_bytes().startswith(b'\x89PNG') and f']({plot})' in text
 
 

@@ -266,4 +266,4 @@ def test_the_report_says_how_many_rows_each_set_is_evaluated_on(small, straight)
 
 def test_a_model_inside_the_jobs_directory_is_given_too(small, tmp_path):
     config = changed(small, out=str(tmp_path), pretrained=str(tmp_path / 'gpt'), lstm=str(tmp_path / 'pretrain_lstm'))
-    assert plan.given(config) and not plan.given(config, 'lstm')
+    assert plan.given(config) and not plan.given(config, 'pretrain_lstm')

@@ -22,7 +22,7 @@ def test_time_used_adds_up_over_starts(tmp_path):
             time.sleep(0.2)
     assert 0.5 <= clock.used < 10 and clock.left == 100 - clock.used and clock.stages['small'] > 0.3
     (tmp_path / 'clock.json').write_text('{')
-    with pytest.raises(UserError, match=r'clock\.json: damaged'):
+    with pytest.raises(UserError, match=r'clock\.json: not JSON'):
         clock_lib.Clock(tmp_path / 'clock.json', 100)
 
 

@@ -36,11 +36,11 @@ def test_every_split_that_is_scored_is_packed(tmp_path, monkeypatch):
     monkeypatch.setattr(inputs, 'tokenize', lambda *_: None)
     config = reproduce.checked(load_config('one_gpu'), tmp_path / 'out')
     for _ in range(2):  # the second time one file is missing
-        inputs.prepare(config, 'books', str(tmp_path / 'sets'), again=True)
+        inputs.prepare(config, 'books', str(tmp_path / 'sets'))
         packed = tmp_path / 'out' / 'data' / 'StoryCloze'
         assert {file.name for file in packed.iterdir()} == files
         (packed / min(files)).unlink()
     monkeypatch.setattr(inputs, 'has_data', lambda *_: True)
     monkeypatch.setattr(run_list, 'has_data', lambda *_: True)
     with pytest.raises(UserError, match='config.pack copies the files of directories in --data, not parquet:elsewhere'):
-        inputs.prepare(config, 'books', 'parquet:elsewhere', again=True)
+        inputs.prepare(config, 'books', 'parquet:elsewhere')

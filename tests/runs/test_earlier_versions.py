@@ -1,4 +1,5 @@
-"""Runs that commit b21a1d1 left half finished resume here with the losses that they would have had there."""
+"""Runs that commit b21a1d1 left half finished resume here with the losses that they would have had there. Fields that
+were added since, and their digests, are edited into the files."""
 import pathlib
 import tarfile
 

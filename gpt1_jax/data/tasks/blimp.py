@@ -22,10 +22,6 @@ PHENOMENA = {
 # Two sets of animacy carry a term of their own; the paper and its summary count them under argument structure.
 COUNTED_UNDER = {'s-selection': 'argument_structure'}
 PAIRS = 67_000
-# Seven published pairs are one sentence twice, so that any model ties.
-IDENTICAL = frozenset(
-    [f'argument_structure/passive_1/{pair}' for pair in (324, 810)]
-    + [f'binding/principle_A_case_2/{pair}' for pair in (105, 287, 372, 816, 967)])
 
 
 def files(directory: str, split: Split) -> list[str]:

@@ -40,11 +40,9 @@ BACKWARD = Tiles(queries=64, keys=64, warps=4, stages=3)
 
 
 def flash_attention(qkv: jax.Array, drop: dropout.Dropout, interpret: bool = False) -> jax.Array:
-    """ops.attention, up to rounding.
+    """ops.attention, up to rounding; each device computes its own rows and heads.
 
-    qkv: [B, L, 3, H, E], float32, bfloat16 or float16; E a power of two of at least 16. interpret: interpret the
-    kernels, on any device. Returns [B, L, H, E]. Under `jax.set_mesh` each device computes its own rows (data, fsdp)
-    and heads (tensor).
+    qkv: float32, bfloat16 or float16, E a power of two of at least 16. interpret: interpret the kernels, on any device.
     """
     L = qkv.shape[1]
     # Padding to whole tiles is after all queries, so causal attention does not see it.
@@ -257,10 +255,8 @@ def _positions(tile, n):
 
 
 def _scores(a, b, queries, keys, scale):
-    """Causal scores times log2(e), float32[m, n], of a [m, E] and b [n, E], one of them q and the other k.
-
-    queries, keys: positions, one of them [m, 1] and the other [1, n].
-    """
+    """Causal scores times log2(e), float32[m, n], of a [m, E] and b [n, E], one of them q and the other k. queries,
+    keys: positions, which broadcast to [m, n]."""
     return jnp.where(keys <= queries, pallas_triton.dot(a, b.T) * (scale * LOG2E), MASKED)
 
 

@@ -99,11 +99,9 @@ def _forward_kernel(words, x, a, scale, bias, y, normed, inverse, *, rate):
 
 
 def _backward_kernel(words, normed, inverse, scale, dy, dx, da, d_scale, d_bias, *, rate):
-    """All the vectors of one part of one row of the batch, `n` at a time.
+    """All the vectors of one part of one row of the batch, `n` at a time; the gradient is that of xla.add_and_norm.
 
-    With z the normalised vector and dz = dy * scale, LayerNorm's gradient is
-    (dz - mean(dz) - z mean(dz z)) / deviation: adding a constant to a vector, or scaling it, changes nothing after the
-    norm. d_scale and d_bias are sums over all vectors: each program sums its own in registers, XLA their results.
+    d_scale and d_bias are sums over all vectors: each program sums its own in registers, XLA their results.
     """
     length, D = dy.shape
     n = math.gcd(ROWS, length)

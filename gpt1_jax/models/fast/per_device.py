@@ -46,8 +46,3 @@ def on_each(kernel: Callable, arrays: Sequence[jax.Array], layouts: Sequence[str
     # check_vma: shard_map's check of which axes a value varies over does not support kernels.
     return jax.shard_map(run, in_specs=tuple(map(spec, layouts)), out_specs=jax.tree.map(spec, results),
                          check_vma=False)(*arrays)
-
-
-def divides_heads(H: int) -> bool:
-    """Whether the mesh in context divides H heads over devices."""
-    return extent('tensor') > 1 and H % extent('tensor') == 0

@@ -11,7 +11,6 @@ A kernel that fails is not used in any process, and one line says so. A pass is 
 """
 import contextlib
 import hashlib
-import json
 import os
 import pathlib
 from typing import Any
@@ -33,7 +32,6 @@ RATE = 0.1        # of dropout
 ROWS, HEADS = 2, 2
 SEED, STEP, FIRST_ROW, LAYER = 7, 3, 5, 4
 CAPABILITY = 8.0  # CUDA's compute capability of the first GPUs with bfloat16 products
-
 FLAGS = ('XLA_FLAGS', 'LIBTPU_INIT_ARGS')  # of the compilers: a verdict depends on them
 
 
@@ -46,8 +44,7 @@ def check(config: Any) -> None:
     """
     device = jax.local_devices()[0]
     choice = config.kernels
-    if (device.platform == 'cpu' or choice in ('plain', 'xla') or config.dtype != 'bfloat16'
-            or not hasattr(config, 'n_head')):  # an LSTM has no kernels
+    if config.dtype != 'bfloat16' or not hasattr(config, 'n_head'):  # an LSTM has no kernels
         return
     for kernel, size, length in _kernels(config):
         if choice not in kernel.choices or kernel.platform != device.platform:
@@ -103,15 +100,11 @@ def failure(kernel: table.Kernel, size: int, length: int, device: jax.Device, in
 
 def _unfit(device):
     """What a GPU lacks for our kernels, or None. Asked of the device: names do not tell."""
-    if device.platform != 'gpu':
-        return None
-    try:
-        capability = float(device.compute_capability)
-    except (AttributeError, ValueError):
-        return 'not an NVIDIA GPU'
-    if capability < CAPABILITY:
-        return f'compute capability {capability}, bfloat16 needs {CAPABILITY}'
-    return None
+    capability = getattr(device, 'compute_capability', None)
+    with contextlib.suppress(TypeError, ValueError):  # of a GPU that is not NVIDIA's
+        if device.platform != 'gpu' or float(capability) >= CAPABILITY:
+            return None
+    return f'compute capability {capability}, bfloat16 needs {CAPABILITY} of an NVIDIA GPU'
 
 
 def _wrong(kernel, size, length, device, interpret):
@@ -167,5 +160,4 @@ def _file(kernel, size, length, device):
     facts = {'kernel': kernel.name, 'size': size, 'length': length, 'device': device.device_kind,
              'platform': device.client.platform_version, 'jax': jax.__version__, 'jaxlib': jaxlib.__version__,
              'flags': [os.environ.get(name) for name in FLAGS], 'code': code.hexdigest()}
-    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-    return storage.cache(f'kernels/{digest}')
+    return storage.cache(f'kernels/{storage.json_digest(facts)}')

@@ -1,5 +1,4 @@
-"""Which implementation of an operation runs (config.model.kernels): the one module of models/ that asks for the device.
-"""
+"""Which implementation of an operation runs (config.model.kernels): models/ asks for the device here alone."""
 import functools
 import importlib
 import math
@@ -10,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from gpt1_jax import user_code
-from gpt1_jax.errors import UserError, shown
+from gpt1_jax.errors import UserError
 from gpt1_jax.models import dropout
 from gpt1_jax.models import ops as plain
 from gpt1_jax.models.fast import cpu, xla
@@ -34,10 +33,8 @@ def replacement(name: str, code: str) -> Callable:
     and dtype of the operation's own."""
     field = f'config.model.ops.{name}'
     function = user_code.load(code, field)
-    try:
+    with user_code.running(code, field):
         found = _result(name, function)
-    except Exception as error:  # any: it is the user's code
-        raise UserError(f'{field} = {code}: {type(error).__name__}: {error}') from None
     expected = _result(name, getattr(plain.PLAIN, name))
     if found != expected:
         raise UserError(f'{field} = {code}: returns {found}, must return {expected}')
@@ -89,9 +86,7 @@ def unroll(config: Any, training: bool) -> int:
 
 def device() -> tuple[str, str]:
     """(platform, device kind) of what is being traced: of the mesh's devices, without a mesh of JAX's first device."""
-    found = jax.sharding.get_abstract_mesh().abstract_device
-    if found is None:
-        found = jax.devices()[0]
+    found = jax.sharding.get_abstract_mesh().abstract_device or jax.devices()[0]
     return found.platform, found.device_kind
 
 
@@ -112,8 +107,7 @@ class Kernel(NamedTuple):
 
 
 def residual_block(D: int) -> int:
-    """The size of the blocks that the residual kernel splits a width into: the largest power of two that divides D,
-    and at most 1,024."""
+    """The largest power of two that divides a width, at most 1,024: the residual kernel's blocks."""
     return math.gcd(D, 1024)
 
 
@@ -151,13 +145,11 @@ def implementation(name: str, interpret: bool = False) -> Callable:
 
 def choose(operation: str, choice: str, platform: str, device_kind: str, dtype: jax.typing.DTypeLike, size: int,
            training: bool, length: int = 1) -> str:
-    """The name of an implementation: of one of KERNELS, or of OTHERS: for attention 'plain', 'blocked' on a CPU, or
-    'recomputed' on a TPU in training; for add_and_norm 'xla'.
+    """The name of an implementation, one of KERNELS or OTHERS.
 
-    choice: config.model.kernels, one of CHOICES but 'plain'. platform, device_kind: as `device` returns them, ('gpu',
-    'NVIDIA H200'). dtype: of the activations. size: of a head for attention, the width for add_and_norm. training:
-    whether there may be dropout and gradients. length: of the sequences. UserError where `choice` asks for kernels that
-    do not exist for this platform or size.
+    choice: config.model.kernels, one of CHOICES but 'plain'. platform, device_kind: as `device` returns them. dtype: of
+    the activations. size: of a head for attention, the width for add_and_norm. training: whether there may be dropout
+    and gradients. UserError where `choice` asks for kernels that do not exist for this platform, size or length.
     """
     if operation == 'add_and_norm':
         otherwise = 'xla'
@@ -168,20 +160,16 @@ def choose(operation: str, choice: str, platform: str, device_kind: str, dtype: 
     for kernel in KERNELS:
         if kernel.operation != operation or choice not in kernel.choices or training not in kernel.training:
             continue
+        fits = kernel.takes(size) and length <= kernel.longest
         if choice == 'auto':
-            if (kernel.platform == platform and kernel.takes(size) and length <= kernel.longest
-                    and _auto_applies(kernel, device_kind, dtype, size, length)):
+            if fits and platform == kernel.platform and _auto_applies(kernel, device_kind, dtype, size, length):
                 return kernel.name
-            continue
-        if platform not in (kernel.platform, 'cpu'):  # on a CPU kernels are interpreted, which is for tests
-            why = f'is for {kernel.platform.upper()}s, not for {shown(platform)}'
-        elif not kernel.takes(size):
-            why = f'needs a {kernel.sizes}, not {size}'
-        elif length > kernel.longest:
-            why = f'takes sequences of at most {kernel.longest:,} tokens, not {length:,}'
-        else:
+        elif fits and platform in (kernel.platform, 'cpu'):  # on a CPU kernels are interpreted, which is for tests
             return kernel.name
-        raise UserError(f"model.kernels = {choice!r} {why}: use 'xla'")
+        else:
+            raise UserError(f'model.kernels = {choice!r} is for a {kernel.platform.upper()}, a {kernel.sizes}, and '
+                            f'sequences of at most {kernel.longest:,} tokens, not for a {platform.upper()}, {size} and '
+                            f"{length:,}: use 'xla'")
     return otherwise
 
 

@@ -23,6 +23,7 @@ from jax.experimental.pallas import tpu as pltpu
 
 from gpt1_jax.models import dropout
 from gpt1_jax.models.fast import per_device
+from gpt1_jax.parallel.sharding import extent
 
 BLOCK = 128     # queries that a program works on at a time; sequences are padded to a multiple of it
 COLUMNS = 128   # of q, k and v that a program works on, or a whole head where that is wider
@@ -31,14 +32,13 @@ Q, K, V = range(3)
 
 
 def tpu_attention(qkv: jax.Array, drop: dropout.Dropout, interpret: bool = False) -> jax.Array:
-    """ops.attention, up to rounding.
+    """ops.attention, up to rounding; each device computes its own rows and heads.
 
-    qkv: [B, L, 3, H, E], float32 or bfloat16; E is 64 or a multiple of 128, L at most 1,024. interpret: interpret the
-    kernels, on any device. Returns [B, L, H, E]. Under `jax.set_mesh` each device computes its own rows (data, fsdp)
-    and heads (tensor).
+    qkv: float32 or bfloat16, E 64 or a multiple of 128, L at most 1,024. interpret: interpret the kernels, on any
+    device.
     """
     B, L, _, H, E = qkv.shape
-    if not per_device.divides_heads(H):
+    if extent('tensor') == 1 or H % extent('tensor'):  # the heads are not divided over devices
         qkv = qkv.reshape(B, L, 3 * H * E)
     # Padding is after all queries, so causal attention does not see it.
     padding = [(0, 0)] * qkv.ndim
@@ -180,11 +180,8 @@ def _backward_kernel(bits, q, k, v, d_out, d_qkv, gradients, *, E, rate):
 
 
 def _add_gradients(bits, first_head, q, k, v, d_out, gradients, own, seen, E, rate):
-    """What the queries `own` add to the gradients of q, and of the k and v that they have seen.
-
-    With p the probabilities and p' the dropped ones: dv = p'^T d_out, dp' = d_out v^T, dscores = p (dp - sum(p dp)),
-    dq = dscores k, dk = dscores^T q.
-    """
+    """What the queries `own` add to the gradients of q, and of the k and v that they have seen; the formulas are those
+    of cpu.py."""
     by_query = []
     for head in range(q.shape[1] // E):
         q_own, d_own = _only(q[own], head, E), _only(d_out[own], head, E)
@@ -210,10 +207,8 @@ def _blocks(L):
 
 
 def _exponentials(q, k, E):
-    """exp(score - largest of the row), float32[queries, keys], and its sum over the keys [queries, 1].
-
-    The queries are at the last of the keys' positions.
-    """
+    """exp(score - largest of the row), float32[queries, keys], and its sum over the keys [queries, 1]. The queries are
+    at the last of the keys' positions."""
     scores = _dot(q, k.T) * E ** -0.5
     query, key = (lax.broadcasted_iota(jnp.int32, scores.shape, axis) for axis in (0, 1))
     scores = jnp.where(key <= query + (k.shape[0] - q.shape[0]), scores, MASKED)
