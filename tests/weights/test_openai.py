@@ -70,11 +70,6 @@ def content(change):
     return lambda path: path.write_bytes(change(path.read_bytes()))
 
 
-def archive(path):
-    with open(path, 'wb') as stream:
-        np.savez(stream, np.ones(3, np.float32))
-
-
 def shapes(change):
     return lambda path: path.write_text(json.dumps(change(json.loads(path.read_text()))))
 
@@ -86,24 +81,19 @@ def shape(i, value):
 PIECE, SHAPES = 'params_4.npy', 'params_shapes.json'
 DAMAGES = (
     (PIECE, lambda p: p.unlink(), 'No such file or directory'),
-    (PIECE, lambda p: (p.unlink(), p.mkdir()), 'Is a directory'),
     (PIECE, content(lambda data: data[:-4]), 'not a complete .npy file'),
-    (PIECE, content(lambda data: data.replace(b'}', b'|', 1)), 'not a complete .npy file'),
     (PIECE, array(lambda x: np.array([Harm()], object)), 'not a complete .npy file without pickled objects'),
-    (PIECE, archive, 'must hold a vector of float32'),
     (PIECE, array(lambda x: x.astype('<f8')), 'must hold a vector of float32'),
     (PIECE, array(lambda x: np.append(x[:-1], np.float32(np.nan))), 'holds values that are not finite'),
     ('params_9.npy', array(lambda x: np.zeros(5, np.float32)), r'hold [\d,]+ values, params_shapes.json'),
     (SHAPES, content(lambda data: b'{'), 'not JSON'),
     (SHAPES, content(lambda data: b'{}'), r'must list the shapes of 2 \+ 12 n arrays'),
-    (SHAPES, shape(0, 'wide'), r'must list the shapes of 2 \+ 12 n arrays'),
     (SHAPES, shape(0, [-64, 24]), 'model.n_ctx is -64'), (SHAPES, shape(0, [64.0, 24]), 'model.n_ctx is 64.0'),
     (SHAPES, shape(3, 'wide'), r'shape 3 \(h.0.attn.c_attn.bias\) is .wide., must be \[72\]'),
     (SHAPES, shape(0, [64, 25]), 'model.n_embd = 25 is not a multiple of model.n_head = 4'),
     (SHAPES, shape(1, [72, 28]), r'shape 1 \(tokens_embed.weight\) is \[72, 28\], must be \[72, 24\]'),
     (SHAPES, shape(14, [24, 72]), r'shape 14 \(h.1.attn.c_attn.weight\) is \[24, 72\], must be \[1, 24, 72\]'),
     (SHAPES, shapes(lambda s: s[1:2] + s[:1] + s[2:]), 'the vocabulary has 72 rows, .* 64'),
-    ('vocab_40000.bpe', lambda p: p.unlink(), 'No such file'),
     ('encoder_bpe_40000.json', lambda p: released.write(p.parent, vocab_size=73), 'the vocabulary has 72 rows, .* 73'))
 
 
