@@ -1,6 +1,5 @@
 """Mistakes that a config's rules, the machine and the data find; test_programs.py has those in flags."""
 import re
-import subprocess
 import sys
 import types
 
@@ -9,7 +8,7 @@ import pytest
 from gpt1_jax import cli, pretrain
 from gpt1_jax.data import bpe_training
 from gpt1_jax.errors import UserError
-from tiny import ROOT, cola, command, corpus, load_config, override, pretrain_config
+from tiny import cola, command, corpus, load_config, override, pretrain_config, python
 
 
 def test_a_value_for_a_whole_group_of_fields_is_one_line(tmp_path):
@@ -30,8 +29,7 @@ def test_a_key_that_a_dict_of_the_config_lacks_is_named(tmp_path):
     (['--config', 'configs/small_cpu.py', '--help'], '\n  finetune.batch.size: int = '),
     (['--finetune.batch.size=8'], 'did you mean --config.finetune.batch.size?\n')])
 def test_a_program_of_the_experiments_knows_the_fields_of_its_config(flags, shown):
-    command = [sys.executable, '-m', 'experiments.tables', *flags]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = python('-m', 'experiments.tables', *flags)
     assert shown in done.stdout + done.stderr and 'Traceback' not in done.stderr
 
 
@@ -53,9 +51,9 @@ def test_a_warning_about_data_is_one_line(tmp_path):
      "runpy.run_module('gpt1_jax.lm_eval', run_name='__main__')",
      r"error: lm-evaluation-harness is not installed: pip install 'gpt1_jax\[lm-eval\]'\n")], ids=['memory', 'harness'])
 def test_a_full_memory_or_a_missing_harness_is_one_line_that_says_what_helps(code, message):
-    done = subprocess.run([sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = python('-c', code, check=1)
     assert re.fullmatch(message, done.stderr) and 'Traceback' not in done.stderr
-    assert (done.returncode, done.stdout) == (1, '')
+    assert done.stdout == ''
 
 
 @pytest.mark.parametrize('fields', [

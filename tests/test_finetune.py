@@ -15,7 +15,7 @@ from interruptions import power_cut
 from short_runs import arrays
 from tiny import cola, finetune_config, override
 
-pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture(scope='module')
@@ -25,7 +25,6 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def tuned(pretrained, data, tmp_path_factory):
-    """(directory, results rows) of one fine-tuning."""
     directory = tmp_path_factory.mktemp('tuned') / 'run'
     return directory, finetune.run(finetune_config('cola', data, init_from=str(pretrained), train__epochs=6), directory)
 

@@ -11,9 +11,9 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned
 from gpt1_jax.runs import results, workdir
 from interruptions import power_cut
-from tiny import load_config, override
+from tiny import finetune_config
 
-pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
+pytestmark = pytest.mark.full
 
 WORDS = ('cat', 'mat', 'moon', 'hill', 'bread')
 
@@ -40,21 +40,13 @@ def story_cloze(directory):
     official.story_cloze(directory / 'cloze_test_val__spring2016.csv', official.STORIES * 20)
 
 
-def config_of(name, directory, pretrained, **overrides):
-    """name: of a published set, or custom:EXAMPLE."""
-    config, _, example = name.rpartition(':')
-    small = dict(data__dir=str(directory), init_from=str(pretrained), batch__size=8, batch__eval_size=8,
-                 batch__lengths=1, train__epochs=1, log_every=1)
-    return override(load_config(config or 'finetune', example), small | overrides)
-
-
 def test_a_changed_training_file_is_noticed_where_dev_has_a_file_of_that_name(pretrained, tmp_path):
     for split, n in (('train', 24), ('dev', 9)):
         (tmp_path / split).mkdir()
         table(tmp_path / split / 'data.csv', ('text', 'label'),
               *((f'A {WORDS[i % 5]}, {i}.', ('negative', 'positive')[i % 2]) for i in range(n)))
-    config = config_of('custom:sentiment', tmp_path, pretrained, custom__files__train='train/data.csv',
-                       custom__files__dev='dev/data.csv')
+    config = finetune_config('custom:sentiment', tmp_path, init_from=str(pretrained), train__epochs=1,
+                             custom__files__train='train/data.csv', custom__files__dev='dev/data.csv')
     with power_cut(2):
         finetune.run(config, tmp_path / 'run')
     rows = (tmp_path / 'train' / 'data.csv').read_text()
@@ -70,7 +62,8 @@ def test_a_changed_training_file_is_noticed_where_dev_has_a_file_of_that_name(pr
     ('custom:rating', rating, 4, ['pearson', 'spearman'], 1)])
 def test_each_kind_of_set_trains_and_is_scored(pretrained, tmp_path, name, make, n, metrics, width):
     make(tmp_path)
-    rows = finetune.run(config_of(name, tmp_path, pretrained), tmp_path / 'run')
+    config = finetune_config(name, tmp_path, init_from=str(pretrained), batch__lengths=1, train__epochs=1)
+    rows = finetune.run(config, tmp_path / 'run')
     assert [row['metric'] for row in rows] == metrics and all(-1 <= row['value'] <= 1 for row in rows)
     assert rows[0]['task'] == name.rpartition(':')[2] and rows[0]['n'] == n
     predictions = results.read(tmp_path / 'run' / 'predictions_dev.jsonl')

@@ -1,14 +1,11 @@
 """Who may import whom, read from the source: every import statement, at whatever depth."""
 import ast
 import graphlib
-import os
 import re
-import subprocess
-import sys
 
 import pytest
 
-from tiny import ROOT
+from tiny import ROOT, python
 
 # Each may import those before it. The programs and api come last: nothing imports them.
 LAYERS = ('errors', 'gcs', 'storage', 'rules', 'user_code', 'metrics', 'data', 'parallel', 'models', 'training',
@@ -103,8 +100,7 @@ def test_modules_do_not_import(folder, importers, forbidden):
     ('gpt1_jax.runs.results', ('jax', 'tensorboardX'))])
 def test_importing_a_module_loads_nothing_heavy(module, absent):
     code = f'import sys, {module}\nprint(*[name for name in {absent} if name in sys.modules])'
-    done = subprocess.run([sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0 and done.stdout.strip() == '', done.stderr + done.stdout
+    assert python('-c', code, check=0).stdout.strip() == ''
 
 
 def test_the_modules_of_data_import_each_other_in_one_direction():
@@ -125,6 +121,5 @@ def test_a_config_imports_ml_collections_rules_and_other_configs_alone():
 
 def test_the_configs_are_a_package_of_ours_wherever_the_clone_is(tmp_path):
     code = 'from gpt1_jax.configs import quickstart; print(quickstart.__file__, quickstart.get_config().examples.train)'
-    done = subprocess.run([sys.executable, '-c', code], cwd=tmp_path, env=os.environ | {'PYTHONPATH': str(ROOT)},
-                          capture_output=True, text=True, timeout=120)
+    done = python('-c', code, cwd=tmp_path, env={'PYTHONPATH': str(ROOT)})
     assert done.stdout.split() == [str(ROOT / 'configs' / 'quickstart.py'), '1000'], done.stderr

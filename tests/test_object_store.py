@@ -37,14 +37,12 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture(scope='module')
 def local(tmp_path_factory):
-    """A run of 30 steps in local directories, its tokens in the one beside it."""
     base = tmp_path_factory.mktemp('local')
     return pretrain.run(pretrain_config(corpus(base / 'text'), data__tokens=str(base / 'tokens'), **SIZE), base / 'run')
 
 
 @pytest.fixture
 def place(tmp_path):
-    """A directory in the store."""
     return storage.path(f'{emulator.bucket()}/{tmp_path.name}')
 
 

@@ -38,7 +38,6 @@ def test_every_token_after_the_first_is_scored_once_in_its_window(stride, length
 
 
 def expected(pretrained, text_ids, stride):
-    """`nats` under the last parameters of the run."""
     return nats(load.pretrained(workdir.load(pretrained), 4, MESH)[1], text_ids, 64, stride)
 
 

@@ -16,7 +16,7 @@ from gpt1_jax.data import bpe_training, tasks
 from gpt1_jax.errors import UserError
 from gpt1_jax.models import heads
 from gpt1_jax.runs import results
-from tiny import WORDS, finetune_config, load_config, override
+from tiny import WORDS, finetune_config
 
 pytestmark = pytest.mark.full
 
@@ -31,12 +31,10 @@ def tokenizer():
     return bpe_training.train([LONG, *(text for pair in PAIRS for text in pair)], merges=160)
 
 
-def fitted(directory, task, lengths=(48,), steps=1, **overrides):
+def fitted(directory, task, steps=1):
     """(directory, parameters) of a run as fine-tuning leaves it, with random weights."""
-    config = finetune_config(task, directory, **overrides) if ':' not in task else override(
-        load_config('custom', task.partition(':')[2]), {'data__dir': str(directory), 'batch__eval_size': 8} | overrides)
-    config = json.loads(json.dumps(config.to_dict())) | {
-        'kind': 'finetune', 'model': MODEL | {'vocab_size': tokenizer().vocab_size}, 'lengths': lengths,
+    config = json.loads(json.dumps(finetune_config(task, directory).to_dict())) | {
+        'kind': 'finetune', 'model': MODEL | {'vocab_size': tokenizer().vocab_size}, 'lengths': (48,),
         'fingerprint': {}}
     task = tasks.of(config)
     model = heads.task_model(task, config['model'], 0.1)

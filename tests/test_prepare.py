@@ -1,14 +1,9 @@
 """Section 4.1: from text to a prepared directory; the same directory again: what is resumed, made again, refused; the
 command."""
-import ctypes
 import json
 import os
 import pathlib
-import re
-import signal
 import subprocess
-import sys
-import time
 
 import numpy as np
 import pyarrow
@@ -22,7 +17,8 @@ from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.prepare import prepare
 from gpt1_jax.runs import lock
-from tiny import ROOT, command
+from saved import flip
+from tiny import command
 
 LINES = [f'The cat number {i} sat on the mat.\nSo said dog {i}.' for i in range(20)]
 
@@ -152,10 +148,6 @@ def contents(directory):
     return {str(file.relative_to(directory)): file.read_bytes() for file in directory.rglob('*') if file.is_file()}
 
 
-def flip(file):
-    file.write_bytes(file.read_bytes()[:-1] + bytes([file.read_bytes()[-1] ^ 1]))
-
-
 def test_the_same_inputs_again_change_nothing_and_an_unfinished_run_keeps_its_vocabulary(books, out, monkeypatch):
     first = prepare(out, str(books), 0.3, merges=20)
     times = {file: file.stat().st_mtime_ns for file in out.rglob('*')}
@@ -236,33 +228,6 @@ def test_tokens_of_a_dry_run_do_not_block_the_run_with_other_inputs(books, out, 
 
 
 # The command.
-
-def without_root_s_rights():
-    """In a child: what may not be written may not be written by root, either."""
-    ctypes.CDLL(None).prctl(24, 1, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE
-
-
-def test_a_directory_that_may_not_be_written_is_one_line(books, out):
-    out.mkdir(mode=0o555)
-    done = command('prepare', f'--out={out}', f'--corpus={books}', '--valid=0.3', '--merges=20', check=1,
-                   preexec_fn=without_root_s_rights)
-    assert re.fullmatch(f'error: {out}.*: Permission denied\n', done.stderr) and not list(out.iterdir())
-
-
-def test_while_one_prepares_a_directory_a_second_says_so(books, out):
-    flags = (f'--out={out}', f'--corpus={books}', '--valid=0.3', '--merges=20')
-    first = subprocess.Popen([sys.executable, '-m', 'gpt1_jax.prepare', *flags], cwd=ROOT)
-    while not (out / lock.FILE).exists() and first.poll() is None:
-        time.sleep(0.001)
-    first.send_signal(signal.SIGSTOP)
-    second = command('prepare', *flags, check=1)
-    first.send_signal(signal.SIGCONT)
-    assert first.wait(timeout=120) == 0
-    assert second.stdout == '' and re.fullmatch(
-        rf'error: another process( \(pid {first.pid} on .*, since .*\))? holds the lock on {out}\n', second.stderr)
-    command('prepare', *flags, check=0)
-    assert not (out / lock.FILE).exists()
-
 
 def test_the_command_line_joins_rows_of_parquet(out, tmp_path):
     table = pyarrow.table({'body': [f'The cat {i}.' for i in range(60)], 'book': [i // 5 for i in range(60)]})

@@ -23,7 +23,6 @@ def text(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def straight(text, tmp_path_factory):
-    """A run of 30 steps without interruption."""
     return pretrain.run(pretrain_config(text, tensorboard=True), tmp_path_factory.mktemp('straight') / 'run')
 
 

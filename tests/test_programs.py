@@ -14,7 +14,6 @@ WAIT = 900  # seconds for one program, where a machine is busy
 
 
 def run(program, *flags):
-    """What a program prints."""
     return command(program, *flags, check=0, timeout=WAIT).stdout
 
 

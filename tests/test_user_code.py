@@ -50,7 +50,6 @@ def test_an_optimizer_of_optax_moves_as_it_does_by_itself(kind):
 
 
 def own(tmp_path, code, **more):
-    """A short pretraining with code of the user's."""
     (tmp_path / 'idea.py').write_text('import jax\nimport jax.numpy as jnp\nimport optax\n' + code)
     more = {f'optimizer__{field}': f'{tmp_path}/idea.py:{name}' for field, name in more.items()}
     return pretrain_config(corpus(tmp_path / 'text'), train__steps=6, log_every=1, optimizer__warmup_steps=2, **more)

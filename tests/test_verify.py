@@ -13,19 +13,12 @@ from gpt1_jax.models.build import backbone
 from gpt1_jax.parallel import processes, sharding
 from gpt1_jax.runs import checkpoint, provenance
 from saved import flip
-from tiny import corpus, override, pretrain_config
-
-
-@pytest.fixture(scope='module')
-def trained(tmp_path_factory):
-    root = tmp_path_factory.mktemp('verify')
-    config = pretrain_config(corpus(root / 'text'), train__steps=12, checkpoint__every=4, checkpoint__keep_latest=3)
-    return pretrain.run(config, root / 'run').path
+from tiny import override, pretrain_config
 
 
 @pytest.fixture
-def run(trained, tmp_path):
-    return shutil.copytree(trained, tmp_path / 'run')
+def run(pretrained, tmp_path):
+    return shutil.copytree(pretrained, tmp_path / 'run')
 
 
 def arrays_of(run, step):
@@ -33,37 +26,37 @@ def arrays_of(run, step):
 
 
 def test_a_run_is_verified_between_its_last_two_checkpoints_or_those_that_are_named(run, capsys):
-    n = arrays_of(run, 12)
+    n = arrays_of(run, 4)
     assert n > 30
-    assert verify.run(run) == [f'steps 8 to 12 replayed: {n} arrays equal to the bit']
+    assert verify.run(run) == [f'steps 2 to 4 replayed: {n} arrays equal to the bit']
     assert 'equal to the bit' in capsys.readouterr().out
-    assert verify.run(run, 4, 12) == [f'steps 4 to 12 replayed: {n} arrays equal to the bit']
-    assert verify.run(run, 0, 4) == [f'steps 0 to 4 replayed: {n} arrays equal to the bit']
-    with pytest.raises(UserError, match='--from_step=5 must be 0 or a saved step before 8; there are 4, 8, 12'):
-        verify.run(run, 5, 8)
+    for first, last in ((0, 4), (0, 2)):
+        assert verify.run(run, first, last) == [f'steps {first} to {last} replayed: {n} arrays equal to the bit']
+    with pytest.raises(UserError, match='--from_step=1 must be 0 or a saved step before 4; there are 2, 4'):
+        verify.run(run, 1, 4)
 
 
 def test_one_weight_that_was_changed_and_saved_anew_is_named(run):
     """Its digests are sound: only training again shows that no training ended there."""
     directory = run / 'checkpoints'
-    config = pretrain_config('', data__tokens=str(run / 'tokens'), train__steps=12)
+    config = pretrain_config('', data__tokens=str(run / 'tokens'), train__steps=4)
     model = backbone(json.loads((run / 'config.json').read_text())['model'])
     abstract = pretrain.make_program(config, model, sharding.make_mesh()).state
-    meta, state = checkpoint.read_meta(directory, 12), checkpoint.restore(directory, 12, abstract)
+    meta, state = checkpoint.read_meta(directory, 4), checkpoint.restore(directory, 4, abstract)
     kernel = state.params['blocks']['mlp']['fc']['kernel']
     changed = jax.device_put(kernel.at[0, 3, 5].add(0.25), kernel.sharding)
     state.params['blocks']['mlp']['fc']['kernel'] = changed
-    shutil.rmtree(directory / '12')
+    shutil.rmtree(directory / '4')
     writer = checkpoint.Writer(directory, 3)
     writer.save(state, {name: meta[name] for name in ('config', 'total')}, meta['quality'])
     writer.close()
-    with pytest.raises(UserError, match=f'steps 8 to 12 replayed: 1 of {arrays_of(run, 12)} arrays differ: '
+    with pytest.raises(UserError, match=f'steps 2 to 4 replayed: 1 of {arrays_of(run, 4)} arrays differ: '
                                         r'params/blocks/mlp/fc/kernel by up to 0\.25$'):
         verify.run(run)
-    assert verify.run(run, 4, 8)
+    assert verify.run(run, 0, 2)
 
 
-@pytest.mark.parametrize('pattern, message', [('checkpoints/12/params/**/*', '12.* params'),
+@pytest.mark.parametrize('pattern, message', [('checkpoints/4/params/**/*', '4.* params'),
                                               ('tokens/train/*.bin', '00000.bin')])
 def test_a_damaged_weight_or_token_is_named(run, pattern, message):
     flip(max(filter(pathlib.Path.is_file, run.glob(pattern)), key=lambda file: file.stat().st_size))

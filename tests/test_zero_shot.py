@@ -15,7 +15,7 @@ from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import results
 from tiny import cola, load_config, override, pretrain_config
 
-pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
+pytestmark = pytest.mark.full
 
 
 def config(task, pretrained, directory, **overrides):
@@ -24,7 +24,6 @@ def config(task, pretrained, directory, **overrides):
 
 
 def recomputed(row):
-    """Its figure, from the predictions that it names."""
     _, gold, scores = metrics.read_predictions(row['predictions'])
     return metrics.compute([row['metric']], gold, scores)[row['metric']]
 

@@ -26,7 +26,6 @@ def test_another_name_is_one_line_with_what_there_is(tmp_path, monkeypatch, give
 
 
 def config_of(monkeypatch, *words, default='finetune:cola'):
-    """The config of a command line."""
     values = flags.FlagValues()
     monkeypatch.setattr(flags, 'FLAGS', values)
     monkeypatch.setattr(sys, 'argv', ['program', *words])

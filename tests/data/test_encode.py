@@ -95,7 +95,6 @@ def interrupted(source, after):
 
 @pytest.fixture
 def encoded_units(monkeypatch):
-    """How many units each later run really encodes."""
     done = []
     original = encode._encode
     monkeypatch.setattr(encode, '_encode', lambda *arguments: done.append(1) or original(*arguments))

@@ -15,7 +15,6 @@ ROWS = [(p[0], int(p[4])) for p in official.PAIRS]
 
 @pytest.fixture
 def glue(tmp_path):
-    """nyu-mll/glue with two configurations."""
     for split in ('train', 'validation'):
         hub_parquet.glue(tmp_path / 'glue', 'cola', split, ROWS, n=2)
     hub_parquet.glue(tmp_path / 'glue', 'sst2', 'train', ROWS)

@@ -4,7 +4,6 @@ import gzip
 import json
 import os
 import pathlib
-import subprocess
 import sys
 
 import pyarrow
@@ -13,7 +12,7 @@ import pytest
 
 from gpt1_jax.data import corpus, records
 from refusal import refusal, refused_flips
-from tiny import ROOT
+from tiny import python
 
 TEXT = 'The cat.\nsat é\n'
 # What the command line tools zstd 1.5 and lz4 1.9 make of TEXT.
@@ -103,7 +102,6 @@ CUT = ': Truncated compressed stream'
 
 @pytest.mark.parametrize('name, data, message', [
     ('a.txt.zst', ZSTD[:-1], CUT), ('a.txt.lz4', LZ4[:-9], CUT),
-    ('a.txt.zst', ZSTD[:20] + bytes([ZSTD[20] ^ 1]) + ZSTD[21:], ': ZSTD decompress failed'),
     ('a.jsonl.zst', b'no such frame', ': ZSTD decompress failed'),
     ('a.txt.bz2', bz2.compress(b'cut' * 99)[:-9], CUT),
     ('a.txt.gz', gzip.compress(b'cut short' * 99, mtime=0)[:-9], CUT),
@@ -164,9 +162,7 @@ ODD_LINE = 'the cat sat on the mat and, well — it sat. '  # not split without 
 
 def memory(path, count):
     """(what was counted, MiB that it took, what was said) in a fresh process."""
-    done = subprocess.run([sys.executable, '-c', MEMORY, path, count], capture_output=True, text=True, timeout=300,
-                          env={**os.environ, 'PYTHONPATH': str(ROOT)})
-    assert done.returncode == 0, done.stderr
+    done = python('-c', MEMORY, path, count, check=0)
     return *map(int, done.stdout.split()), done.stderr
 
 
@@ -176,7 +172,6 @@ def of(name, *parts):
 
 
 def parquet(directory):
-    """One row group."""
     texts = [f'{i} ' + LINE * 40 for i in range(120_000)]
     write_parquet(directory / 'a.parquet', {'text': texts}, row_group_size=10 ** 6, compression='snappy')
 

@@ -1,14 +1,13 @@
 """Section 4.1: cleaning, words; and words as people write them."""
 import random
 import re
-import subprocess
-import sys
 
 import pytest
 
 from gpt1_jax.data import text
 from gpt1_jax.data.detokenize import readable
 from released_words import words
+from tiny import python
 
 
 @pytest.mark.parametrize('raw, standard', [
@@ -66,8 +65,7 @@ def test_plain_text_has_the_same_words_without_spacy(monkeypatch):
 def test_a_plain_prompt_imports_neither_spacy_nor_ftfy():
     code = ("import sys; from gpt1_jax.data import text; print(list(text.lines('The old man sat, and looked.')), "
             "sorted({'spacy', 'ftfy'} & set(sys.modules)))")
-    found = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout
-    assert found == "[['the', 'old', 'man', 'sat', ',', 'and', 'looked', '.']] []\n"
+    assert python('-c', code).stdout == "[['the', 'old', 'man', 'sat', ',', 'and', 'looked', '.']] []\n"
 
 
 FRAGMENTS = [

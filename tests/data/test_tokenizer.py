@@ -182,7 +182,6 @@ def forge(model):
 
 
 def edit(name, change):
-    """A function that changes the bytes of a file in a directory."""
     return lambda directory: (directory / name).write_bytes(change((directory / name).read_bytes()))
 
 

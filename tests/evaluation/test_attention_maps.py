@@ -14,23 +14,19 @@ pytestmark = pytest.mark.full
 
 MODEL = GPT(GPTConfig(vocab_size=29, n_ctx=12, n_embd=16, n_layer=3, n_head=4, n_inner=64))
 TOKENS = np.random.default_rng(0).integers(0, 29, (2, 11)).astype(np.int32)
+PARAMS = weights(MODEL)
 
 
 @pytest.fixture(scope='module')
-def params():
-    return weights(MODEL)
+def maps():
+    return np.asarray(attention_maps(MODEL, PARAMS, TOKENS))
 
 
-@pytest.fixture(scope='module')
-def maps(params):
-    return np.asarray(attention_maps(MODEL, params, TOKENS))
-
-
-def test_they_are_those_of_transformers(params, maps):
+def test_they_are_those_of_transformers(maps):
     torch, transformers = pytest.importorskip('torch'), pytest.importorskip('transformers')
     model = transformers.OpenAIGPTModel(transformers.OpenAIGPTConfig(
         vocab_size=29, n_positions=12, n_embd=16, n_layer=3, n_head=4, attn_implementation='eager')).eval()
-    names = {name.removeprefix('transformer.'): array for name, array in reference.hugging_face(params).items()}
+    names = {name.removeprefix('transformer.'): array for name, array in reference.hugging_face(PARAMS).items()}
     model.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in names.items()})
     with torch.no_grad():
         theirs = model(torch.from_numpy(TOKENS).long(), output_attentions=True).attentions
@@ -39,8 +35,8 @@ def test_they_are_those_of_transformers(params, maps):
 
 
 @pytest.mark.quick
-def test_the_first_layers_are_the_papers_formula(params, maps):
-    qkv, embed = params['blocks']['attn']['qkv'], params['embed']
+def test_the_first_layers_are_the_papers_formula(maps):
+    qkv, embed = PARAMS['blocks']['attn']['qkv'], PARAMS['embed']
     x = (embed['tokens'][TOKENS] + embed['positions'][:11]).astype(np.float64)
     q, k, _ = np.moveaxis(np.einsum('bld,dthe->blthe', x, qkv['kernel'][0]) + qkv['bias'][0], 2, 0)
     scores = np.einsum('blhe,bmhe->bhlm', q, k) / 4 ** 0.5
@@ -48,8 +44,8 @@ def test_the_first_layers_are_the_papers_formula(params, maps):
     assert (maps[:, :, :, *np.triu_indices(11, 1)] == 0).all()
 
 
-def test_an_lstm_has_none_and_too_many_tokens_do_not_fit(params):
+def test_an_lstm_has_none_and_too_many_tokens_do_not_fit():
     with pytest.raises(UserError, match='an LSTM has no attention'):
         attention_maps(backbone({'kind': 'lstm', 'n_units': 8}), None, TOKENS)
     with pytest.raises(UserError, match='a sequence of 13 tokens is longer than the context, 12'):
-        attention_maps(MODEL, params, np.zeros((1, 13), np.int32))
+        attention_maps(MODEL, PARAMS, np.zeros((1, 13), np.int32))

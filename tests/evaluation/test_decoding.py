@@ -1,5 +1,5 @@
 """Generating by token: the cache against reading everything again, the choice of a token, transformers' generate."""
-import functools
+import copy
 import itertools
 
 import jax
@@ -8,24 +8,17 @@ import pytest
 
 import plain_scores
 import reference
-from backbones import weights
+from backbones import models, weights
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import decoding
 from gpt1_jax.evaluation.decoding import Sampling
-from gpt1_jax.models.build import backbone
 from gpt1_jax.parallel import sharding
 
 pytestmark = pytest.mark.full
 
-SIZES = {'gpt': {'n_embd': 16, 'n_layer': 2, 'n_head': 4, 'n_inner': 32}, 'lstm': {'kind': 'lstm', 'n_units': 16}}
-MODELS = {kind: backbone({'vocab_size': 40, 'n_special': 3, 'n_ctx': 24} | sizes) for kind, sizes in SIZES.items()}
+MODELS = models(40, 24)
 MESH = sharding.make_mesh(devices=jax.devices()[:1])
 PROMPTS = [[1, 2, 3], [7], list(range(20))]
-
-
-@functools.cache
-def params(kind='gpt'):
-    return weights(MODELS[kind], seed=5)
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +28,7 @@ def short_reads(monkeypatch):
 
 def generate(n, prompts=PROMPTS, how=Sampling(), kind='gpt', mesh=MESH, streams=None):
     """The first n tokens after each prompt, int[prompts, n]."""
-    source = decoding.tokens(MODELS[kind], params(kind), mesh, prompts, how, streams)
+    source = decoding.tokens(MODELS[kind], weights(MODELS[kind]), mesh, prompts, how, streams)
     return np.array(list(itertools.islice(source, n))).T
 
 
@@ -50,7 +43,7 @@ def test_logits_are_those_of_reading_everything_again_token_by_token(monkeypatch
         for place in range(40):
             if kind == 'gpt' and len(window) > 24:
                 window = window[-12:]  # what the full context is rebuilt from
-            expected = plain_scores.logits(params(kind), window)[-1]
+            expected = plain_scores.logits(weights(MODELS[kind]), window)[-1]
             np.testing.assert_allclose(seen[place][row], expected, atol=1e-4 * expected.std(), rtol=0)
             window = [*window, int(found[row, place])]
     assert seen[0].shape == (3, 40)
@@ -114,7 +107,7 @@ def test_a_setting_that_cannot_be_is_named(fields, message):
 @pytest.mark.parametrize('temperature', [0, 1, 100])
 def test_the_unknown_token_is_never_chosen(temperature):
     """Although it is always the most probable one."""
-    tree = params() | {'embed': params()['embed'] | {'tokens': params()['embed']['tokens'].copy()}}
+    tree = copy.deepcopy(weights(MODELS['gpt']))
     hidden, _ = reference.gpt(tree, np.array([PROMPTS[2]]))
     tree['embed']['tokens'][5] = np.sign(hidden[0, -1]) * 50
     found = {}

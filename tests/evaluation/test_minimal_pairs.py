@@ -15,7 +15,6 @@ SEQUENCES = [[([0, 1, 2], 2), ([0, 1, 3], 2)]] * 6
 
 
 def nothing(sequences):
-    """First tokens that say nothing."""
     return np.zeros(len(sequences))
 
 

@@ -14,7 +14,7 @@ from experiments.ablate import report, runs, statistics
 from gpt1_jax import pretrain
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import results
-from interruptions import Killed, power_cut
+from interruptions import power_cut
 from tiny import ROOT, corpus, predictions, pretrain_config, sst2
 
 RELU = f"squared ReLU: 'model.ops.gelu={ROOT}/experiments/ideas/relu.py:relu_squared'"
@@ -228,7 +228,7 @@ def test_an_ablation_that_is_killed_five_times_equals_one_undisturbed(undisturbe
     out, found, config = undisturbed
     rng = random.Random(0)
     for _ in range(5):
-        with power_cut(rng.randrange(1, 6), Killed):  # after this many steps of the next run that is not done
+        with power_cut(rng.randrange(1, 6)):  # after this many steps of the next run that is not done
             program.run(config, tmp_path)
     resumed = program.run(config, tmp_path)
     assert measured(tmp_path) == measured(out)

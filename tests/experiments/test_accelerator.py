@@ -1,7 +1,6 @@
 """experiments/benchmarks/accelerator.py: what fails, or has no time left, is one line of the report."""
 import json
 import os
-import subprocess
 import sys
 import types
 
@@ -10,7 +9,7 @@ import pytest
 from experiments.benchmarks import accelerator
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.fast import gpu_attention, table
-from tiny import ROOT
+from tiny import ROOT, python
 
 STEP = {'device': '1 x X', 'tokens_per_s': 500_000.0, 'mfu': 0.3801, 'bytes': 13 * 2**30, 'first_seconds': 71.3}
 FOUND = {'device': {'name': 'X', 'count': 2, 'platform': 'gpu'}, 'check': {'flash': 'passed', 'fused': 'spilt'},
@@ -90,12 +89,10 @@ OTHERS = ('spacy', 'ftfy', 'sentencepiece', 'safetensors', 'pyarrow', 'matplotli
 def test_it_needs_jax_flax_optax_orbax_numpy_and_ml_collections_alone(tmp_path):
     """Every other library of ours is missing, in the processes of the parts as well."""
     (tmp_path / 'sitecustomize.py').write_text(f'import sys\nsys.modules.update(dict.fromkeys({OTHERS}))\n')
-    command = [sys.executable, '-m', 'experiments.benchmarks.accelerator', '--small', f'--out={tmp_path}/part.json']
-    environment = os.environ | {'PYTHONPATH': f'{tmp_path}{os.pathsep}{ROOT}', 'JAX_PLATFORMS': 'cpu'}
     for part in ('device', 'losses float32'):
-        done = subprocess.run([*command, f'--part={part}', f'--dir={tmp_path}/run'], cwd=ROOT, env=environment,
-                              capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, done.stderr
+        python('-m', 'experiments.benchmarks.accelerator', '--small', f'--out={tmp_path}/part.json', f'--part={part}',
+               f'--dir={tmp_path}/run', check=0,
+               env={'PYTHONPATH': f'{tmp_path}{os.pathsep}{ROOT}', 'JAX_PLATFORMS': 'cpu'})
     ours = json.loads((tmp_path / 'part.json').read_text())
     found = accelerator.beside_the_cpu(ours, 'float32', small=True)
     assert found['within_tolerance'] and ours['losses'][-1] < ours['losses'][0] - 0.05

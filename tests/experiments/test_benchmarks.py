@@ -1,4 +1,5 @@
 """The benchmarks: what they count and divide, on numbers by hand; the timed steps themselves at a tiny size."""
+import functools
 import json
 import math
 
@@ -13,6 +14,7 @@ from gpt1_jax.data.tokens import permutation
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone
 from gpt1_jax.models.fast import gpu_attention, gpu_residual_norm
+from gpt1_jax.models.gpt import GPTConfig
 from tiny import ROOT, load_config, override
 
 pytestmark = pytest.mark.full
@@ -85,36 +87,27 @@ def test_a_contestant_starts_at_the_logarithm_of_the_vocabulary_and_learns(name)
     assert row['losses'][-1] < row['losses'][0] - 0.3 and len(row['step_seconds']) == 1
 
 
-def test_the_post_ln_contestant_computes_what_our_model_does():
-    torch = pytest.importorskip('torch')
-    from experiments.benchmarks import contestants
-    from gpt1_jax.models.gpt import GPT, GPTConfig
-    from gpt1_jax.training import losses
-    config = GPTConfig(vocab_size=50, n_ctx=16, n_embd=16, n_layer=2, n_head=2, n_inner=32, embd_dropout=0.2,
-                       attn_dropout=0.3, resid_dropout=0.4)
-    tokens = np.random.default_rng(0).integers(0, 50, (3, 17))
-    theirs = contestants.Model(config, post=True).eval()
-    assert (theirs.drop.p, theirs.blocks[0].attn_dropout, theirs.blocks[0].drop.p) == (0.2, 0.3, 0.4)
-    with torch.no_grad():
-        for parameter in theirs.parameters():
-            parameter.normal_(std=0.3)
-        expected = float(theirs(torch.as_tensor(tokens)))
-    state = {name: value.numpy() for name, value in theirs.state_dict().items()}
+NAMES = {'tokens_embed': 'tokens', 'positions_embed': 'positions', 'h.': 'blocks.', 'attn.c_attn': 'qkv',
+         'attn.c_proj': 'out', 'mlp.c_fc': 'fc', 'mlp.c_proj': 'proj'}
 
-    def stacked(name, shape=None, kernel=False):
-        found = np.stack([state[f'blocks.{i}.{name}'] for i in range(2)])
-        found = found.swapaxes(1, 2) if kernel else found
-        return found if shape is None else found.reshape(2, *shape)
-    blocks = {'attn': {'qkv': {'kernel': stacked('qkv.weight', (16, 3, 2, 8), True),
-                               'bias': stacked('qkv.bias', (3, 2, 8))},
-                       'out': {'kernel': stacked('out.weight', (2, 8, 16), True), 'bias': stacked('out.bias')}},
-              'mlp': {name: {'kernel': stacked(f'{name}.weight', None, True), 'bias': stacked(f'{name}.bias')}
-                      for name in ('fc', 'proj')},
-              **{name: {'scale': stacked(f'{name}.weight'), 'bias': stacked(f'{name}.bias')}
-                 for name in ('ln_1', 'ln_2')}}
-    params = {'embed': {'tokens': state['tokens.weight'], 'positions': state['positions.weight']}, 'blocks': blocks}
-    hidden, table = GPT(config).apply({'params': params}, tokens[:, :-1])
-    assert float(losses.pretraining_loss(hidden, table, tokens[:, 1:]).mean()) == pytest.approx(expected, rel=1e-5)
+
+def test_the_post_ln_contestant_computes_what_transformers_does():
+    """As our model does, by tests/models/test_gpt.py."""
+    torch, _ = pytest.importorskip('torch'), pytest.importorskip('transformers')
+    from experiments.benchmarks import contestants
+    config = GPTConfig(vocab_size=50, n_ctx=16, n_embd=16, n_layer=2, n_head=2, n_inner=64, embd_dropout=0.2,
+                       attn_dropout=0.3, resid_dropout=0.4)
+    ours, theirs = contestants.Model(config, post=True).eval(), contestants.HuggingFace(config).eval()
+    assert (ours.drop.p, ours.blocks[0].attn_dropout, ours.blocks[0].drop.p) == (0.2, 0.3, 0.4)
+    tokens = torch.as_tensor(np.random.default_rng(0).integers(0, 50, (3, 17)))
+    with torch.no_grad():
+        state = {}
+        for name, x in theirs.model.transformer.named_parameters():
+            x.normal_(std=0.3)
+            new = functools.reduce(lambda name, pair: name.replace(*pair), NAMES.items(), name)
+            state[new] = x.T if '.c_' in name and x.ndim == 2 else x
+        ours.load_state_dict(state)
+        assert float(ours(tokens)) == pytest.approx(float(theirs(tokens)), rel=1e-5)
 
 
 # Tiles of the kernels

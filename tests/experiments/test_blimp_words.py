@@ -11,7 +11,7 @@ from gpt1_jax.data.tasks import blimp
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import results
 
-pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
+pytestmark = pytest.mark.full
 
 
 @pytest.mark.quick

@@ -4,7 +4,6 @@ import importlib.metadata
 import importlib.util
 import re
 import subprocess
-import sys
 
 import jax
 import numpy as np
@@ -14,7 +13,7 @@ from experiments.compile import check, chips, hlo, table
 from gpt1_jax import pretrain, rules
 from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import sharding, step_cost
-from tiny import ROOT, load_config, override
+from tiny import load_config, override, python
 
 pytestmark = pytest.mark.full
 
@@ -115,9 +114,8 @@ def test_transfers_take_from_all_links_at_once_to_those_of_one_axis():
 # The command
 
 def test_a_mistake_is_one_line_and_a_status():
-    done = subprocess.run([sys.executable, '-m', 'experiments.compile.check', '--topology=v5e:2x2x2'], cwd=ROOT,
-                          capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stdout) == (1, '')
+    done = python('-m', 'experiments.compile.check', '--topology=v5e:2x2x2', check=1)
+    assert done.stdout == ''
     assert done.stderr == "error: topology 'v5e:2x2x2': a slice of v5e has 2 dimension(s) of at least 1\n"
 
 

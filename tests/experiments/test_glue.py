@@ -18,14 +18,13 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.runs import results
 from refusal import refusal
 
-pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
+pytestmark = pytest.mark.full
 DIRECTORIES = experiments_config.get_config().directories
 MODEL = {'vocab_size': 9, 'n_layer': 1, 'n_embd': 4, 'n_head': 1, 'n_inner': 4, 'n_ctx': 8}
 
 
 @pytest.fixture(scope='module')
 def data(tmp_path_factory):
-    """A GLUE root with a few rows of each set."""
     root = tmp_path_factory.mktemp('glue')
     for task in glue_submission.TASKS:
         sets.write_official(task, root / DIRECTORIES[task])

@@ -15,7 +15,6 @@ pytestmark = pytest.mark.full
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """The figures that would be saved."""
     kept = []
     for module in (figures, plots):
         monkeypatch.setattr(module, 'save', lambda figure, path: kept.append(figure))

@@ -53,7 +53,6 @@ def changed(config, **fields):
 
 @pytest.fixture(scope='module')
 def straight(small, given, tmp_path_factory):
-    """OUT after a whole job without interruption."""
     out = tmp_path_factory.mktemp('straight') / 'out'
     reproduce.run(small, out, **given)
     return out
@@ -117,10 +116,10 @@ def test_a_job_killed_in_each_stage_finds_the_same(small, given, straight, tmp_p
     score = zero_shot.run
     after_one_update = zero_shot, 'run', lambda config, steps: score(config, steps[:1])
     for stage, kill in {
-            'prepare': killed(inputs.prepare_lib, 'prepare'), 'pretrain': power_cut(5, Killed),
-            'zero_shot': killed(*after_one_update), 'small': power_cut(7, Killed), 'layers': power_cut(7, Killed),
-            'pretrain_lstm': power_cut(5, Killed), 'zero_shot_lstm': killed(*after_one_update),
-            'lstm': power_cut(7, Killed), 'grid': power_cut(7, Killed), 'report': killed(tables, 'run')}.items():
+            'prepare': killed(inputs.prepare_lib, 'prepare'), 'pretrain': power_cut(5),
+            'zero_shot': killed(*after_one_update), 'small': power_cut(7), 'layers': power_cut(7),
+            'pretrain_lstm': power_cut(5), 'zero_shot_lstm': killed(*after_one_update),
+            'lstm': power_cut(7), 'grid': power_cut(7), 'report': killed(tables, 'run')}.items():
         with kill:
             reproduce.run(small, tmp_path / 'out', **given)
         begun = re.findall(r'^=== (\w+)', capsys.readouterr().out, re.M)

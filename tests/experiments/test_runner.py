@@ -1,8 +1,5 @@
 """experiments.lib.run_list and run: which runs a list has, which are done, what happens when one fails."""
-import os
 import pathlib
-import subprocess
-import sys
 import types
 
 import pytest
@@ -14,7 +11,7 @@ from experiments.lib.run_list import finetune_runs as specs
 from gpt1_jax import finetune, zero_shot
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.runs import provenance, results
-from tiny import ROOT, cola
+from tiny import cola, python
 
 pytestmark = pytest.mark.full
 
@@ -60,7 +57,6 @@ def statuses(outcomes):
 
 
 def carried_out(config, settings=None, **more):
-    """The statuses of CoLA's full runs."""
     return statuses(runner.carry_out(config, specs(config, 'cola', 'full', settings, **more)))
 
 
@@ -186,8 +182,6 @@ def test_zero_shot_scores_only_the_updates_that_are_missing(config, monkeypatch)
     ('reproduce', '--data', '--out', ('--stage=prepare',), '')])
 def test_a_model_may_be_named(config, tmp_path, program, data, out, how, said):
     """The model of the package: imported into the cache, then a run like any other."""
-    done = subprocess.run(
-        [sys.executable, '-m', f'experiments.{program}', '--config.pretrained=novels', f'{data}={config.data}',
-         f'{out}={config.out}', *how],
-        cwd=ROOT, env=os.environ | {'GPT1_JAX_CACHE': str(tmp_path / 'cache')}, capture_output=True, text=True)
-    assert done.returncode == 0 and said in done.stdout, done.stdout + done.stderr
+    done = python('-m', f'experiments.{program}', '--config.pretrained=novels', f'{data}={config.data}',
+                  f'{out}={config.out}', *how, check=0, env={'GPT1_JAX_CACHE': str(tmp_path / 'cache')})
+    assert said in done.stdout

@@ -14,12 +14,21 @@ from gpt1_jax.models.lstm import LSTM
 from meshes import shapes
 
 SIZES = {'gpt': {'n_embd': 16, 'n_layer': 3, 'n_head': 4, 'n_inner': 24}, 'lstm': {'kind': 'lstm', 'n_units': 16}}
-MODELS = {kind: backbone({'vocab_size': 23, 'n_special': 3, 'n_ctx': 9} | sizes) for kind, sizes in SIZES.items()}
+
+
+def models(vocab_size, n_ctx):
+    return {kind: backbone({'vocab_size': vocab_size, 'n_special': 3, 'n_ctx': n_ctx} | sizes)
+            for kind, sizes in SIZES.items()}
+
+
+MODELS = models(23, 9)
 TOKENS = np.array([[4, 22, 23, 0, 11, 25, 7], [24, 3, 3, 19, 8, 1, 0]], np.int32)  # 23 to 25 are specials
 KEY = Key(jnp.uint32(5), jnp.uint32(700), jnp.uint32(0))
 
 
+@functools.cache
 def weights(model, seed=1):
+    """Shared by the tests of a process: not to be changed."""
     return (reference_lstm.weights if isinstance(model, LSTM) else reference.random_like)(shapes(model), seed)
 
 

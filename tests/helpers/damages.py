@@ -27,7 +27,6 @@ ODD_NAMES = ('data', 'two words', 'a[b]*', 'café')
 
 
 def data(draw, content: bytes, is_json: bool) -> bytes:
-    """The content after one change or a few."""
     for _ in range(draw(st.sampled_from((1, 1, 1, 2, 3)))):
         kinds = (*BYTES, *[in_json] * len(BYTES)) if is_json else BYTES
         content = draw(st.sampled_from(kinds))(draw, content)
@@ -44,8 +43,8 @@ def place(draw, path) -> None:
         os.symlink('nowhere' if kind == 'dangling' else path.name, path)
 
 
-def somewhere(draw, content, least=0):
-    return draw(st.integers(0, max(least, len(content) - 1)))
+def somewhere(draw, content):
+    return draw(st.integers(0, max(0, len(content) - 1)))
 
 
 def flipped(draw, content):

@@ -1,11 +1,9 @@
 """Runs to export to Hugging Face, a pretrained and a fine-tuned one, and what two runs have in common."""
-import functools
 import json
 import shutil
 import types
 
 import jax
-import numpy as np
 
 import reference
 import saved as saved_lib
@@ -13,7 +11,7 @@ from gpt1_jax.data import bpe_training, tasks
 from gpt1_jax.evaluation import load
 from gpt1_jax.models import build, heads
 from gpt1_jax.parallel import sharding
-from gpt1_jax.runs import results, workdir
+from gpt1_jax.runs import results
 from gpt1_jax.weights import hugging_face
 from meshes import shapes
 from tiny import WORDS, override, pretrain_config
@@ -41,7 +39,6 @@ def pretrained(directory, steps=4, first=4):
 
 
 def fine_tuned(directory, config, origin):
-    """A run as fine-tuning from another one leaves it."""
     config = override(config, {'init_from': str(origin.path)}).to_dict()
     task, vocabulary = tasks.of(config), origin.tokenizer()
     config |= {'kind': 'finetune', 'model': origin.config['model'], 'labels': list(task.labels), 'lengths': [16, 32],
@@ -58,22 +55,6 @@ def restored(run):
     return jax.device_get(load.pretrained(run, run.step(), MESH)[1])
 
 
-@functools.cache
-def program(path):
-    run = workdir.load(path)
-    model, params = build.backbone(run.config['model']), restored(run)
-
-    @jax.jit
-    def logits(ids):
-        hidden, table = model.apply({'params': params}, ids)
-        return hidden @ table.tokens.T
-    return logits
-
-
-def logits(run, ids):
-    return np.asarray(program(run.path)(ids))
-
-
 def same_run(run, other):
     """Whether weights, to the bit, sizes and vocabulary are the same."""
     ours, theirs = (jax.tree_util.tree_leaves_with_path(restored(one)) for one in (run, other))
@@ -87,7 +68,6 @@ def same_run(run, other):
 
 
 def edited(run, directory, change):
-    """A copy of a run whose config.json was changed."""
     shutil.copytree(run.path, directory)
     config = json.loads((directory / 'config.json').read_text())
     change(config)

@@ -71,12 +71,10 @@ def is_one_line(message):
 
 
 def copied(root) -> dict[str, bytes]:
-    """{path under a directory: content}."""
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob('*')) if path.is_file()}
 
 
 def written(write) -> dict[str, bytes]:
-    """The files that write(directory) makes."""
     with tempfile.TemporaryDirectory() as name:
         write(pathlib.Path(name))
         return copied(pathlib.Path(name))

@@ -10,26 +10,22 @@ from gpt1_jax.runs.session import Session
 from gpt1_jax.training import loop
 
 
-class PowerCut(Exception):
-    """What ends a run that has no chance to save."""
-
-
 class Killed(BaseException):
-    """The same, where a program goes on after a run that ends with an Exception."""
+    """What ends a run, and the program around it, without a chance to save."""
 
 
 @contextlib.contextmanager
-def power_cut(step, error=PowerCut):
+def power_cut(step):
     """A run in this context gets no batch for the step that follows `step` others, and ends at once."""
     fit = loop.fit
 
     def cut(program, state, hyper, batches, *rest):
         def read(number, rows):
             if number >= step:
-                raise error
+                raise Killed
             return batches.read(number, rows)
         return fit(program, state, hyper, batches._replace(read=read), *rest)
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(error):
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
         patch.setattr(loop, 'fit', cut)
         yield
 

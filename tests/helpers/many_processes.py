@@ -11,12 +11,12 @@ WORKER = str(ROOT / 'tests' / 'helpers' / 'worker.py')
 STEPS = 20
 
 
-def worker(text, directory, devices=None, stdout=subprocess.DEVNULL, **overrides):
+def worker(text, directory, devices=None, **overrides):
     """One process of a run by itself."""
     flags = {'XLA_FLAGS': f'--xla_force_host_platform_device_count={devices}'} if devices else {}
     return subprocess.Popen(
         [sys.executable, WORKER, f'--text={text}', f'--workdir={directory}', f'--overrides={json.dumps(overrides)}'],
-        cwd=ROOT, stdout=stdout, stderr=subprocess.PIPE, text=True,
+        cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         env=os.environ | {'PYTHONPATH': str(ROOT)} | flags)
 
 
@@ -32,8 +32,8 @@ def start(processes, devices, directory, text, **overrides):
         stderr=subprocess.STDOUT, env=os.environ | {'PYTHONPATH': str(ROOT)})
 
 
-def ended(process, timeout=400):
-    out, _ = process.communicate(timeout=timeout)
+def ended(process):
+    out, _ = process.communicate(timeout=400)
     return process.returncode, out
 
 

@@ -5,11 +5,15 @@ import reference
 import reference_lstm
 
 
+def states(params, ids):
+    """float64[n, D]: at each of the ids."""
+    ids = np.array([ids])
+    return (reference.gpt(params, ids)[0] if 'attn' in params['blocks'] else reference_lstm.lstm(params, ids))[0]
+
+
 def logits(params, ids):
     """float64[n, V]: of what follows each of the ids."""
-    ids = np.array([ids])
-    states = reference.gpt(params, ids)[0] if 'attn' in params['blocks'] else reference_lstm.lstm(params, ids)
-    return states[0] @ np.asarray(params['embed']['tokens'], np.float64).T
+    return states(params, ids) @ np.asarray(params['embed']['tokens'], np.float64).T
 
 
 def last(params, ids, n):

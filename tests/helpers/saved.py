@@ -67,11 +67,3 @@ def flip(path):
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 16
     path.write_bytes(data)
-
-
-def spoil(step_directory):
-    """Invert the files that hold a step's parameters (all: which of them Orbax reads is its choice)."""
-    files = [p for p in (step_directory / 'params').rglob('d/*') if p.is_file()]
-    assert files
-    for path in files:
-        path.write_bytes(bytes(b ^ 255 for b in path.read_bytes()))

@@ -1,6 +1,7 @@
 """Runs small enough for a test: a corpus of made-up sentences, a two-layer model, task files in official layouts."""
 import importlib.util
 import json
+import os
 import pathlib
 import random
 import subprocess
@@ -24,37 +25,15 @@ def corpus(directory, documents=16, sentences=40):
     return directory
 
 
-def cola(directory, rows={'train': 40, 'dev': 13}, seed=0):
-    """Write CoLA's train.tsv and dev.tsv: label 1 where a sentence ends in a full stop."""
+def cola(directory):
+    """Write CoLA's train.tsv of 40 rows and dev.tsv of 13: label 1 where a sentence ends in a full stop."""
     directory.mkdir(parents=True)
-    rng = random.Random(seed)
-    for split, n in rows.items():
+    rng = random.Random(0)
+    for split, n in {'train': 40, 'dev': 13}.items():
         labels = [i % 2 for i in range(n)]
         text = [sentence(rng) if label else sentence(rng)[:-1] + ' the the the' for label in labels]
         (directory / f'{split}.tsv').write_text(''.join(f'gj04\t{label}\t\t{t}\n' for label, t in zip(labels, text)))
     return directory
-
-
-def race(directory, passages={'train': 8, 'dev': 3}):
-    """Write RACE/SPLIT/LEVEL/N.txt: two questions a passage."""
-    for split, n in passages.items():
-        for level in ('middle', 'high'):
-            folder = directory / split / level
-            folder.mkdir(parents=True)
-            for i in range(n):
-                rng = random.Random(f'{split}{level}{i}')
-                options = [[rng.choice(['cats', 'dogs', 'birds', 'hills']) for _ in range(4)] for _ in range(2)]
-                (folder / f'{i}.txt').write_text(json.dumps({
-                    'article': sentence(rng), 'questions': ['who sat?', 'who ran to _?'], 'options': options,
-                    'answers': [rng.choice('ABCD') for _ in range(2)]}))
-
-
-def dpr(directory, n=8):
-    """Write DPR's test.c.txt."""
-    directory.mkdir(parents=True)
-    (directory / 'test.c.txt').write_text('\n'.join(
-        f'The cat ran over the dogs because they sat number {i}.\nthey\nthe cat,the dogs\n'
-        f'{("the cat", "the dogs")[i % 2]}\n' for i in range(n)))
 
 
 def sst2(directory, n=10):
@@ -100,11 +79,12 @@ def small_flags(**overrides):
             if value is not None]
 
 
-def finetune_config(task, directory, **overrides):
-    """configs/finetune.py:TASK in small."""
+def finetune_config(name, directory, **overrides):
+    """configs/finetune.py:NAME, or of NAME custom:EXAMPLE configs/custom.py:EXAMPLE, in small."""
+    config, _, argument = name.rpartition(':')
     small = dict(data__dir=str(directory), batch__size=8, batch__eval_size=8, train__epochs=2, log_every=2,
                  optimizer__peak_rate=1e-2)
-    return override(load_config('finetune', task), small | overrides)
+    return override(load_config(config or 'finetune', argument), small | overrides)
 
 
 def place(program, batch):
@@ -123,12 +103,15 @@ def override(config, values):
     return config
 
 
-def command(module, *arguments, check=None, timeout=300, env=None, **how):
-    """Run python -m gpt1_jax.MODULE from the clone, as a user does."""
-    import os
-    found = subprocess.run(
-        [sys.executable, '-m', f'gpt1_jax.{module}', *arguments], cwd=ROOT, capture_output=True, text=True,
-        timeout=timeout, env=os.environ | (env or {}), **how)
+def python(*words, check=None, cwd=ROOT, timeout=300, env=None, **how):
+    """Run Python with these words, from the clone unless another directory is given; check: the exit status."""
+    found = subprocess.run([sys.executable, *words], cwd=cwd, capture_output=True, text=True, timeout=timeout,
+                           env=os.environ | (env or {}), **how)
     if check is not None:
         assert found.returncode == check, found.stdout + found.stderr
     return found
+
+
+def command(module, *arguments, **how):
+    """Run python -m gpt1_jax.MODULE, as a user does."""
+    return python('-m', f'gpt1_jax.{module}', *arguments, **how)

@@ -1,30 +1,35 @@
 """What every backbone promises the rest of the library: its states depend on their own tokens, key and row alone."""
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import backbones
-from backbones import KEY, MODELS, TOKENS, changed, states
+import reference
+import reference_lstm
+from backbones import KEY, MODELS, TOKENS, changed, states, weights
 from gpt1_jax.errors import UserError
 
 pytestmark = pytest.mark.parametrize('kind', MODELS)
 
 
-@functools.cache
-def weights(kind):
-    return backbones.weights(MODELS[kind])
-
-
 def hidden(kind, tokens=TOKENS, key=KEY):
-    return np.asarray(states(MODELS[kind], weights(kind), tokens, key))
+    return np.asarray(states(MODELS[kind], weights(MODELS[kind]), tokens, key))
+
+
+def test_states_equal_numpy_s_with_dropout_at_each_site(kind):
+    params, plain = weights(MODELS[kind]), {'gpt': lambda *given, **how: reference.gpt(*given, **how)[0],
+                                            'lstm': reference_lstm.lstm}[kind]
+    sites = {'gpt': ('embd', 'attn', 'resid'), 'lstm': ('embd', 'resid')}[kind]
+    for rates in ({}, *({site: 0.4} for site in sites), dict.fromkeys(sites, 0.1)):
+        model = changed(MODELS[kind], **{f'{site}_dropout': rates.get(site, 0.0) for site in sites})
+        expected = plain(params, TOKENS, **rates, key=(5, 700))
+        np.testing.assert_allclose(states(model, params, key=KEY), expected, atol=2e-5)
+        assert not rates or np.abs(expected - plain(params, TOKENS)).max() > 0.1
 
 
 def test_a_sequence_longer_than_the_context_is_refused(kind):
     with pytest.raises(UserError, match='10 tokens is longer than the context, 9'):
-        MODELS[kind].apply({'params': weights(kind)}, jnp.zeros((1, 10), jnp.int32))
+        MODELS[kind].apply({'params': weights(MODELS[kind])}, jnp.zeros((1, 10), jnp.int32))
 
 
 def test_masks_depend_on_seed_step_and_row(kind):
@@ -55,14 +60,14 @@ def test_neither_unrolling_nor_rematerialising_changes_states_or_gradients_with_
         def loss(params):
             found = states(model, params, TOKENS, KEY)
             return jnp.sum(found * by), found
-        (_, found), gradients = jax.jit(jax.value_and_grad(loss, has_aux=True))(weights(kind))
+        (_, found), gradients = jax.jit(jax.value_and_grad(loss, has_aux=True))(weights(MODELS[kind]))
         return [found, *jax.tree.leaves(gradients)]
     for expected, found in zip(run(MODELS[kind]), run(changed(MODELS[kind], **change))):
         np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
 
 
 def test_bfloat16_runs_near_float32_with_float32_parameters_and_gradients(kind):
-    half, params = changed(MODELS[kind], dtype='bfloat16'), weights(kind)
+    half, params = changed(MODELS[kind], dtype='bfloat16'), weights(MODELS[kind])
     found, table = jax.eval_shape(lambda: half.apply({'params': params}, TOKENS, KEY))
     assert found.dtype == table.tokens.dtype == jnp.bfloat16
     expected = hidden(kind)

@@ -66,9 +66,3 @@ def test_kept_elements_are_divided_by_the_keep_rate_and_others_are_zero(row):
     y, gradient = jax.vjp(drop, jnp.full((2, 3, 4), 3.0))
     for found in (y, *gradient(jnp.full((2, 3, 4), 3.0))):
         np.testing.assert_array_equal(found, np.where(mask[row:row + 2], 4.0, 0.0))
-
-
-def test_dropout_without_a_key_or_a_rate_changes_nothing():
-    x = jnp.arange(12.0).reshape(1, 3, 4)
-    np.testing.assert_array_equal(Dropout(None).at(0, 0.5)(x), np.arange(12.0).reshape(1, 3, 4))
-    np.testing.assert_array_equal(Dropout(Key(1, 1)).at(0, 0.0)(x), np.arange(12.0).reshape(1, 3, 4))

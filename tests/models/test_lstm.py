@@ -3,8 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import reference_lstm
-from backbones import KEY, MODELS, TOKENS, changed, states, weights
+from backbones import weights
 from gpt1_jax.models import lstm
 from gpt1_jax.models.lstm import LSTM, LSTMConfig
 from gpt1_jax.parallel.sharding import named_leaves
@@ -55,16 +54,6 @@ def test_states_losses_and_gradients_equal_those_of_torchs_lstm_with_a_tied_outp
     for ours, torchs in [(found['embed']['tokens'], rows.grad.numpy())] + [
             (found['blocks'][name], gradient) for name, gradient in expected.items()]:
         assert np.linalg.norm(ours - torchs) < 1e-5 * np.linalg.norm(torchs)
-
-
-@pytest.mark.parametrize('rates', [{}, {'embd': 0.4}, {'resid': 0.4}, {'embd': 0.1, 'resid': 0.1}], ids=str)
-def test_states_equal_numpys_with_dropout_at_each_site(rates):
-    model = changed(MODELS['lstm'], **{f'{n}_dropout': rates.get(n, 0.0) for n in ('embd', 'resid')})
-    params = weights(model)
-    expected = reference_lstm.lstm(params, TOKENS, **rates, key=(5, 700))
-    np.testing.assert_allclose(states(model, params, key=KEY), expected, atol=1e-5)
-    if rates:
-        assert np.abs(expected - reference_lstm.lstm(params, TOKENS)).max() > 0.1
 
 
 def test_a_cell_keeps_small_additions_in_bfloat16():

@@ -271,19 +271,6 @@ def test_the_gains_gradients_of_the_residual_kernel_add_up_over_several_programs
     test_values_and_gradients_are_the_formulas('add_and_norm', FAST['add_and_norm']['fused'], (2, 16, 16), 0.1)
 
 
-@pytest.mark.parametrize('name, E', [
-    pytest.param(name, E, marks=marks(name)) for name, E in (('blocked', 64), ('flash', 64), ('mosaic', 128))])
-def test_the_dropout_mask_of_attention_is_the_definitions_to_the_bit(name, E):
-    """Where the values are the unit matrix, outputs are the dropped probabilities, zero only where dropped; where the
-    gradient of the output is, so are the gradients of the values."""
-    qkv = jnp.asarray(normal(3, E, 3, 2, E), jnp.float32)
-    unit = jnp.broadcast_to(jnp.eye(E)[None, :, None], (3, E, 2, E))
-    out, gradient = run('attention', FAST['attention'][name], [qkv.at[:, :, 2].set(unit)], unit, 0.3)
-    mask = (scaled_mask(dropout.ATTENTION, (3, 2, E, E), 0.3) > 0) & np.tri(E, dtype=bool)
-    np.testing.assert_array_equal(out.transpose(0, 2, 1, 3) != 0, mask)
-    np.testing.assert_array_equal(gradient[:, :, 2].transpose(0, 2, 3, 1) != 0, mask)
-
-
 @KERNEL
 @pytest.mark.parametrize('operation, name, mesh, sizes', [
     ('attention', 'flash', (8, 1, 1), (8, 32, 1, 16)), ('attention', 'flash', (2, 2, 2), (4, 32, 2, 16)),

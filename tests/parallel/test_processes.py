@@ -3,8 +3,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import time
 
 import jax
@@ -18,7 +16,7 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import processes as processes_lib
 from gpt1_jax.runs import checkpoint, results
 from many_processes import STEPS, ended, start, wait_for
-from tiny import ROOT, corpus, pretrain_config
+from tiny import corpus, pretrain_config, python
 
 pytestmark = pytest.mark.full
 
@@ -39,7 +37,6 @@ def text(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def alone(text):
-    """One process with four devices, not interrupted."""
     status, out = ended(start(1, 4, text.parent / 'alone', text))
     assert status == 0, out
     return text.parent / 'alone'
@@ -93,10 +90,9 @@ def test_a_process_whose_peers_never_come_ends_with_a_line(process):
     address = f'localhost:{local.free_port()}'
     code = (f'from gpt1_jax.parallel import processes; processes.WAIT_S = 3; '
             f'processes.start({address!r}, 2, {process})')
-    done = subprocess.run([sys.executable, '-X', 'faulthandler', '-c', code], cwd=ROOT, text=True, capture_output=True,
-                          timeout=100, env=os.environ | {'PYTHONPATH': str(ROOT), 'JAX_PLATFORMS': 'cpu'})
+    done = python('-X', 'faulthandler', '-c', code, timeout=100, check=1)
     first, last = done.stderr.splitlines()
-    assert done.returncode == 1 and done.stdout == '' and first == f'waiting for 2 processes at {address} ...'
+    assert done.stdout == '' and first == f'waiting for 2 processes at {address} ...'
     assert last.startswith(f'error: waited 3 s for 2 processes at {address}: ')
 
 

@@ -50,7 +50,6 @@ def started(code, place):
 
 @contextlib.contextmanager
 def held_elsewhere(place):
-    """Another process that holds the lock."""
     process = started(HOLDER, place)
     assert process.stdout.readline() == 'held\n'
     try:

@@ -1,17 +1,11 @@
 """One run writes a work directory: another one is refused in a line."""
-import re
-import signal
-import subprocess
-import time
-
 import pytest
 
-from gpt1_jax import finetune, pretrain
+from gpt1_jax import finetune, prepare, pretrain
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned
 from gpt1_jax.parallel import processes
 from gpt1_jax.runs import checkpoint, lock, results, workdir
-from many_processes import wait_for, worker
 from tiny import cola, corpus, finetune_config, pretrain_config
 
 pytestmark = pytest.mark.full
@@ -21,21 +15,17 @@ def steps(directory):
     return [row['step'] for row in results.read(directory / 'metrics.jsonl') if 'loss' in row]
 
 
-def test_of_two_runs_in_one_directory_one_goes_on(tmp_path):
-    text, directory = corpus(tmp_path / 'text'), tmp_path / 'run'
-    two = [worker(text, directory, stdout=subprocess.PIPE, train__steps=100_000, log_every=1) for _ in range(2)]
-    while all(one.poll() is None for one in two):
-        time.sleep(0.05)
-    refused, winner = sorted(two, key=lambda one: one.poll() is None)
-    out, error = refused.communicate()
-    assert refused.returncode == 1 and re.fullmatch(
-        rf'error: another process( \(pid {winner.pid} on .*, since .*\))? holds the lock on {directory}\n',
-        error), out + error
-    wait_for(lambda: len(steps(directory)) > 12, winner)
-    winner.send_signal(signal.SIGTERM)
-    out, error = winner.communicate(timeout=100)
-    assert winner.returncode == 75 and steps(directory) == list(range(1, len(steps(directory)) + 1)), out + error
-    assert not (directory / lock.FILE).exists()
+@pytest.mark.parametrize('program', ['prepare', 'pretrain', 'finetune'])
+def test_a_directory_that_another_process_writes_is_refused(pretrained, tmp_path, program):
+    """test_lock.py has the lock itself, between processes."""
+    text, run = corpus(tmp_path / 'text'), tmp_path / 'run'
+    start = {'prepare': lambda: prepare.prepare(run, str(text), '0.2', merges=20),
+             'pretrain': lambda: pretrain.run(pretrain_config(text), run),
+             'finetune': lambda: finetune.run(
+                 finetune_config('cola', cola(tmp_path / 'cola'), init_from=str(pretrained), data__n_ctx=16), run)}
+    with lock.hold(run), pytest.raises(UserError, match=f'^another process .* holds the lock on {run}$'):
+        start[program]()
+    assert not run.exists()
 
 
 def test_a_run_whose_lock_was_taken_over_stops_before_it_writes(pretrained, tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ from gpt1_jax import pretrain
 from gpt1_jax.runs import checkpoint
 from gpt1_jax.runs.checkpoint import CheckpointError
 from gpt1_jax.runs.session import resume
-from saved import flip, same, saved, spoil
+from saved import flip, same, saved
 from tiny import corpus, override, pretrain_config
 
 
@@ -29,7 +29,7 @@ def test_the_newest_step_is_taken_without_a_word_where_nothing_changed(four, cap
 
 def test_a_damaged_newest_step_stops_the_run_and_is_passed_over_and_set_aside_where_asked(four, capsys):
     directory, program, history = four
-    spoil(directory / '4')
+    (directory / '4' / 'params' / 'manifest.ocdbt').unlink()
     with pytest.raises(CheckpointError, match=r'4: params.* is damaged.*; other steps '
                                               r'there: 1, 2, 3: --fallback resumes from the newest sound one$'):
         resume(directory, program.state)

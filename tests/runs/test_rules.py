@@ -1,14 +1,10 @@
 """What a config's fields may hold."""
-import sys
-
 import pytest
 
+from experiments.lib import run_list
 from gpt1_jax import finetune, pretrain, rules, zero_shot
 from gpt1_jax.errors import UserError
-from tiny import ROOT, load_config
-
-sys.path.insert(0, str(ROOT))
-from experiments.lib import run_list  # noqa: E402
+from tiny import load_config
 
 
 @pytest.mark.parametrize('rule, good, bad', [

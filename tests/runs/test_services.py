@@ -2,7 +2,6 @@
 read back from the files that they write."""
 import json
 import sqlite3
-import struct
 
 import pytest
 
@@ -10,7 +9,7 @@ import event_files
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import results, tracker
 from short_runs import points_of
-from tiny import command, corpus
+from tiny import command, corpus, small_flags
 
 
 def start(path, step, last, **how):
@@ -109,31 +108,6 @@ def test_a_service_that_refuses_is_one_line(path, service, monkeypatch):
     assert [row['step'] for row in rows if 'loss' in row] == [1, 2]
 
 
-def of_wandb(tmp_path):
-    """Records of protocol buffers in LevelDB's log format, after a header of 7 bytes. Blocks of 32 KiB; in each,
-    fragments of (CRC-32 of 4 bytes, length of 2, kind of 1): 1 whole, 2 first, 3 middle, 4 last."""
-    from wandb.proto import wandb_internal_pb2
-    found, block = {}, 32768
-    for file in sorted((tmp_path / 'run').rglob('offline-run-*/*.wandb')):
-        data, place, record = file.read_bytes(), 7, b''
-        assert data[:4] == b':W&B'
-        while place + 7 <= len(data):
-            if block - place % block < 7:
-                place += block - place % block
-                continue
-            _, length, kind = struct.unpack('<IHB', data[place:place + 7])
-            record += data[place + 7:place + 7 + length]
-            place += 7 + length
-            if kind in (2, 3):
-                continue
-            history, record = wandb_internal_pb2.Record.FromString(record).history, b''
-            for item in history.item:
-                name = item.key or '/'.join(item.nested_key)
-                if not name.startswith('_'):
-                    found.setdefault(name, []).append((history.step.num, json.loads(item.value_json)))
-    return found
-
-
 def of_trackio(tmp_path):
     rows = sqlite3.connect(tmp_path / 'trackio' / 'gpt1_jax.db').execute(
         'select step, metrics from metrics order by id').fetchall()
@@ -141,17 +115,13 @@ def of_trackio(tmp_path):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize('service, read', [('wandb', of_wandb), ('trackio', of_trackio)])
-def test_a_service_that_writes_files_has_every_row_of_a_run_that_was_stopped_and_continued(tmp_path, service, read):
-    pytest.importorskip(service)
+def test_trackio_has_every_row_of_a_run_that_was_stopped_and_continued(tmp_path):
+    pytest.importorskip('trackio')
     text, run = corpus(tmp_path / 'text'), tmp_path / 'run'
-    fields = ('model.n_layer=1 model.n_embd=16 model.n_head=2 model.n_inner=16 model.n_ctx=16 data.valid=0.2 '
-              'data.processes=1 tokenizer.merges=60 batch.size=8 eval.every=2 optimizer.warmup_steps=1 log_every=1 '
-              f'tracker={service} data.corpus={text}').split()
-    place = {'WANDB_MODE': 'offline', 'WANDB_SILENT': 'true', 'TRACKIO_DIR': str(tmp_path / 'trackio')}
     for steps in (3, 5):
-        command('pretrain', '--config=pretrain', f'--workdir={run}', '--allow_change',
-                *(f'--config.{field}' for field in (*fields, f'train.steps={steps}')), check=0, env=place)
+        command('pretrain', '--config=pretrain', f'--workdir={run}', '--allow_change', *small_flags(
+            tracker='trackio', data__corpus=text, eval__every=2, log_every=1, train__steps=steps),
+            check=0, env={'TRACKIO_DIR': str(tmp_path / 'trackio')})
     expected = points_of(results.read(run / 'metrics.jsonl'))
     assert [step for step, _ in expected['loss']] == [1, 2, 3, 4, 5] and 'valid_bits_per_byte' in expected
-    assert read(tmp_path) == expected
+    assert of_trackio(tmp_path) == expected

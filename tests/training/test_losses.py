@@ -6,10 +6,11 @@ import scipy.special
 
 import reference
 from gpt1_jax import finetune
+from gpt1_jax.data import tokens as tokens_lib
 from gpt1_jax.models.gpt import GPT, Embeddings, GPTConfig
 from gpt1_jax.models.heads import TaskModel
-from gpt1_jax.parallel.sharding import named_leaves
-from gpt1_jax.training import losses, optimizer
+from gpt1_jax.parallel import sharding
+from gpt1_jax.training import losses, optimizer, validation
 from meshes import hyper, mesh_of, shapes
 from tiny import place
 
@@ -130,11 +131,11 @@ def test_gradient_of_the_fine_tuning_loss_is_the_released_formula_s_slope(head, 
     params = parameters(head, n_labels, len(lengths[0]))
     batch = batch_of(head, TINY, lengths, n_labels)
     metrics, gradients = first_update(TINY, head, n_labels, params, batch, lm_weight=0.7)
-    found = named_leaves(gradients)
+    found = sharding.named_leaves(gradients)
     wide = jax.tree.map(lambda x: x.astype(np.float64), params)
     expected = released_loss(wide, batch, head, 0.7)[0]
     assert float(metrics['loss']) == pytest.approx(expected, rel=1e-5)
-    for n, (name, leaf) in enumerate(named_leaves(wide).items()):
+    for n, (name, leaf) in enumerate(sharding.named_leaves(wide).items()):
         direction = np.random.default_rng(n).normal(size=leaf.shape)
 
         def at(shift):
@@ -156,3 +157,16 @@ def test_a_choice_that_is_not_there_counts_for_nothing():
     assert float(found['loss']) == pytest.approx(float(again['loss']), rel=1e-6)
     for g, h in zip(jax.tree.leaves(gradients), jax.tree.leaves(same)):
         np.testing.assert_allclose(g, h, atol=1e-6)
+
+
+# On held-out text
+
+def test_windows_that_fill_up_the_last_batch_count_for_nothing():
+    model = GPT(GPTConfig(vocab_size=30, n_ctx=8, n_embd=16, n_layer=1, n_head=2, n_inner=16))
+    params = jax.tree.map(lambda x: 20 * x, model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params'])
+    stream = tokens_lib.TokenStream((np.random.default_rng(0).integers(0, 30, 100).astype('<u2'),), 'made up', 'f')
+    found = validation.mean_loss(model, sharding.make_mesh(devices=jax.devices()[:4]), stream, 10, 4, 1)(params)
+    windows = np.stack([stream.window(i, 8) for i in stream.evenly_spaced(10, 8)])
+    hidden, table = model.apply({'params': params}, windows[:, :-1])
+    logits = np.asarray(hidden, np.float64) @ np.asarray(table.tokens, np.float64).T
+    assert found == pytest.approx(reference.cross_entropy(logits, windows[:, 1:]).mean(), rel=1e-5)

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from exports import MESH, edited, fine_tuned, logits, restored, run_main
+import plain_scores
+from exports import MESH, edited, fine_tuned, restored, run_main
 from gpt1_jax.data import inputs
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.errors import UserError
@@ -27,19 +28,19 @@ def test_transformers_loads_an_export_and_gives_its_logits_and_its_greedy_contin
     theirs, info = transformers.AutoModelForCausalLM.from_pretrained(exported, output_loading_info=True)
     assert isinstance(theirs, transformers.OpenAIGPTLMHeadModel) and not any(info.values()), info
     theirs.eval()
-    ids = np.random.default_rng(0).integers(0, pretrained.config['model']['vocab_size'], (1, 48)).astype(np.int32)
+    params = restored(pretrained)
+    ids = np.random.default_rng(0).integers(0, pretrained.config['model']['vocab_size'], 48)
     prompt = 'The cat sat on a mat, while red'
     given = transformers.AutoTokenizer.from_pretrained(exported)(prompt, return_tensors='pt')
     with torch.no_grad():
-        expected = theirs(torch.from_numpy(ids).long()).logits.numpy()
+        expected = theirs(torch.from_numpy(ids)[None]).logits[0].numpy()
         found = theirs.generate(**given, max_new_tokens=20, do_sample=False, pad_token_id=0)[0].tolist()
     assert np.abs(expected).max() > 1
-    np.testing.assert_allclose(logits(pretrained, ids), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(plain_scores.logits(params, ids), expected, rtol=1e-5, atol=1e-5)
     ours = pretrained.tokenizer().encode(prompt)
     assert given.input_ids[0].tolist() == ours
     for _ in range(20):
-        row = np.array([ours + [0] * (48 - len(ours))], np.int32)
-        ours.append(int(logits(pretrained, row)[0, len(ours) - 1].argmax()))
+        ours.append(int(plain_scores.logits(params, ours)[-1].argmax()))
     assert found == ours
 
 

@@ -10,7 +10,7 @@ from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import workdir
 from gpt1_jax.weights import from_hub
-from tiny import ROOT, command, load_config, override
+from tiny import ROOT, load_config, override
 
 NOVELS = ROOT / 'gpt1_jax' / 'weights' / 'novels'
 
@@ -64,21 +64,3 @@ def test_its_perplexity_on_a_paragraph_is_what_it_was(novels):
         "'s face, and the old man's eyes were fixed on"]
     scored = novels.score(PARAGRAPH)
     assert np.exp(-scored.log_probabilities.mean()) == pytest.approx(15.35, rel=0.01)
-
-
-def test_transformers_goes_on_alike(novels):
-    torch = pytest.importorskip('torch')
-    transformers = pytest.importorskip('transformers')
-    model = transformers.OpenAIGPTLMHeadModel.from_pretrained(NOVELS, dtype=torch.float32)
-    ids = novels.encode(PARAGRAPH)
-    with torch.no_grad():
-        logits = model(torch.tensor([ids])).logits[0].log_softmax(-1)
-    theirs = [float(logits[i, token]) for i, token in enumerate(ids[1:])]
-    np.testing.assert_allclose(novels.score(PARAGRAPH).log_probabilities, theirs, atol=2e-2)
-
-
-@pytest.mark.full
-def test_the_command_writes_words(tmp_path):
-    done = command('generate', '--init_from=novels', '--prompt=The old man', check=0,
-                   env={'GPT1_JAX_CACHE': str(tmp_path)})
-    assert len(done.stdout.split()) > 20, done.stderr

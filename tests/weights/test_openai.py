@@ -7,19 +7,18 @@ import numpy as np
 import pytest
 
 import released
-from exports import logits, restored
+from exports import restored
 from gpt1_jax.errors import UserError, os_errors_in_one_line
 from gpt1_jax.runs import checkpoint, workdir
 from gpt1_jax.weights import names, openai
 from shared import VOCABULARY, needs_vocabulary
 from tiny import command
 
-pytestmark = [pytest.mark.full, pytest.mark.filterwarnings('ignore:.*the published set has')]
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture
 def source(base, released_run):
-    """What `released_run` was made of."""
     return base / 'released'
 
 
@@ -33,21 +32,6 @@ def test_every_array_comes_back_to_the_bit_under_its_name(released_run):
         assert found[name].tobytes() == array.tobytes() and found[name].shape == array.shape, name
     assert sum(leaf.size for leaf in jax.tree.leaves(params)) == sum(array.size for array in expected.values())
     assert params['embed'].keys() == {'tokens', 'positions'}  # no special rows: fine-tuning draws them
-
-
-def test_logits_equal_those_of_transformers_given_the_same_arrays(released_run):
-    torch, transformers = pytest.importorskip('torch'), pytest.importorskip('transformers')
-    sizes = released.SIZES
-    theirs = transformers.OpenAIGPTLMHeadModel(transformers.OpenAIGPTConfig(
-        vocab_size=sizes['vocab_size'], n_positions=sizes['n_ctx'], n_embd=sizes['n_embd'], n_layer=sizes['n_layer'],
-        n_head=sizes['n_head'])).eval()
-    state = {name: torch.from_numpy(array.copy()) for name, array in released.hugging_face(released.arrays()).items()}
-    assert not theirs.transformer.load_state_dict(state, strict=True).missing_keys
-    ids = np.random.default_rng(1).integers(0, sizes['vocab_size'], (3, sizes['n_ctx'])).astype(np.int32)
-    with torch.no_grad():
-        expected = theirs(torch.from_numpy(ids).long()).logits.numpy()
-    assert np.abs(expected).max() > 1
-    np.testing.assert_allclose(logits(released_run, ids), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_the_run_says_where_it_is_from(released_run):
@@ -86,11 +70,6 @@ def content(change):
     return lambda path: path.write_bytes(change(path.read_bytes()))
 
 
-def archive(path):
-    with open(path, 'wb') as stream:
-        np.savez(stream, np.ones(3, np.float32))
-
-
 def shapes(change):
     return lambda path: path.write_text(json.dumps(change(json.loads(path.read_text()))))
 
@@ -102,24 +81,19 @@ def shape(i, value):
 PIECE, SHAPES = 'params_4.npy', 'params_shapes.json'
 DAMAGES = (
     (PIECE, lambda p: p.unlink(), 'No such file or directory'),
-    (PIECE, lambda p: (p.unlink(), p.mkdir()), 'Is a directory'),
     (PIECE, content(lambda data: data[:-4]), 'not a complete .npy file'),
-    (PIECE, content(lambda data: data.replace(b'}', b'|', 1)), 'not a complete .npy file'),
     (PIECE, array(lambda x: np.array([Harm()], object)), 'not a complete .npy file without pickled objects'),
-    (PIECE, archive, 'must hold a vector of float32'),
     (PIECE, array(lambda x: x.astype('<f8')), 'must hold a vector of float32'),
     (PIECE, array(lambda x: np.append(x[:-1], np.float32(np.nan))), 'holds values that are not finite'),
     ('params_9.npy', array(lambda x: np.zeros(5, np.float32)), r'hold [\d,]+ values, params_shapes.json'),
     (SHAPES, content(lambda data: b'{'), 'not JSON'),
     (SHAPES, content(lambda data: b'{}'), r'must list the shapes of 2 \+ 12 n arrays'),
-    (SHAPES, shape(0, 'wide'), r'must list the shapes of 2 \+ 12 n arrays'),
     (SHAPES, shape(0, [-64, 24]), 'model.n_ctx is -64'), (SHAPES, shape(0, [64.0, 24]), 'model.n_ctx is 64.0'),
     (SHAPES, shape(3, 'wide'), r'shape 3 \(h.0.attn.c_attn.bias\) is .wide., must be \[72\]'),
     (SHAPES, shape(0, [64, 25]), 'model.n_embd = 25 is not a multiple of model.n_head = 4'),
     (SHAPES, shape(1, [72, 28]), r'shape 1 \(tokens_embed.weight\) is \[72, 28\], must be \[72, 24\]'),
     (SHAPES, shape(14, [24, 72]), r'shape 14 \(h.1.attn.c_attn.weight\) is \[24, 72\], must be \[1, 24, 72\]'),
     (SHAPES, shapes(lambda s: s[1:2] + s[:1] + s[2:]), 'the vocabulary has 72 rows, .* 64'),
-    ('vocab_40000.bpe', lambda p: p.unlink(), 'No such file'),
     ('encoder_bpe_40000.json', lambda p: released.write(p.parent, vocab_size=73), 'the vocabulary has 72 rows, .* 73'))
 
 
