@@ -19,13 +19,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import flags
-from ml_collections import ConfigDict, config_flags
+from ml_collections import ConfigDict
 
 from experiments.benchmarks import record
 from experiments.lib import paper, run_list, scores
 from experiments.lib.markdown import table
 from experiments.lib.run_list import Run
 from gpt1_jax import cli, rules
+from gpt1_jax.cli import config_file
 from gpt1_jax.data import splits, tasks
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.errors import UserError
@@ -178,8 +179,7 @@ def lines(rows: Sequence[dict]) -> list[str]:
 
 
 def _define_flags():
-    config_flags.DEFINE_config_file('config', 'configs/experiments.py',
-                                    'Sets, rows and model; --config.FIELD=VALUE overrides a field.')
+    config_file.define('experiments', 'Sets, rows and model; --config.FIELD=VALUE overrides a field.')
     flags.DEFINE_string('data', None, 'Directory that holds the data sets; default config.data.')
     flags.DEFINE_string('out', scores.BASELINES_FILE, 'The JSON file to write; the Markdown table goes beside it.')
     flags.DEFINE_multi_string('task', [], 'Only this set.')

@@ -15,12 +15,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from absl import flags
-from ml_collections import ConfigDict, config_flags
+from ml_collections import ConfigDict
 
 from experiments import glue_validator
 from experiments.glue_validator import MEMBERS
 from experiments.lib import run_list, runner
 from gpt1_jax import cli, storage
+from gpt1_jax.cli import config_file
 from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned
@@ -135,7 +136,7 @@ def _open(directory, task):
 
 
 def _define_flags():
-    config_flags.DEFINE_config_file('config', 'configs/experiments.py', 'Its `submission`: a run directory for a task.')
+    config_file.define('experiments', 'Its `submission`: a run directory for a task.')
     flags.DEFINE_string('out', 'submission.zip', 'The zip to write.')
     flags.DEFINE_enum('selection', 'best', fine_tuned.SELECTIONS, 'Parameters: best on dev, or those of the last step.')
     flags.DEFINE_bool('reuse', False, 'Take the predictions that the runs hold already, where they do.')

@@ -14,7 +14,7 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from absl import flags
-from ml_collections import ConfigDict, config_flags
+from ml_collections import ConfigDict
 
 from experiments import baselines
 from experiments.benchmarks import record
@@ -22,6 +22,7 @@ from experiments.lib import bootstrap, figures, paper, run_list, runner, scores
 from experiments.lib.markdown import table
 from experiments.lib.run_list import Run
 from gpt1_jax import cli
+from gpt1_jax.cli import config_file
 from gpt1_jax.data import tasks
 from gpt1_jax.data.tokens import permutation
 from gpt1_jax.errors import UserError
@@ -237,8 +238,7 @@ def lines(found: dict) -> list[str]:
 
 
 def _define_flags():
-    config_flags.DEFINE_config_file('config', 'configs/experiments.py',
-                                    'Runs and settings; --config.FIELD=VALUE overrides a field.')
+    config_file.define('experiments', 'Runs and settings; --config.FIELD=VALUE overrides a field.')
     flags.DEFINE_bool('dry_run', False, 'Print the runs and the tokens to process, and stop.')
 
 

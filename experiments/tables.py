@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from absl import flags
-from ml_collections import ConfigDict, config_flags
+from ml_collections import ConfigDict
 
 from experiments import claims, figure2_layers, figure2_zero_shot, figure_blimp, gains, table5_ablations
 from experiments.lib import bootstrap, paper, run_list, runner, scores
@@ -20,6 +20,7 @@ from experiments.lib.markdown import bullets, table
 from experiments.lib.paper import Score
 from experiments.lib.run_list import Run
 from gpt1_jax import cli
+from gpt1_jax.cli import config_file
 from gpt1_jax.errors import UserError
 
 HEADER = ('task', 'metric', 'paper (test)', 'ours', 'best baseline', '95% interval', 'range of seeds', 'seeds', 'n',
@@ -125,8 +126,7 @@ def write(config: ConfigDict, name: str, runs: Sequence[Run]) -> list[str]:
 
 
 def _define_flags():
-    config_flags.DEFINE_config_file('config', 'configs/experiments.py',
-                                    'Runs and settings; --config.FIELD=VALUE overrides a field.')
+    config_file.define('experiments', 'Runs and settings; --config.FIELD=VALUE overrides a field.')
     flags.DEFINE_multi_enum('only', list(PARTS), list(PARTS), 'Only this table or figure.')
     flags.DEFINE_bool('dry_run', False, 'Print the list of runs and the tokens to process, and stop.')
 

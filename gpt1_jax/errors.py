@@ -41,11 +41,11 @@ def fail(message: str) -> NoReturn:
 
 def one_line(text: str, max_length: int = MAX_MESSAGE) -> str:
     """Text as one printable line: other characters become Python escapes; the middle of a long text is cut out."""
-    text = _without_middle(text, max_length)
-    if text.isprintable():
+    if not text.isprintable():
+        text = ''.join(c if c.isprintable() else c.encode('unicode_escape').decode('ascii') for c in text)
+    if len(text) <= max_length:
         return text
-    escaped = (c if c.isprintable() else c.encode('unicode_escape').decode('ascii') for c in text)
-    return _without_middle(''.join(escaped), max_length)
+    return f'{text[:max_length * 2 // 3]} ... {text[-(max_length // 4):]}'
 
 
 def os_line(error: OSError) -> str:
@@ -70,8 +70,6 @@ def in_code(path: str) -> Iterator[None]:
         yield
     except UserError as error:
         raise UserError(f'{path}: {error}') from None
-    except SyntaxError as error:
-        raise UserError(f'{path}: line {error.lineno}: {error.msg}') from None
     except Exception as error:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
                  if os.path.abspath(frame.filename) == os.path.abspath(path)]
@@ -87,12 +85,4 @@ def shown(value: Any) -> str:
 def did_you_mean(name: Any, known: Iterable[Any]) -> str:
     """", did you mean 'x'?" for the known name most similar to a wrong one; '' if none is similar."""
     close = difflib.get_close_matches(str(name), [str(one) for one in known], n=1)
-    if not close:
-        return ''
-    return f', did you mean {close[0]!r}?'
-
-
-def _without_middle(text, max_length):
-    if len(text) <= max_length:
-        return text
-    return f'{text[:max_length * 2 // 3]} ... {text[-(max_length // 4):]}'
+    return f', did you mean {close[0]!r}?' if close else ''

@@ -2,9 +2,11 @@
 
 The type of a default is a rule already (`of_defaults`); what is narrower is written down: 'batch.size': whole(1).
 """
+import functools
 import importlib
 import importlib.util
 import numbers
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,18 +25,12 @@ def validate(config: Any, rules: Mapping[str, Rule]) -> None:
     missing: list[str] = []
     found: list[str] = []
     for name, rule in rules.items():
-        value = config
-        parts = name.split('.')
-        for i, part in enumerate(parts):
-            if not _is_group(value):
-                found += problem(f'config.{".".join(parts[:i])}', value, GROUP)
-                break
-            if part not in value:
-                missing.append(f'config.{name}')
-                break
-            value = value[part]
-        else:
-            found += problem(f'config.{name}', value, rule)
+        try:
+            found += problem(f'config.{name}', functools.reduce(operator.getitem, name.split('.'), config), rule)
+        except KeyError:
+            missing.append(f'config.{name}')
+        except TypeError:
+            found.append(f'config.{name.rpartition(".")[0]} is a single value, must be {GROUP[1]}')
     found = list(dict.fromkeys(found))
     if missing:
         check_program(config)
@@ -69,14 +65,12 @@ def _is_group(value):
 def check_program(config: Any, wanted: str = '') -> None:
     """UserError for a config that is another program's than the wanted one's."""
     known = {*flatten(config), *config}
-
-    def complete(program):
-        return known >= importlib.import_module(f'gpt1_jax.configs.{program}').RULES.keys()
-    if wanted and complete(wanted):
+    complete = [program for program in PROGRAMS
+                if known >= importlib.import_module(f'gpt1_jax.configs.{program}').RULES.keys()]
+    if wanted in complete:
         return
-    for program in PROGRAMS:
-        if complete(program):
-            raise UserError(f'this config is for gpt1 {program}')
+    if complete:
+        raise UserError(f'this config is for gpt1 {complete[0]}')
     if wanted in config:
         raise UserError(f'this config is not for gpt1 {wanted}, but for a program of experiments/')
 
@@ -106,11 +100,8 @@ def of_defaults(defaults: Any, narrower: Mapping[str, Rule]) -> dict[str, Rule]:
 
 def _of_type(defaults, name):
     *parents, last = name.split('.')
-    group = defaults
-    for parent in parents:
-        group = group[parent]
-    return {bool: flag(), str: text(), int: whole(-LARGEST), float: number(), tuple: several(ANY)}.get(
-        group.get_type(last), ANY)
+    kind = functools.reduce(operator.getitem, parents, defaults).get_type(last)
+    return {bool: flag(), str: text(), int: whole(-LARGEST), float: number(), tuple: several(ANY)}.get(kind, ANY)
 
 
 def choose(what: str, name: str, known: Mapping[str, Any]) -> Any:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpt1_jax import rules
-from gpt1_jax.errors import UserError, did_you_mean, in_code
+from gpt1_jax.errors import UserError, did_you_mean, in_code, os_errors_in_one_line
 
 LIBRARIES = ('optax',)
 
@@ -51,35 +51,27 @@ def running(name: str, field: str) -> Iterator[None]:
         raise UserError(f'{field} = {name}: {error}') from None
 
 
-def digest(name: str, field: str) -> str:
+def digest(name: str) -> str:
     """What a run records of 'FILE:NAME': the SHA-256 of the file; of a library its version."""
     place = name.rpartition(':')[0]
     if place in LIBRARIES:
         return importlib.import_module(place).__version__
-    return hashlib.sha256(_contents(place, field)).hexdigest()
+    return hashlib.sha256(pathlib.Path(place).resolve().read_bytes()).hexdigest()
 
 
 def digests(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """{'code': {FILE:NAME: digest}} of the code that a config names in its optimizer and model; {} where it names none.
     """
-    fields = {f'config.{group}.{name}': value for group in ('optimizer', 'model')
-              for name, value in rules.flatten(config[group]).items()}
-    found = {value: digest(value, field) for field, value in fields.items() if names_code(value)}
+    found = {value: digest(value) for group in ('optimizer', 'model')
+             for value in rules.flatten(config[group]).values() if names_code(value)}
     return {'code': found} if found else {}
 
 
 def check(run: Any, recorded: Mapping[str, str]) -> None:
     """UserError where code that a run was trained with has changed. recorded: its {FILE:NAME: digest}."""
     for name, expected in recorded.items():
-        if digest(name, str(run)) != expected:
+        if digest(name) != expected:
             raise UserError(f'{run}: was trained with {name}, which has changed since')
-
-
-def _contents(file, field):
-    try:
-        return pathlib.Path(file).read_bytes()
-    except OSError as error:
-        raise UserError(f'{field}: {pathlib.Path(file).resolve()}: {error.strerror}') from None
 
 
 _modules: dict[pathlib.Path, tuple[bytes, types.ModuleType]] = {}  # (contents, module) of the files run so far
@@ -87,16 +79,18 @@ _modules: dict[pathlib.Path, tuple[bytes, types.ModuleType]] = {}  # (contents, 
 
 def _module(file, field):
     """The module of a file, which runs once: programs that were compiled with it stay in use in this process."""
-    path, contents = pathlib.Path(file).resolve(), _contents(file, field)
-    if path in _modules:
-        before, module = _modules[path]
-        if before != contents:
-            raise UserError(f'{field}: {file} has changed since this process ran it: start a new process')
-        return module
-    module = types.ModuleType(f'gpt1_jax_user_code_{path.stem}')
-    module.__file__ = str(path)
-    sys.modules[module.__name__] = module  # dataclasses and Flax look their module up there
+    path = pathlib.Path(file).resolve()
     try:
+        with os_errors_in_one_line():
+            contents = path.read_bytes()
+        if path in _modules:
+            before, module = _modules[path]
+            if before != contents:
+                raise UserError(f'{file} has changed since this process ran it: start a new process')
+            return module
+        module = types.ModuleType(f'gpt1_jax_user_code_{path.stem}')
+        module.__file__ = str(path)
+        sys.modules[module.__name__] = module  # dataclasses and Flax look their module up there
         with in_code(str(file)):
             exec(compile(contents, str(file), 'exec'), vars(module))  # noqa: S102  the user named this file to be run
     except UserError as error:

@@ -83,7 +83,7 @@ grep -q '"label": "\(very\|not\) good"' answers.jsonl || { status=0; wrong 'the 
 runs '^cola dev: matthews ' gpt1 finetune --config=finetune:cola --workdir=fine --config.init_from=run \
   --config.data.dir=cola --config.batch.size=4 --config.train.epochs=1
 runs '^2 row' gpt1 predict --init_from=fine --input=cola/test.tsv --output=rows.jsonl
-runs '^matthews ' gpt1 metrics fine/predictions_dev.jsonl
+runs '^matthews ' gpt1 metrics --predictions=fine/predictions_dev.jsonl
 runs '^cola zero-shot, step 3: accuracy ' gpt1 zero_shot --config.init_from=run --config.data.dir=cola
 runs 'model.safetensors' gpt1 hugging_face --export=run --out=exported
 runs '^the file ' gpt1 generate --init_from=exported --prompt='The file' --tokens=4
@@ -149,7 +149,7 @@ fails 'nowhere.txt' gpt1 perplexity --init_from=run --text=nowhere.txt
 fails 'cola' gpt1 zero_shot --config=zero_shot:colla --config.init_from=run --config.data.dir=cola
 fails 'nowhere' gpt1 hugging_face --export=nowhere --out=exported2
 fails 'text.bin' gpt1 prepare --out=tokens2 --corpus=text.bin --valid=0.2
-fails 'nowhere.jsonl' gpt1 metrics nowhere.jsonl
+fails 'nowhere.jsonl' gpt1 metrics --predictions=nowhere.jsonl
 
 echo "$mistakes mistakes, $failed failed, $SECONDS s in all"
 [ $failed = 0 ]

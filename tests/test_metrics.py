@@ -7,6 +7,7 @@ import pytest
 
 from gpt1_jax import metrics
 from gpt1_jax.metrics import __main__ as predictions_program
+from refusal import refusal
 
 GOLD = np.array([1, 1, 1, 0, 0, 1])
 PREDICTED = np.array([1, 0, 1, 1, 0, 1])  # 3 true positives, 1 false positive, 1 false negative, 1 true negative
@@ -79,16 +80,15 @@ def predictions_file(tmp_path, *rows):
 TWO_LABELS = [(int(gold), [1.0 - predicted, float(predicted)]) for gold, predicted in zip(GOLD, PREDICTED)]
 
 
-@pytest.mark.parametrize('rows, flags, expected', [
-    (TWO_LABELS, (), {'accuracy': '0.6667', 'f1': '0.7500', 'matthews': '0.2500'}),
-    (TWO_LABELS, ('--positive=0',), {'accuracy': '0.6667', 'f1': '0.5000', 'matthews': '0.2500'}),  # 1 hit, 2 mistakes
-    ([(2, [0, 1, 2]), (0, [0, 1, 2])], ('--positive=2',), {'accuracy': '0.5000', 'f1': '0.6667'}),  # 1 hit, 1 mistake
-    ([(gold, [2 * gold]) for gold in (0.5, 1.0, 3.5, 5)], (), {'pearson': '1.0000', 'spearman': '1.0000'})])
-def test_the_command_prints_every_metric_that_applies(tmp_path, capsys, rows, flags, expected):
+@pytest.mark.parametrize('rows, positive, expected', [
+    (TWO_LABELS, None, {'accuracy': '0.6667', 'f1': '0.7500', 'matthews': '0.2500'}),
+    (TWO_LABELS, 0, {'accuracy': '0.6667', 'f1': '0.5000', 'matthews': '0.2500'}),  # 1 hit, 2 mistakes
+    ([(2, [0, 1, 2]), (0, [0, 1, 2])], 2, {'accuracy': '0.5000', 'f1': '0.6667'}),  # 1 hit, 1 mistake
+    ([(gold, [2 * gold]) for gold in (0.5, 1.0, 3.5, 5)], None, {'pearson': '1.0000', 'spearman': '1.0000'})])
+def test_the_command_prints_every_metric_that_applies(tmp_path, rows, positive, expected):
     path = predictions_file(tmp_path, *({'id': str(i), 'gold': gold, 'scores': scores}
                                         for i, (gold, scores) in enumerate(rows)))
-    assert predictions_program.main([str(path), *flags]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = predictions_program.run(path, positive)
     assert all(f'  n {len(rows)}  95% interval ' in line for line in lines)
     assert dict(line.split()[:2] for line in lines) == expected
 
@@ -96,17 +96,17 @@ def test_the_command_prints_every_metric_that_applies(tmp_path, capsys, rows, fl
 GOOD = {'id': 'a', 'gold': 1, 'scores': [0.0, 1.0]}
 
 
-@pytest.mark.parametrize('rows, flags, cause', [
-    ([GOOD, '{"id": "a"'], (), 'line 2: not JSON'), ([GOOD, {'id': 'a', 'scores': [0, 1]}], (), "no field 'gold'"),
-    ([GOOD, {'id': 'a', 'gold': 2, 'scores': [0, 1]}], (), 'line 2: gold 2 is out of range 0..1'),
-    ([GOOD, '{"id": "a", "gold": 1, "scores": [NaN, 1]}'], (), 'line 2: scores is [nan, 1], must be a list'),
-    ([GOOD | {'gold': None}], (), 'no row of 1 has a gold label'), ([GOOD | {'gold': 0.5}], (), 'no metric applies'),
-    ([GOOD], ('--positive=2',), 'rows have 2 score(s)')])
-def test_a_bad_file_is_one_line_that_names_it(tmp_path, capsys, rows, flags, cause):
+@pytest.mark.parametrize('rows, positive, cause', [
+    ([GOOD, '{"id": "a"'], None, 'line 2: not JSON'), ([GOOD, {'id': 'a', 'scores': [0, 1]}], None, "no field 'gold'"),
+    ([GOOD, {'id': 'a', 'gold': 2, 'scores': [0, 1]}], None, 'line 2: gold 2 is out of range 0..1'),
+    ([GOOD, '{"id": "a", "gold": 1, "scores": [NaN, 1]}'], None, 'line 2: scores is [nan, 1], must be a list'),
+    ([GOOD | {'gold': None}], None, 'no row of 1 has a gold label'),
+    ([GOOD | {'gold': 0.5}], None, 'no metric applies'),
+    ([GOOD], 2, 'rows have 2 score(s)')])
+def test_a_bad_file_is_one_line_that_names_it(tmp_path, rows, positive, cause):
     path = predictions_file(tmp_path, *rows)
-    assert predictions_program.main([str(path), *flags]) == 1
-    message = capsys.readouterr().err
-    assert message.startswith('error: ') and str(path) in message and cause in message and message.count('\n') == 1
+    message = refusal(predictions_program.run, path, positive)
+    assert str(path) in message and cause in message
 
 
 def test_rows_without_gold_are_left_out_and_missing_choices_padded(tmp_path):

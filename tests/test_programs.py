@@ -52,7 +52,7 @@ def test_finetune_scores_the_dev_set_and_metrics_recomputes_its_figures(made):
     assert 'cola dev: matthews' in made.printed['finetune']
     figures = {row['metric']: row['value'] for row in results.read(made.tuned / 'results.jsonl')}
     assert figures.keys() == {'matthews', 'accuracy'}
-    recomputed = run('metrics', str(made.tuned / 'predictions_dev.jsonl'))
+    recomputed = run('metrics', f'--predictions={made.tuned}/predictions_dev.jsonl')
     assert all(f'{value:.4f}' in recomputed for value in figures.values())
     assert 'cola train: accuracy' in run('finetune', f'--workdir={made.tuned}', '--evaluate_only', '--split=train')
 
@@ -104,7 +104,7 @@ def test_generate_continues_a_prompt_as_often_as_it_is_asked(made):
     ('perplexity', '--init_from=HERE/pretrained --sentence=cat --split=valid', '--split'),
     ('generate', '--init_from=HERE/pretrained --prompt=cat --temperature=-1', 'temperature'),
     ('predict', '--init_from=HERE/pretrained --input=HERE/cola/dev.tsv --output=HERE/out', 'not a fine-tuned run'),
-    ('metrics', 'HERE/absent.jsonl', 'absent.jsonl')])
+    ('metrics', '--predictions=HERE/absent.jsonl', 'absent.jsonl')])
 def test_a_mistake_is_one_line(made, program, flags, message):
     config = '--config=configs/' if '.py' in flags else ''
     done = command(program, *f'{config}{flags}'.replace('HERE', str(made.base)).split(), timeout=WAIT)

@@ -116,8 +116,8 @@ def test_a_function_of_a_file_and_one_of_optax(tmp_path):
     file.write_text('def double(x):\n    return 2 * x\n')
     assert user_code.load(f'{file}:double', 'a.b')(4) == 8
     assert user_code.load('optax:contrib.muon', 'a.b') is optax.contrib.muon
-    assert user_code.digest(f'{file}:double', 'a.b') == hashlib.sha256(file.read_bytes()).hexdigest()
-    assert user_code.digest('optax:lion', 'a.b') == optax.__version__
+    assert user_code.digest(f'{file}:double') == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert user_code.digest('optax:lion') == optax.__version__
 
 
 def test_a_file_that_changes_while_a_process_uses_it_is_refused(tmp_path):
@@ -138,7 +138,7 @@ def test_a_relative_file_that_is_missing_is_named_with_where_it_was_looked_for(t
 @pytest.mark.parametrize('contents, name, message', [
     (None, 'x', 'optimizer.kind: .*idea.py: No such file'), ('\n\n1 / 0', 'x', 'line 3: ZeroDivisionError'),
     ('def relu(x): pass', 'relo', "idea.py has no 'relo', did you mean 'relu'"),
-    ('a = 1\ndef f(:\n', 'f', 'idea.py: line 2: ')])
+    ('a = 1\ndef f(:\n', 'f', 'idea.py: SyntaxError: .*line 2')])
 def test_what_cannot_be_loaded_is_named(tmp_path, contents, name, message):
     file = tmp_path / 'idea.py'
     if contents is not None:

@@ -17,11 +17,12 @@ import statistics
 
 from absl import flags
 from gpt1_jax.configs.ablate import RULES
-from ml_collections import ConfigDict, config_flags
+from ml_collections import ConfigDict
 
 from experiments.ablate import report, runs
 from experiments.lib import runner
 from gpt1_jax import cli, rules
+from gpt1_jax.cli import config_file
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.runs import results
 from gpt1_jax.runs.console import duration
@@ -107,7 +108,7 @@ def _print_plan(config, ideas, out, files):
 
 
 def _define_flags():
-    config_flags.DEFINE_config_file('config', 'configs/ablate.py', 'Ideas; --config.FIELD=VALUE overrides a field.')
+    config_file.define('ablate', 'Ideas; --config.FIELD=VALUE overrides a field.')
     flags.DEFINE_string('out', 'runs/ablate', 'Directory to write; runs that are finished there are reused.')
     flags.DEFINE_multi_string('idea', [], "'NAME: FIELD=VALUE ...' in place of config.ideas; may be repeated.")
     flags.DEFINE_float('until', None, 'Add seeds until every interval is at most this wide, in nats.', lower_bound=1e-9)

@@ -25,11 +25,12 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 from gpt1_jax.configs import pretrain as pretraining
-from ml_collections import ConfigDict, config_flags
+from ml_collections import ConfigDict
 
 from experiments.benchmarks import record, timing
 from experiments.lib.markdown import table
 from gpt1_jax import cli, finetune, pretrain
+from gpt1_jax.cli import config_file
 from gpt1_jax.data import batches, splits, tasks
 from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.data.tokenizer import Tokenizer
@@ -178,7 +179,7 @@ def met_again(one: np.ndarray, following: np.ndarray) -> float:
 
 
 def _define_flags():
-    config_flags.DEFINE_config_file('config', None, 'What to time, as in fine-tuning.')
+    config_file.define('finetune', 'What to time, as in fine-tuning.')
     flags.DEFINE_integer('steps', 12, 'Updates of a turn, each of another batch.', lower_bound=1)
     flags.DEFINE_integer('turns', 5, 'How often each way is timed.', lower_bound=1)
     flags.DEFINE_integer('windows', 16, 'Windows of a step of pretraining.', lower_bound=1)
@@ -193,15 +194,15 @@ def _define_flags():
 
 def main() -> None:
     f = flags.FLAGS
-    if f.config is not None:
+    if not f.sets:
         found = ways(f.config, f.steps, f.windows)
         times, _ = timing.in_turns({way: updates for way, (updates, _) in found.items()}, f.turns)
         rows = {way: {'real': real, **times[way]} for way, (_, real) in found.items()}
         print('\n'.join(speed_lines(rows)))
         record.write(f.out, {'config': f.config.to_dict(), 'ways': rows}, jax.devices()[0].device_kind)
         return
-    if not f.tokenizer or not f.sets:
-        raise UserError('give --config=FILE, or --tokenizer=RUN and --sets=TASK=DIRECTORY,...')
+    if not f.tokenizer:
+        raise UserError('give --tokenizer=RUN beside --sets')
     jax.config.update('jax_platforms', 'cpu')  # nothing is run
     tokenizer = Tokenizer.load(f.tokenizer)
     found = {}

@@ -8,9 +8,9 @@ import re
 import sys
 
 from absl import flags
-from ml_collections import config_flags
 
 from gpt1_jax import storage
+from gpt1_jax.cli import config_file
 from gpt1_jax.runs import provenance
 
 flags.disclaim_key_flags()  # --help counts what is defined here among the caller's
@@ -25,8 +25,7 @@ def define_flag() -> None:
 def define_step_flags() -> None:
     """--out, and the flags for a pretraining step."""
     define_flag()
-    config_flags.DEFINE_config_file('config', 'configs/pretrain.py',
-                                    'What to measure; --config.FIELD=VALUE overrides a field.')
+    config_file.define('pretrain', 'What to measure; --config.FIELD=VALUE overrides a field.')
     flags.DEFINE_integer('vocab_size', 40478, "Ids of the tokenizer; the published one's by default.", lower_bound=1)
 
 
@@ -35,8 +34,7 @@ def write(path: str | None, found: dict, device: str | None = None) -> None:
     what it was measured on, by default this machine's processor."""
     if path is None:
         return
-    module = getattr(sys.modules['__main__'].__spec__, 'name', sys.argv[0]).removesuffix('.__main__')
-    about = {'date': datetime.date.today().isoformat(), 'command': ' '.join(['python', '-m', module, *sys.argv[1:]]),
+    about = {'date': datetime.date.today().isoformat(), 'command': ' '.join(['python', *sys.orig_argv[1:]]),
              'device': device or f'{os.cpu_count()} cores, {platform.machine()}', 'processor': processor(),
              **provenance.versions()}
     pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)

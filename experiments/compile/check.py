@@ -16,15 +16,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from absl import flags
-from ml_collections import ConfigDict, config_flags
+from ml_collections import ConfigDict
 
 from experiments.compile import chips, hlo
 from gpt1_jax import cli, pretrain, rules
+from gpt1_jax.cli import config_file
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone, own_fields
 from gpt1_jax.parallel import sharding, step_cost
 from gpt1_jax.runs import provenance, results
-from gpt1_jax.training import loop
 
 # Of what the compiler found; in brackets what the shardings alone let expect.
 COLUMNS = ('compile, s', 'memory a chip, GiB', 'collectives', 'sent a chip (expected)', 'gathers of the token table',
@@ -37,7 +37,7 @@ class Step(NamedTuple):
     text: of its optimised HLO module. seconds: to trace and to compile. memory: {'arguments', 'output', 'aliased',
     'temporaries', 'code', 'in all': bytes a chip}, 'aliased' the part of the output that takes the arguments' place.
     """
-    program: loop.Program
+    program: Any  # loop.Program
     text: str
     seconds: tuple[float, float]
     memory: dict[str, int]
@@ -158,8 +158,7 @@ def mesh_of(config: ConfigDict, topology: str) -> jax.sharding.Mesh:
 
 
 def _define_flags():
-    config_flags.DEFINE_config_file('config', 'configs/pretrain.py',
-                                    'What to compile; --config.FIELD=VALUE overrides a field.')
+    config_file.define('pretrain', 'What to compile; --config.FIELD=VALUE overrides a field.')
     flags.DEFINE_string('topology', None, 'The slice: v5e:16x16, two of them as 2*v5e:16x16, h200:8', required=True)
     flags.DEFINE_integer('vocab_size', 40478, "Ids of the tokenizer; the published one's by default.", lower_bound=1)
     flags.DEFINE_string('json', None, 'A JSON-lines file to append the row to, for experiments.compile.table.')

@@ -9,10 +9,11 @@ import pathlib
 import time
 
 from absl import flags
-from ml_collections import ConfigDict, config_flags
+from ml_collections import ConfigDict
 
 from experiments.quickstart import novel_tasks, report, word_counts
 from gpt1_jax import cli, finetune, pretrain, zero_shot
+from gpt1_jax.cli import config_file
 from gpt1_jax.data import corpus
 from gpt1_jax.prepare import prepare
 from gpt1_jax.runs import results
@@ -91,7 +92,7 @@ def _facts(config, manifest, splits):
 
 
 def _define_flags():
-    config_flags.DEFINE_config_file('config', 'configs/quickstart.py', 'Sizes; --config.FIELD=VALUE overrides a field.')
+    config_file.define('quickstart', 'Sizes; --config.FIELD=VALUE overrides a field.')
     flags.DEFINE_string('workdir', 'runs/quickstart', 'Directory for all output; an unfinished run is resumed.')
 
 

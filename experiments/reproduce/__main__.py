@@ -24,13 +24,14 @@ import sys
 import traceback
 
 from absl import flags
-from ml_collections import ConfigDict, config_flags
+from ml_collections import ConfigDict
 
 from experiments.lib import run_list, runner
 from experiments.reproduce import clock as clock_lib
 from experiments.reproduce import inputs
 from experiments.reproduce import plan as plan_lib
 from gpt1_jax import cli, pretrain, rules
+from gpt1_jax.cli import config_file
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.parallel import processes
 from gpt1_jax.runs import lock, results, workdir
@@ -69,7 +70,7 @@ def run(config: ConfigDict, out: str | pathlib.Path, stage: str | None = None, b
 
 def _do(config, out, stage, stage_minutes):
     """A stage, or all of them; UserError, at the end, if runs or stages failed."""
-    results.append(out / 'commands.jsonl', {'command': ' '.join(['python -m experiments.reproduce', *sys.argv[1:]])})
+    results.append(out / 'commands.jsonl', {'command': ' '.join(['python', *sys.orig_argv[1:]])})
     clock = clock_lib.Clock(out / 'clock.json', 60 * config.minutes if config.minutes else math.inf,
                             stage_minutes and 60 * stage_minutes)
     failures = {name: error for name in config.stages if stage in (None, name)
@@ -184,7 +185,7 @@ def run_stage(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> str | N
 
 def _define_flags():
     cli.define_process_flags()
-    config_flags.DEFINE_config_file('config', 'configs/small_cpu.py', 'Sizes; --config.FIELD=VALUE overrides a field.')
+    config_file.define('small_cpu', 'Sizes; --config.FIELD=VALUE overrides a field.')
     flags.DEFINE_string('books', None, 'Directory with train/ and valid/ or .txt files, or a pattern.')
     flags.DEFINE_string('data', None, 'Directory that holds the data sets.')
     flags.DEFINE_string('out', None, 'Directory to write; an unfinished job there is resumed.', required=True)

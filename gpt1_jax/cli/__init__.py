@@ -88,14 +88,12 @@ def _parse(argv):
     try:
         return flags.FLAGS(argv)
     except SystemExit:  # absl exits with 1 after --help
-        given = config_file.given_of(argv)
-        if given:
+        if given := config_file.chosen:
             lines = config_help.lines(*config_help.load(given))
             print('\n'.join(['', f'Fields of {given}, set by --config.FIELD=VALUE:', '', *lines]))
         sys.exit(0)
     except flags.UnrecognizedFlagError as error:
-        given = config_file.given_of(argv)
-        fields = config_help.fields(config_file.load(given)) if given else []
+        fields = config_help.fields(config_file.load(config_file.chosen)) if config_file.chosen else []
         meant = suggestion(error.flagname, [*flags.FLAGS, *(f'config.{name}' for name, *_ in fields)])
         if not meant:
             raise
@@ -111,8 +109,7 @@ def suggestion(given: str, known: Iterable[str]) -> str:
     name = given.replace('-', '_').replace('.', '_')
     known = list(known)
     groups = {flag.rpartition('.')[0] for flag in known if flag.count('.') == 2}
-    names = {group.partition('.')[2]: f'{group}.dir' if f'{group}.dir' in known else f'{group}.FIELD'
-             for group in groups}
+    names = {group.partition('.')[2]: f'{group}.FIELD' for group in groups}
     for flag in known:
         for one in (flag.removeprefix('config.').replace('.', '_'), flag.rpartition('.')[2]):
             names.setdefault(one, flag)
@@ -132,38 +129,18 @@ def _exit_if_bad(function, *arguments):
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         if 'ml_collections' not in traceback.extract_tb(error.__traceback__)[-1].filename:
             raise
-        # ml_collections raises these for an unknown field or a value of the wrong type
-        _fail(_with_flag(_folded(error)), 2)
-
-
-# absl's cause: what the value of a flag must be
-WANTED = {'invalid literal for int': 'a whole number', 'could not convert string to float': 'a number',
-          "('Non-boolean argument": 'True or False'}
-GROUP = re.compile(r"flag (--[\w.]+)=(.*): Failed to parse .* as a ConfigDict")
+        # ml_collections raises these for an unknown field or a value of the wrong type; of a dict's key it has no more
+        hint = ': the config has no such field (a config file can add names to overrides such as config.tasks)'
+        _fail(_folded(error) + hint * (type(error) is KeyError), 2)
 
 
 def _flag_error(text):
-    """An error of absl in our words: flags that must be given with their help, a value of the wrong type with what it
-    must be."""
+    """An error of absl in our words: flags that must be given, with their help; a value for a whole group of fields."""
     missing = re.findall(r'Flag --(\w+) must have a value other than None', text)
     if missing:
         return 'give ' + ', '.join(f'--{name} ({flags.FLAGS[name].help})' for name in missing)
-    if group := GROUP.match(text):
+    if group := re.match(r'flag (--[\w.]+)=(.*): Failed to parse .* as a ConfigDict', text):
         return f'{group[1]}={group[2]}: is a group: set its fields, {group[1]}.FIELD=VALUE'
-    for cause, wanted in WANTED.items():
-        given, found, _ = text.partition(f': {cause}')
-        if found:
-            return f'{given.removeprefix("flag ")}: must be {wanted}'
-    return text
-
-
-def _with_flag(text):
-    """Of a key that a dict in the config lacks, and that is like no other, ml_collections names the key alone."""
-    for argument in sys.argv[1:]:
-        flag = argument.partition('=')[0]
-        if text in {f"'{key}'" for key in flag.split('.')[1:]}:
-            return (f'{flag}: the config has no {text} there (a config file can add names to overrides such as '
-                    'config.tasks)')
     return text
 
 

@@ -1,9 +1,9 @@
 """Which file --config names: a path, or the name of a config that comes with the package, such as `finetune:rte`."""
 import ast
-import importlib.util
 import os
 import pathlib
 import re
+import runpy
 import sys
 
 from absl import flags
@@ -13,7 +13,7 @@ from gpt1_jax import configs, rules
 from gpt1_jax.errors import UserError, did_you_mean, in_code
 
 flags.disclaim_key_flags()  # --help counts what is defined here among the caller's
-chosen = ''  # what --config is, or its default
+chosen = ''  # what --config is, or its default; '' in a program without it
 
 
 def define(default: str, help_string: str) -> None:
@@ -25,7 +25,7 @@ def define(default: str, help_string: str) -> None:
     """
     global chosen
     name, *arguments = _joined(flags.FLAGS.read_flags_from_files(sys.argv, force_gnu=False))
-    chosen = _last(default, arguments)
+    chosen = [default, *(argument[9:] for argument in arguments if argument.startswith('--config='))][-1]
     config = load(chosen)
     program = default.partition(':')[0]
     if program in rules.PROGRAMS:
@@ -49,19 +49,6 @@ def define(default: str, help_string: str) -> None:
     config.update_from_flattened_dict(dict.fromkeys(unset))
 
 
-def given_of(argv: list[str]) -> str:
-    """What --config is, or its default; '' in a program without it. argv: where it is if ml_collections defined it."""
-    if chosen or 'config' not in flags.FLAGS:
-        return chosen
-    default = flags.FLAGS['config'].default_as_str or 'None'
-    found = _last(default.strip("'"), _joined(argv))
-    return '' if found == 'None' else found
-
-
-def _last(default, arguments):
-    return [default, *(argument[9:] for argument in arguments if argument.partition('=')[0] == '--config')][-1]
-
-
 def given(name: str) -> bool:
     """Whether a flag is on the command line, and --config is not."""
     def has(flag):
@@ -82,29 +69,17 @@ def path_of(given: str) -> str:
         return given
     known = packaged()
     if name in known:
-        return _short(known[name]) + colon + argument
-    stem = pathlib.Path(name).stem
-    if stem in known:
-        hint = f': --config={stem}{colon}{argument} is the one that comes with the package'
-    else:
-        hint = did_you_mean(stem, known) or f'; packaged: {", ".join(known)}'
+        return known[name] + colon + argument
+    hint = did_you_mean(pathlib.Path(name).stem, known) or f'; packaged: {", ".join(known)}'
     raise flags.IllegalFlagValueError(f'--config={given}: no such file{hint}')
 
 
 def load(given: str) -> ConfigDict:
     """The ConfigDict of a path or a packaged name, its argument after a colon. UserError with file and line."""
     path, colon, argument = path_of(given).partition(':')
-    spec = importlib.util.spec_from_file_location('gpt1_jax_config_to_show', path)
-    assert spec is not None and spec.loader is not None, path
-    module = importlib.util.module_from_spec(spec)
     with in_code(path):
-        spec.loader.exec_module(module)
-    if not hasattr(module, 'get_config'):
-        raise UserError(f'{path}: no function get_config in it')
-    if colon and not module.get_config.__code__.co_argcount:
-        raise UserError(f'{path}: its get_config takes no argument, remove :{argument}')
-    with in_code(path):
-        config = module.get_config(argument) if colon else module.get_config()
+        get_config = runpy.run_path(path)['get_config']
+        config = get_config(argument) if colon else get_config()
     if not isinstance(config, ConfigDict):
         raise UserError(f'{path}: get_config returns {type(config).__name__}, must return an ml_collections.ConfigDict')
     return config
@@ -119,12 +94,6 @@ def _joined(arguments):
         else:
             found.append(re.sub(r'^-config(?=[=.]|$)', '--config', argument))
     return found
-
-
-def _short(path):
-    """A path below the working directory relative to it, so that messages name `configs/pretrain.py`."""
-    relative = os.path.relpath(path)
-    return path if relative.startswith('..') else relative
 
 
 def _literal(text):

@@ -20,10 +20,7 @@ def lines(config: ConfigDict, comments: dict[str, str]) -> list[str]:
     found = []
     for name, value, kind in fields(config):
         what = f'  {name}: {kind} = {"{}" if isinstance(value, ConfigDict) else repr(value)}'
-        wrapped = textwrap.wrap(comments[name], WIDTH - COLUMN)
-        if wrapped and len(what) < COLUMN:
-            what = f'{what:{COLUMN}}{wrapped.pop(0)}'
-        found += [what, *(' ' * COLUMN + more for more in wrapped)]
+        found += textwrap.wrap(f'{what:{COLUMN - 2}}  {comments[name]}', WIDTH, subsequent_indent=' ' * COLUMN)
     return found
 
 

@@ -11,7 +11,7 @@ from gpt1_jax import storage
 from gpt1_jax.data.tasks import reading, tables
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.data.tasks.reading import RowFault, Split
-from gpt1_jax.errors import UserError, did_you_mean, shown
+from gpt1_jax.errors import UserError, did_you_mean
 
 PHENOMENA = {
     'anaphor_agreement': 'anaphor agreement', 'argument_structure': 'argument structure', 'binding': 'binding',
@@ -38,13 +38,10 @@ def read_filter(path: str | os.PathLike) -> frozenset[str]:
 
     The file is JSON: {set: [numbers of its pairs]}. UserError where it is not.
     """
-    indices = storage.read_json(path)
-    if not isinstance(indices, dict) or not indices:
-        raise UserError(f'{path}: not an object of sets and the numbers of their pairs')
-    for name, pairs in indices.items():
-        if not isinstance(pairs, list) or any(type(pair) is not int for pair in pairs):
-            raise UserError(f'{path}: {shown(name)}: not a list of whole numbers')
-    return frozenset(f'{name}/{pair}' for name, pairs in indices.items() for pair in pairs)
+    try:
+        return frozenset(f'{name}/{pair}' for name, pairs in storage.read_json(path).items() for pair in pairs)
+    except (AttributeError, TypeError):
+        raise UserError(f'{path}: not an object of sets and the numbers of their pairs') from None
 
 
 def _pair(split, row_id, fields):

@@ -29,23 +29,32 @@ def _task(spec):
         target, labels = 'score', tuple(map(str, range(low, high + 1)))
     splits = {split: Split((spec.file(split) or spec.file('train'),), labelled=split != 'unlabelled')
               for split in custom_spec.FILES if spec.file(split) or split == 'dev'}  # dev may be a part of train
+    cut = next((i for i, part in enumerate(spec.texts) if spec.cut in custom_text.columns(part)), None)
     task = reading.labelled_set(
         spec.name, 'similarity' if spec.orders == 2 else 'choice' if spec.choices else 'classify', labels,
         spec.metrics or custom_spec.METRICS[target][:2 if spec.score else 1], splits,
         functools.partial(_example, spec), functools.partial(_rows, spec), new=functools.partial(_new, spec),
         find=lambda directory, split: [str(pathlib.Path(directory) / split.files[0])],
-        segments=tuple(map(len, spec.segments)), cut=_cut(spec) if spec.cut else None,
+        segments=tuple(map(len, spec.segments)), cut=cut,
         score=score, squared=spec.squared, positive=labels.index(spec.positive) if spec.positive else 1,
         n_texts=len(spec.texts))
     return dataclasses.replace(task, read=functools.partial(_divided, spec, task)) if spec.dev_fraction else task
 
 
 def _divided(spec, task, directory, split, on_bad=fail):
-    """The examples of a split, where dev is a part of the training file."""
+    """The examples of a split, where dev is a part of the training file: round(dev_fraction * n) rows, at least one.
+
+    They have the smallest hashes of (dev_seed, texts, choices), whatever the order. Rows with equal text stay together;
+    in a set with `questions` also rows with the same first text, the questions about one passage.
+    """
     found = task.read(directory, split, on_bad)
     if split not in ('train', 'dev'):
         return found
-    train, dev = divide(found, spec.dev_fraction, spec.dev_seed, together=bool(spec.questions))
+    hashes = [storage.json_digest([spec.dev_seed, *((example.texts[0],) if spec.questions else
+                                                    (example.texts, example.choices))]) for example in found]
+    last = sorted(hashes)[max(1, round(spec.dev_fraction * len(found))) - 1]
+    train = [example for example, hashed in zip(found, hashes) if hashed > last]
+    dev = [example for example, hashed in zip(found, hashes) if hashed <= last]
     if not train:
         raise UserError(f'{task.files(directory, split)[0]}: {len(found)} rows leave none for train beside '
                         f'config.custom.dev_fraction = {spec.dev_fraction}')
@@ -86,27 +95,6 @@ def _questions(spec, rows):
             if spec.id not in question and isinstance(own, (str, int)):
                 fields[spec.id] = f'{own}/{number}'
             yield Row(f'{row.where}: question {number + 1}', f'{row.id}/{number}', fields)
-
-
-def _cut(spec):
-    """The index of the text that is cut: the column itself, or the template that contains it."""
-    if spec.cut in spec.texts:
-        return spec.texts.index(spec.cut)
-    return next(i for i, part in enumerate(spec.texts) if spec.cut in custom_text.columns(part))
-
-
-def divide(examples: list[Example], fraction: float, seed: int,
-           together: bool = False) -> tuple[list[Example], list[Example]]:
-    """(train, dev), with round(fraction * n) rows in dev, at least one: those with the smallest hashes of (seed, texts,
-    choices), whatever the order. Rows with equal text stay together; `together`: also rows with the same first text,
-    the questions about one passage.
-    """
-    keys = [storage.json_digest([seed, example.texts[0]] if together else [seed, example.texts, example.choices])
-            for example in examples]
-    last = sorted(keys)[max(1, round(fraction * len(examples))) - 1]
-    train = [example for example, hashed in zip(examples, keys) if hashed > last]
-    dev = [example for example, hashed in zip(examples, keys) if hashed <= last]
-    return train, dev
 
 
 def _positions(spec):

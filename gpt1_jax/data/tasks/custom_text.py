@@ -32,10 +32,8 @@ def parse(value: Any) -> Part:
     if type(value) is not dict or not all(type(item) is str for pair in value.items() for item in pair):
         raise TypeError
     texts = tuple((name, text) for name, text in value.items() if name != 'column')
-    if not value.get('column'):
-        raise ValueError("a dictionary without 'column', the column whose value chooses the text")
-    if not texts:
-        raise ValueError(f'a dictionary without a text for any value of {value["column"]!r}')
+    if not value.get('column') or not texts:
+        raise ValueError("a dictionary must have 'column', whose value chooses the text, and a text for each value")
     for _, text in texts:
         _check(text)
     return ByValue(value['column'], texts)

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from gpt1_jax.data import records
 from gpt1_jax.data.tasks import parquet_source, tfds_source
 from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.errors import UserError, did_you_mean, fail, one_line
@@ -41,7 +42,6 @@ class Split:
     labelled: bool = True
     id_column: str | None = None      # None: ids are positions among the file's rows, from 0
     part: Callable[[list[Row]], list[Row]] | None = None  # selects rows of the file (Story Cloze); None: all of them
-    also_rows: tuple[int, ...] = ()   # other published numbers: of another release, or of TFDS
     parquet: tuple[str, ...] = ()     # as `tfds`, in the Hub's Parquet files; where they lack it, `tfds`
 
 
@@ -100,7 +100,7 @@ def labelled_set(name: str, head: str, labels: tuple[str, ...], metrics: tuple[s
             rows = split.part(list(rows))
         one_file = len(paths) == 1 and not tfds_source.is_named(directory)
         what = f'{paths[0] if one_file else directory} ({name} {split_name})'
-        return collect(rows, functools.partial(make, split), what, (split.rows, *split.also_rows), on_bad)
+        return collect(rows, functools.partial(make, split), what, split.rows, on_bad)
 
     def read_file(path, on_bad=fail):
         id_column = next((split.id_column for split in splits.values() if split.id_column), None)
@@ -114,12 +114,12 @@ def labelled_set(name: str, head: str, labels: tuple[str, ...], metrics: tuple[s
 
 
 def collect(rows: Iterable[Row], make: Callable[[str, dict], Example], what: str,
-            published: tuple[int, ...] = (0,), on_bad: Callable[[str], None] = fail) -> list[Example]:
+            published: int = 0, on_bad: Callable[[str], None] = fail) -> list[Example]:
     """The Examples of rows, in order.
 
-    make: (id, fields) -> Example. what: the source, for messages. published: the expected number of rows (0: any), then
-    others; a different number gives a warning only, because part of a set is usable. on_bad: called with the message of
-    a bad row, or one with a duplicate id; the row is skipped if it returns. UserError if no row is left.
+    make: (id, fields) -> Example. what: the source, for messages. published: the expected number of rows (0: any); a
+    different number gives a warning only, because part of a set is usable. on_bad: called with the message of a bad
+    row, or one with a duplicate id; the row is skipped if it returns. UserError if no row is left.
     """
     found = {}
     bad = []
@@ -142,8 +142,8 @@ def collect(rows: Iterable[Row], make: Callable[[str, dict], Example], what: str
     if not found:
         raise UserError(f'{what}: no rows' if not bad else f'{what}: all {len(bad)} rows are bad, the first: {bad[0]}')
     n = len(found) + len(bad)
-    if published[0] and n not in published:
-        warnings.warn(one_line(f'{what}: {n:,} rows, the published set has {published[0]:,}'), stacklevel=3)
+    if published and n != published:
+        warnings.warn(one_line(f'{what}: {n:,} rows, the published set has {published:,}'), stacklevel=3)
     return list(found.values())
 
 
@@ -212,18 +212,11 @@ def decoded_lines(path: str | pathlib.Path) -> Iterator[str]:
     """The lines of a UTF-8 file, without their ends, one in memory at a time.
 
     Lines end at \\n alone: text holds \\x85 and \\u2028. A byte-order mark is no text (MRPC begins with one).
-    UserError for a file that is empty, or not UTF-8 (with the byte); OSError if it cannot be read.
+    UserError for a file that is empty, or not UTF-8 (with line and byte); OSError if it cannot be read.
     """
-    start = 0
+    number = 0
     with open(path, 'rb') as file:
-        for line in file:
-            try:
-                text = line.decode('utf-8')
-            except UnicodeDecodeError as error:
-                encoding = 'UTF-16' if not start and line[:2] in (b'\xff\xfe', b'\xfe\xff') else 'WINDOWS-1252'
-                raise UserError(f'{path}: not UTF-8 at byte {start + error.start}; if it is {encoding}, convert it: '
-                                f'iconv -f {encoding} -t UTF-8') from None
-            yield (text if start else text.removeprefix('\ufeff')).removesuffix('\n').removesuffix('\r')
-            start += len(line)
-    if not start:
+        for number, line in enumerate(file, 1):
+            yield records.decoded(line, f'{path}: line {number}').removesuffix('\n').removesuffix('\r')
+    if not number:
         raise UserError(f'{path}: empty')

@@ -1,6 +1,4 @@
 """Section 4.2, Semantic Similarity, Table 4: MRPC, QQP and STS-B."""
-import dataclasses
-
 from gpt1_jax.data.tasks.reading import Split
 from gpt1_jax.data.tasks.table_task import Table, glue_splits, table_task
 
@@ -17,10 +15,8 @@ MRPC = table_task(
 # In GLUE's train.tsv, line breaks inside questions have cut rows in two, each part with too few columns (line 97,931
 # has 3 of 6). They are left out, as in TFDS. Two rows with an empty question2 are kept, as in TFDS: an empty text has
 # no tokens. That leaves 363,849 rows of GLUE's first release, 363,846 of the present one.
-QQP_SPLITS = glue_splits('qqp', 363846, 40430, 390965, id_column='id')
-QQP_SPLITS['train'] = dataclasses.replace(QQP_SPLITS['train'], also_rows=(363849,))
 QQP = table_task(
-    'qqp', 'similarity', ('f1', 'accuracy'), QQP_SPLITS,
+    'qqp', 'similarity', ('f1', 'accuracy'), glue_splits('qqp', 363846, 40430, 390965, id_column='id'),
     Table(('question1', 'question2'), 'is_duplicate', ('0', '1'), features={'is_duplicate': 'label'},
           leave_out_short=True, may_be_empty=True, classes=('not_duplicate', 'duplicate')))
 

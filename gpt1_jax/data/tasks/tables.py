@@ -2,7 +2,6 @@
 import csv
 import pathlib
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from gpt1_jax.data.tasks import reading
 from gpt1_jax.data.tasks.reading import Row, RowFault
@@ -53,10 +52,8 @@ def read(path: str | pathlib.Path, needed: Sequence[str] = (), columns: Sequence
 
 def header(path: str | pathlib.Path, delimiter: str) -> list[str]:
     """The column names of a table with CSV quoting, or of the first JSON record. UserError as in `read`."""
-    if is_json(path):
-        first = next(_records(path), ('', None))[1]
-        return list(first) if isinstance(first, dict) else []
-    return [name.strip() for name in next(_cells(path, True, delimiter), (0, ()))[1]]
+    first = _first(path, True, delimiter)
+    return list(first) if isinstance(first, dict) or not is_json(path) else []
 
 
 def layout(path: str | pathlib.Path, needed: Sequence[str], layouts: Sequence[Sequence[str]], quoted: bool = False,
@@ -66,11 +63,17 @@ def layout(path: str | pathlib.Path, needed: Sequence[str], layouts: Sequence[Se
     () if the first row names all needed columns, or the first record is an object; else the first of the layouts with
     as many columns as that row or record.
     """
-    rows = _records(path) if is_json(path) else _cells(path, quoted, delimiter)
-    first: Any = next(rows, (0, ()))[1]
-    if not isinstance(first, (list, tuple)) or not is_json(path) and {*needed} <= {name.strip() for name in first}:
+    first = _first(path, quoted, delimiter)
+    if not isinstance(first, list) or not is_json(path) and {*needed} <= {*first}:
         return ()
     return next((tuple(columns) for columns in layouts if columns and len(columns) == len(first)), ())
+
+
+def _first(path, quoted, delimiter):
+    """The first record of a JSON file, the first row of a table, [] if there is none."""
+    if is_json(path):
+        return next(_records(path), ('', []))[1]
+    return [name.strip() for name in next(_cells(path, quoted, delimiter), (0, []))[1]]
 
 
 def _cells(path, quoted, delimiter):
