@@ -193,12 +193,9 @@ RECORD = {'id': 'q', 'passage': 'P', 'question': 'Q', 'a': ['x', 'y'], 'answer':
 @pytest.mark.parametrize('fields, content, cause', [
     *[(RATING, content, cause) for content, cause in (
         ('text,score\nA,1\n ,2\n', 'row 3: text is empty'), ('text,score\nA,good\n', "row 2: score 'good'"),
-        ('text,score\nA,nan\n', 'row 2: score nan is out of range 1 to 7'),
         ('text,scores\nA,1\n', "no column 'score' (columns: text, scores)"),
         ('text,score,text\nA,1,B\n', "two columns are called 'text'"))],
-    (PREMISES, 'p1\tp2\th\tlabel\nA\tB\tC\tNo\n', "row 2: label 'No' is not one of no, maybe, yes"),
     (FIVE, HEADER + 'q,P,Q,x,,y,,,A\n', 'row 2: b is empty'),
-    (FIVE, HEADER + 'q,P,Q,x,y,,,,A\n' * 2, "row 3: duplicate id 'q'"),
     *[(JSON_FIVE, [RECORD | {'a': choices}], f'row 1: a: {cause}') for choices, cause in (
         (['x'], '1 choices, must be 2 to 3'), (['x', ' ', 'z'], 'choice 2 is empty'), ('[x', 'not JSON ('))],
     *[(JSON_FIVE, content, cause) for content, cause in (
