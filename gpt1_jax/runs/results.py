@@ -11,7 +11,6 @@ import numpy as np
 
 from gpt1_jax import storage
 from gpt1_jax.errors import UserError, shown
-from gpt1_jax.parallel import processes
 from gpt1_jax.runs import lock
 from gpt1_jax.runs import tensorboard as tensorboard_lib
 
@@ -126,6 +125,7 @@ class Log:
 
     def __init__(self, path: storage.Path, step: int, tensorboard: bool = False,
                  tracker: Callable[[list[dict], list[dict]], Any] | None = None) -> None:
+        from gpt1_jax.parallel import processes  # imports jax, which reading rows does not need
         self.path = path
         self._writes = processes.primary()
         self._events = None
