@@ -150,14 +150,17 @@ def _epochs(setting, per_epoch):
 
 def _effective_config(setting, shapes, epochs):
     """What config.json holds."""
-    files = {f'{split}/{name}': digest for split in ('train', 'dev') for name, digest in setting.hashes[split].items()}
+    train, dev = setting.hashes['train'], setting.hashes['dev']
+    if any(train[name] != dev[name] for name in train.keys() & dev.keys()):  # train/data.csv and dev/data.csv
+        train, dev = ({f'{split}/{name}': digest for name, digest in of_split.items()}
+                      for split, of_split in (('train', train), ('dev', dev)))
     origin = None if setting.origin is None else setting.origin.digest
     config = setting.config.to_dict()
     return config | {
         'train': config['train'] | {'epochs': epochs},
         'kind': 'finetune', 'model': setting.sizes, 'n_transfer': setting.n_transfer,
         'labels': list(setting.task.labels), 'lengths': list(shapes.lengths),
-        'fingerprint': {'tokenizer': setting.tokenizer.fingerprint, 'origin': origin, 'files': files,
+        'fingerprint': {'tokenizer': setting.tokenizer.fingerprint, 'origin': origin, 'files': train | dev,
                         **user_code.digests(setting.config.to_dict() | {'model': setting.sizes})}}
 
 

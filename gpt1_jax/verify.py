@@ -79,7 +79,7 @@ def _check_config(run, steps):
     """UserError naming the fields of config.json that are not those saved with a checkpoint."""
     for step in steps:
         saved = checkpoint.read_meta(run.checkpoints, step)['config']
-        changed = workdir.changed(saved, run.config)
+        changed = workdir.changed(workdir.with_added(saved), run.config)
         if changed:
             raise UserError(f'{run.path}: config.json is not what step {step:,} was trained with '
                             f'({"; ".join(changed.values())})')

@@ -1,5 +1,4 @@
-"""Runs that commit b21a1d1 left half finished resume here with the losses that they would have had there. Fields that
-were added since, and their digests, are edited into the files."""
+"""Runs that commit b21a1d1 left half finished resume here with the losses that they would have had there."""
 import pathlib
 import tarfile
 
