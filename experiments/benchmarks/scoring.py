@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from absl import flags
 from gpt1_jax.configs import zero_shot
@@ -53,7 +54,8 @@ def _forward(model):
     @jax.jit
     def forward(params, tokens):
         hidden, table = model.apply({'params': params}, tokens[:, :-1])
-        return log_probs.log_probabilities(hidden, table, tokens[:, 1:])[0]
+        logs = jax.nn.log_softmax(jnp.einsum('btd,vd->btv', hidden, table.tokens))
+        return jnp.take_along_axis(logs, tokens[:, 1:, None], axis=-1)[..., 0]
     return forward
 
 
