@@ -18,7 +18,7 @@ from gpt1_jax.models.build import backbone
 pytestmark = pytest.mark.full
 
 SENTENCE = 'The cat sat on a mat.\n'
-SIZES = {'kind': 'gpt', 'n_layer': 2, 'n_embd': 16, 'n_head': 4, 'n_inner': 16, 'n_ctx': 16, 'ops': {}}
+SIZES = {'kind': 'gpt', 'ops': {}, 'n_layer': 2, 'n_embd': 16, 'n_head': 4, 'n_inner': 16, 'n_ctx': 16}
 
 
 def by_heart(tokenizer):

@@ -21,7 +21,7 @@ from tiny import WORDS, finetune_config
 pytestmark = pytest.mark.full
 
 N_CTX = 48
-MODEL = {'kind': 'gpt', 'n_layer': 2, 'n_embd': 16, 'n_head': 4, 'n_inner': 32, 'n_ctx': N_CTX}
+MODEL = {'kind': 'gpt', 'ops': {}, 'n_layer': 2, 'n_embd': 16, 'n_head': 4, 'n_inner': 32, 'n_ctx': N_CTX}
 LONG = ' '.join(WORDS) + ' ' + ' '.join(WORDS)
 PAIRS = [pair[:2] for pair in official.PAIRS[:11]]
 

@@ -118,20 +118,20 @@ def _lines(rows):
 class Log:
     """metrics.jsonl of a run that resumes at `step`: later rows are dropped, as they are written again.
 
-    Of several processes only process 0 writes. tensorboard: whether rows are also points of tensorboard/ beside the
-    file. tracker: (rows up to the step, later ones that are dropped) -> a tracker.Tracker, which gets the rows as well.
-    Rows for an object store, where a file cannot grow, are kept on this host until `upload`.
+    writes: whether this process writes. tensorboard: whether rows are also points of tensorboard/ beside the file.
+    tracker: (rows up to the step, later ones that are dropped) -> a tracker.Tracker, which gets the rows as well. Rows
+    for an object store, where a file cannot grow, are kept on this host until `upload`.
     """
 
-    def __init__(self, path: storage.Path, step: int, tensorboard: bool = False,
+    def __init__(self, path: storage.Path, step: int, writes: bool = True, tensorboard: bool = False,
                  tracker: Callable[[list[dict], list[dict]], Any] | None = None) -> None:
         from gpt1_jax.parallel import processes  # imports jax, which reading rows does not need
         self.path = path
-        self._writes = processes.primary()
+        self._writes = writes
         self._events = None
         self._tracker = None
         self._file = storage.cache(path) if storage.remote(path) else path
-        if not self._writes:
+        if not writes:
             return
         before = read(path, OF_A_STEP)
         rows = [row for row in before if row['step'] <= step]

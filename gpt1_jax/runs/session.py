@@ -126,7 +126,8 @@ class Session:
             print(f'notice: {run.metrics} has rows up to step {max(rows):,}, but no checkpoint is there: starting '
                   'again at 0', flush=True)
         service = functools.partial(tracker.Tracker, config['tracker'], config['project'], run.path, config)
-        self._metrics = results.Log(run.metrics, step, config['tensorboard'], service if config['tracker'] else None)
+        self._metrics = results.Log(run.metrics, step, processes.primary(), config['tensorboard'],
+                                    service if config['tracker'] else None)
         self._meta = {'config': config, 'total': total}
         self._total = total
         self._check_lock = check_lock

@@ -20,7 +20,7 @@ from refusal import refusal
 
 pytestmark = pytest.mark.full
 DIRECTORIES = experiments_config.get_config().directories
-MODEL = {'vocab_size': 9, 'n_layer': 1, 'n_embd': 4, 'n_head': 1, 'n_inner': 4, 'n_ctx': 8}
+MODEL = {'kind': 'gpt', 'ops': {}, 'vocab_size': 9, 'n_layer': 1, 'n_embd': 4, 'n_head': 1, 'n_inner': 4, 'n_ctx': 8}
 
 
 @pytest.fixture(scope='module')
