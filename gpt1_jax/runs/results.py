@@ -125,7 +125,6 @@ class Log:
 
     def __init__(self, path: storage.Path, step: int, writes: bool = True, tensorboard: bool = False,
                  tracker: Callable[[list[dict], list[dict]], Any] | None = None) -> None:
-        from gpt1_jax.parallel import processes  # imports jax, which reading rows does not need
         self.path = path
         self._writes = writes
         self._events = None
