@@ -78,7 +78,9 @@ def load(given: str) -> ConfigDict:
     """The ConfigDict of a path or a packaged name, its argument after a colon. UserError with file and line."""
     path, colon, argument = path_of(given).partition(':')
     with in_code(path):
-        get_config = runpy.run_path(path)['get_config']
+        get_config = runpy.run_path(path).get('get_config')
+        if get_config is None:
+            raise UserError('no function get_config in it')
         config = get_config(argument) if colon else get_config()
     if not isinstance(config, ConfigDict):
         raise UserError(f'{path}: get_config returns {type(config).__name__}, must return an ml_collections.ConfigDict')

@@ -60,7 +60,7 @@ def test_none_unsets_a_field_and_commas_make_a_list(monkeypatch):
 
 @pytest.mark.parametrize('source, argument, message', [
     ('def get_config(:', '', 'mine.py: SyntaxError: invalid syntax (mine.py, line 1)'),
-    ('x = 1', '', "mine.py: KeyError: 'get_config'"),
+    ('x = 1', '', "mine.py: no function get_config in it"),
     ("def get_config():\n    return {'a': 1}", '',
      'mine.py: get_config returns dict, must return an ml_collections.ConfigDict'),
     ('def get_config():\n    return data', '', "mine.py: line 2: NameError: name 'data' is not defined"),
