@@ -132,8 +132,9 @@ def decoded(data: bytes, where: Any) -> str:
     try:
         return data.decode().removeprefix('\ufeff')  # a byte-order mark is not part of the text
     except UnicodeDecodeError as error:
-        raise UserError(f'{where}: not UTF-8 at byte {error.start} ({data[error.start]:#04x}); if it is WINDOWS-1252, '
-                        'iconv -f WINDOWS-1252 -t UTF-8 converts it') from None
+        encoding = 'UTF-16' if data[:2] in (b'\xff\xfe', b'\xfe\xff') else 'WINDOWS-1252'
+        raise UserError(f'{where}: not UTF-8 at byte {error.start} ({data[error.start]:#04x}); if it is {encoding}, '
+                        f'iconv -f {encoding} -t UTF-8 converts it') from None
 
 
 def _texts(record, field, key, where):

@@ -1,4 +1,4 @@
-"""The official files as published: the number of rows of every set beside the clone, and what the sets are."""
+"""The official files as published: of every set beside the clone the number of rows, and rows checked by hand."""
 import csv
 import json
 import tarfile
@@ -32,6 +32,30 @@ def test_official_files_have_the_published_number_of_rows_or_a_warning_says_so(n
         if caught:
             said = f'({name} {split}): {n:,} rows, the published set has {published[split]}'
             assert said in str(caught[0].message)
+
+
+@needs_data
+@pytest.mark.parametrize('name, folder, split, row_id, texts, label', [
+    ('cola', 'CoLA', 'dev', '0', ('The sailors rode the breeze clear of the rocks.',), 1),
+    ('rte', 'RTE', 'train', '0', ('No Weapons of Mass Destruction Found in Iraq Yet.',
+                                  'Weapons of Mass Destruction Found in Iraq.'), 1),
+    ('mrpc', 'MRPC', 'dev', '0', (
+        "He said the foodservice pie business doesn't fit the company's long-term growth strategy.",
+        '"The foodservice pie business does not fit our long-term growth strategy.'), 1),
+    ('stsb', 'STS-B', 'train', '1', ('A man is playing a large flute.', 'A man is playing a flute.'), 3.8),
+    ('qqp', 'QQP', 'dev', '1', (
+        'What is the operating system for Xiaomi Redmi Note 3 Pro?',
+        'What is the difference between Xiaomi Redmi Note 3 and Xiaomi Redmi Note 3 Pro?'), 0),
+    ('qnli', 'QNLI', 'dev', '0', (
+        'What came into force after the new constitution was herald?',
+        'As of that day, the new constitution heralding the Second Republic came into force.'), 0),
+    ('mnli', 'MNLI', 'dev', '0', ('The new rights are nice enough', 'Everyone really likes the newest benefits'), 1),
+    ('snli', 'SNLI', 'dev', '1', ('Two women are embracing while holding to go packages .',
+                                  'Two woman are holding packages .'), 0),
+    ('dpr', 'DPR', 'train', '0', ('The bee landed on the flower because ', ' had pollen.'), 1)])
+def test_official_rows_are_read_as_they_stand(name, folder, split, row_id, texts, label):
+    (found,) = (example for example in tasks.get(name).read(DATA / folder, split) if example.id == row_id)
+    assert (found.texts, found.label) == (texts, label)
 
 
 @needs_data

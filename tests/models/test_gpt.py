@@ -27,6 +27,13 @@ def test_a_seed_gives_the_initial_weights_that_it_has_always_given():
         'embed/positions': 0.00830653216689825, 'embed/tokens': -0.012522655539214611}, rel=1e-6)
 
 
+def test_every_default_is_the_paper_s():
+    assert dataclasses.asdict(GPTConfig()) == {
+        'vocab_size': 40478, 'n_special': 0, 'n_ctx': 512, 'n_embd': 768, 'n_layer': 12, 'n_head': 12, 'n_inner': 3072,
+        'embd_dropout': 0.1, 'attn_dropout': 0.1, 'resid_dropout': 0.1, 'dtype': 'float32', 'remat': False, 'unroll': 0,
+        'kernels': 'auto', 'precision': 'highest', 'ops': ()}
+
+
 @pytest.mark.parametrize('n_special', [0, 3])
 def test_parameters_are_the_146_released_tensors_stacked_over_layers(n_special):
     tree = shapes(GPT(GPTConfig(n_special=n_special)))

@@ -64,3 +64,14 @@ def test_its_perplexity_on_a_paragraph_is_what_it_was(novels):
         "'s face, and the old man's eyes were fixed on"]
     scored = novels.score(PARAGRAPH)
     assert np.exp(-scored.log_probabilities.mean()) == pytest.approx(15.35, rel=0.01)
+
+
+def test_transformers_goes_on_alike(novels):
+    torch = pytest.importorskip('torch')
+    transformers = pytest.importorskip('transformers')
+    model = transformers.OpenAIGPTLMHeadModel.from_pretrained(NOVELS, dtype=torch.float32)
+    ids = novels.encode(PARAGRAPH)
+    with torch.no_grad():
+        logits = model(torch.tensor([ids])).logits[0].log_softmax(-1)
+    theirs = [float(logits[i, token]) for i, token in enumerate(ids[1:])]
+    np.testing.assert_allclose(novels.score(PARAGRAPH).log_probabilities, theirs, atol=2e-2)
