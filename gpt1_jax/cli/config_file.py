@@ -27,9 +27,7 @@ def define(default: str, help_string: str) -> None:
     name, *arguments = _joined(flags.FLAGS.read_flags_from_files(sys.argv, force_gnu=False))
     chosen = [default, *(argument[9:] for argument in arguments if argument.startswith('--config='))][-1]
     config = load(chosen)
-    program = default.partition(':')[0]
-    if program in rules.PROGRAMS:
-        rules.check_program(config, program)
+    rules.check_program(config, default.partition(':')[0])
     defaults = rules.flatten(config)
     unset: set[str] = set()
     sys.argv[:] = [name]

@@ -41,12 +41,13 @@ def test_overrides_stand_before_or_after_the_config(monkeypatch, words):
     assert (config.task, config.batch.size) == ('rte', 7)
 
 
-@pytest.mark.parametrize('given, owner', [
-    ('finetune:cola', 'for gpt1 finetune'), ('zero_shot:cola', 'for gpt1 zero_shot'),
-    ('small_cpu', 'not for gpt1 pretrain, but for a program of experiments/')])
-def test_a_config_of_another_program_is_named_before_its_overrides_are_read(monkeypatch, given, owner):
+@pytest.mark.parametrize('default, given, owner', [
+    ('pretrain', 'finetune:cola', 'for gpt1 finetune'), ('pretrain', 'zero_shot:cola', 'for gpt1 zero_shot'),
+    ('experiments', 'pretrain', 'for gpt1 pretrain'),
+    ('pretrain', 'small_cpu', 'not for gpt1 pretrain, but for a program of experiments/')])
+def test_a_config_of_another_program_is_named_before_its_overrides_are_read(monkeypatch, default, given, owner):
     with pytest.raises(UserError, match=f'^this config is {owner}$'):
-        config_of(monkeypatch, f'--config={given}', '--config.data.corpus=text', default='pretrain')
+        config_of(monkeypatch, f'--config={given}', '--config.data.corpus=text', default=default)
 
 
 def test_none_unsets_a_field_and_commas_make_a_list(monkeypatch):
