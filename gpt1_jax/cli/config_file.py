@@ -27,7 +27,8 @@ def define(default: str, help_string: str) -> None:
     name, *arguments = _joined(flags.FLAGS.read_flags_from_files(sys.argv, force_gnu=False))
     chosen = [default, *(argument[9:] for argument in arguments if argument.startswith('--config='))][-1]
     config = load(chosen)
-    rules.check_program(config, default.partition(':')[0])
+    if chosen != default:
+        rules.check_program(config, default.partition(':')[0])
     defaults = rules.flatten(config)
     unset: set[str] = set()
     sys.argv[:] = [name]
