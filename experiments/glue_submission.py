@@ -20,7 +20,7 @@ from ml_collections import ConfigDict
 from experiments import glue_validator
 from experiments.glue_validator import MEMBERS
 from experiments.lib import run_list, runner
-from gpt1_jax import cli, storage
+from gpt1_jax import cli, metrics, storage
 from gpt1_jax.cli import config_file
 from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
@@ -49,8 +49,7 @@ def run(config: ConfigDict, out: str | pathlib.Path, selection: str = 'best', re
         path = tuned.predictions(f'{member.split}_final' if selection == 'final' else member.split)
         if not (reuse and path.is_file()):
             fine_tuned.evaluate_run(tuned, member.split, selection=selection)
-        predictions = results.read(path)
-        ids, scores = [row['id'] for row in predictions], np.array([row['scores'] for row in predictions])
+        ids, scores = read_scores(path)
         examples = tasks.get(member.task).read(tuned.config['data']['dir'], member.split)
         indices[name] = [example.id for example in examples]
         members[name] = lines(name, ids, scores, tuned.config['labels'])
@@ -123,6 +122,17 @@ def write(out: str | pathlib.Path, members: Mapping[str, str], indices: Mapping[
         raise UserError(f'{out} not written: {"; ".join(found)}')
     pathlib.Path(out).parent.mkdir(parents=True, exist_ok=True)
     storage.write(out, content.getvalue())
+
+
+def read_scores(path: pathlib.Path) -> tuple[list[str], np.ndarray]:
+    """(ids, scores float[n, labels]) of a predictions file, labelled or not. UserError naming a wrong line."""
+    rows = results.read(path)
+    for number, row in enumerate(rows, 1):
+        if cause := metrics.wrong_with(row):
+            raise UserError(f'{path}: line {number}: {cause}')
+    if len({len(row['scores']) for row in rows}) != 1:
+        raise UserError(f'{path}: empty, or its lines have different numbers of scores')
+    return [row['id'] for row in rows], np.array([row['scores'] for row in rows], np.float64)
 
 
 def _open(directory, task):

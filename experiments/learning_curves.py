@@ -32,6 +32,7 @@ LABELS = {score.task: score.label for score in reversed(paper.TABLE2 + paper.TAB
           if score.group is None}
 CONDITIONS = {'full': 'pretrained', 'no_pretraining': 'from scratch'}
 HELD_OUT = 1000  # rows of a training file that score its trials
+SINGLE = 'give a single one, --config.curves.trials="((RATE,UPDATES),)"'
 NO_HEADER = ('cola',)  # sets whose training file begins with a row
 Trial = tuple[float, int]  # (peak rate, updates)
 
@@ -127,11 +128,14 @@ def divide(task: str, directory: str, part: pathlib.Path) -> None:
     train, dev = (tasks.get(task).files(directory, split) for split in ('train', 'dev'))
     if len(train) > 1 or train == dev or directory.startswith(run_list.SOURCES):
         raise UserError(f'{task}: its training rows are not one text file of their own, so that no part of them can '
-                        'score trials: give a single one, --config.curves.trials="((RATE,UPDATES),)"')
+                        f'score trials: {SINGLE}')
     names = [pathlib.Path(files[0]) for files in (train, dev)]
     with names[0].open(encoding='utf-8') as file:
         rows = file.readlines()  # str.splitlines would also split at characters inside a row, as U+2028
     header = '' if task in NO_HEADER else rows.pop(0)
+    if len(rows) <= HELD_OUT:
+        raise UserError(f'{names[0]}: {len(rows)} rows leave none to train on beside the {HELD_OUT:,} that score '
+                        f'trials: {SINGLE}')
     dev = set(permutation(1, 0, len(rows))[:HELD_OUT].tolist())
     part.mkdir(parents=True, exist_ok=True)
     for name, held_out in zip(names, (False, True)):

@@ -66,13 +66,13 @@ def _panel(axes, field, drawn, styles):
 
 def read_curves(run: pathlib.Path) -> dict[str, list[tuple]]:
     """{field: [(step, value), ...]} of PANELS from a run's metrics.jsonl: one point a step, the last that was written,
-    without values that are not finite. UserError where there are no rows."""
+    without values that are not finite numbers. UserError where there are no rows."""
     path = run / 'metrics.jsonl'
     rows = results.read(path, results.OF_A_STEP)
     if not rows:
         raise UserError(f'{path}: no rows: not a run, or one that has logged nothing yet')
-    return {field: sorted({row['step']: row[field] for row in rows if math.isfinite(row.get(field, math.nan))}.items())
-            for field in PANELS}
+    return {field: sorted({row['step']: row[field] for row in rows if isinstance(row.get(field), (int, float))
+                           and math.isfinite(row[field])}.items()) for field in PANELS}
 
 
 def main(arguments: Sequence[str]) -> int:

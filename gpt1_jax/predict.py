@@ -32,12 +32,15 @@ def run(init_from: str | storage.Path, source: str, target: str | storage.Path, 
     if pathlib.Path(source).exists() and not pathlib.Path(source).is_file():
         raise UserError(f'{source}: is not a file; a pipe is not read, because rows are read several times')
     tuned = load.fine_tuned(workdir.load(from_hub.local_run(init_from)), step)
-    bad: list[str] = []
-    on_bad = bad.append if skip_bad else fail
-    examples = unlabelled.read(tuned.task, source, on_bad)
-    answers = fine_tuned.predict(tuned, examples, lambda message: on_bad(f'{source}: {message}'))
+    unreadable: list[str] = []
+    too_long: list[str] = []
+    examples = unlabelled.read(tuned.task, source, unreadable.append if skip_bad else fail)
+    try:
+        answers = fine_tuned.predict(tuned, examples, too_long.append if skip_bad else fail)
+    except UserError as error:
+        raise UserError(f'{source}: {error}') from None
     results.write(target, answers)
-    return answers, bad
+    return answers, unreadable + [f'{source}: {message}' for message in too_long]
 
 
 def _define_flags():

@@ -25,12 +25,18 @@ def validate(config: Any, rules: Mapping[str, Rule]) -> None:
     missing: list[str] = []
     found: list[str] = []
     for name, rule in rules.items():
-        try:
-            found += problem(f'config.{name}', functools.reduce(operator.getitem, name.split('.'), config), rule)
-        except KeyError:
-            missing.append(f'config.{name}')
-        except TypeError:
-            found.append(f'config.{name.rpartition(".")[0]} is a single value, must be {GROUP[1]}')
+        value = config
+        parts = name.split('.')
+        for i, part in enumerate(parts):
+            if not _is_group(value):
+                found += problem(f'config.{".".join(parts[:i])}', value, GROUP)
+                break
+            if part not in value:
+                missing.append(f'config.{name}')
+                break
+            value = value[part]
+        else:
+            found += problem(f'config.{name}', value, rule)
     found = list(dict.fromkeys(found))
     if missing:
         check_program(config)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpt1_jax import rules
-from gpt1_jax.errors import UserError, did_you_mean, in_code, os_errors_in_one_line
+from gpt1_jax.errors import UserError, did_you_mean, in_code, os_errors_in_one_line, os_line
 
 LIBRARIES = ('optax',)
 
@@ -70,7 +70,11 @@ def digests(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 def check(run: Any, recorded: Mapping[str, str]) -> None:
     """UserError where code that a run was trained with has changed. recorded: its {FILE:NAME: digest}."""
     for name, expected in recorded.items():
-        if digest(name) != expected:
+        try:
+            found = digest(name)
+        except OSError as error:
+            raise UserError(f'{run}: was trained with {name}, which cannot be read ({os_line(error)})') from None
+        if found != expected:
             raise UserError(f'{run}: was trained with {name}, which has changed since')
 
 

@@ -207,10 +207,13 @@ MUTATIONS = [Mutation(*fields) for fields in (
     ('the two parts of Story Cloze are swapped', 'data/tasks/qa.py',
      'order[:DEV] if dev else order[DEV:]', 'order[DEV:] if dev else order[:DEV]',
      'data/test_published_defects.py::test_a_story_left_out_moves_no_other_between_train_and_dev'),
+    ('workers import the script that spawned them', 'data/encode.py',
+     "    sys.modules['__main__'] = types.ModuleType('__main__')\n", '',
+     'data/test_ordered_map.py::test_a_script_without_a_main_guard_runs_once'),
     ("RACE's passages are sorted as texts", 'data/tasks/race.py',
      'int(digits or 0), text', '0, text + digits',
      'data/test_choice_sets.py::'
-     'test_questions_are_rows_middle_school_first_and_passages_by_number_also_in_the_folder_of_the_archive'),
+     'test_every_question_is_a_row_middle_school_first_and_passages_by_number'),
     # evaluation
     ('the first scored token is one too early', 'evaluation/log_probs.py',
      'first[g, k] = len(rest) - n', 'first[g, k] = len(rest) - n - 1',

@@ -119,6 +119,9 @@ def test_a_bad_row_is_named_or_left_out(tmp_path):
     assert [row['id'] for row in found] == ['0', '2'] and len(bad) == 2
     assert bad[0] == f'{file}: row 4: 1 texts, expected 2'
     assert bad[1].startswith(f'{file}: race: row 1: ') and 'leave no room' in bad[1]
+    file.write_text(json.dumps(rows[1]) + '\n')
+    with pytest.raises(UserError, match=f'^{file}: race: no examples left, 1 were skipped'):
+        predict.run(path, file, tmp_path / 'out.jsonl', skip_bad=True)
 
 
 def test_what_is_no_fine_tuned_run_is_named(tmp_path):

@@ -1,5 +1,6 @@
 """Section 4.1: from text to a prepared directory; the same directory again: what is resumed, made again, refused; the
 command."""
+import hashlib
 import json
 import os
 import pathlib
@@ -134,7 +135,9 @@ def test_a_copy_or_link_of_training_text_is_refused_as_validation_text(books, ou
 def test_of_few_documents_the_end_of_the_text_is_held_out(fraction, capsys):
     """README's corpus command on a handful of files, none of which is held out whole at 0.01."""
     texts = [f'The first line of {i}.\nAnd the second, which is a longer one.\nThe end.' for i in range(2)]
-    splits, _, named = sources.splits([Document(str(i), text) for i, text in enumerate(texts)], fraction)
+    splits, made_from, named = sources.splits([Document(str(i), text) for i, text in enumerate(texts)], fraction)
+    digest = hashlib.sha256(''.join(f'{len(text)} {text}' for text in texts).encode()).hexdigest()
+    assert made_from['corpus'] == f'2 documents, SHA-256 {digest}'  # by which a directory is recognised later
     train, valid = ([document.text for document in splits[split]()] for split in ('train', 'valid'))
     assert ''.join(train + valid) == ''.join(texts) and named is None
     assert fraction * 136 - 1 <= sum(map(len, valid)) <= fraction * 136 + 40

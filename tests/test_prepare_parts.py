@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from unittest import mock
 
 import numpy as np
 import pyarrow
@@ -87,7 +88,7 @@ def test_a_copy_of_validation_text_is_refused_in_whichever_part_it_is(made, tmp_
     assert len(text) >= 1000 and len(refused) == 1 and f'a.parquet:{row} has the same text as' in refused[0]
 
 
-def test_merged_shards_outlive_their_parts_and_are_repaired_from_them(made, tmp_path):
+def test_merged_shards_outlive_their_parts_and_are_repaired_from_them(made, tmp_path, monkeypatch):
     all_parts(tmp_path / 'out', 3, arguments(made))
     manifest = merge(tmp_path / 'out')
     shard = tmp_path / 'out' / 'train' / '00002.bin'
@@ -97,6 +98,10 @@ def test_merged_shards_outlive_their_parts_and_are_repaired_from_them(made, tmp_
     with pytest.raises(UserError, match='00002.bin: damaged, its SHA-256'):
         tokens.open_split(tmp_path / 'out', 'train', verify=True)
     assert merge(tmp_path / 'out') == manifest and shard.read_bytes() == good
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(os, 'replace', mock.Mock(side_effect=KeyboardInterrupt))
+        merge(tmp_path / 'out')
+    assert streams(tmp_path / 'out') == streams(made / 'whole')  # merging again takes nothing away
     for part in (tmp_path / 'out').glob('part-*'):
         shutil.rmtree(part)
     assert streams(tmp_path / 'out') == streams(made / 'whole')

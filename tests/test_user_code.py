@@ -129,6 +129,12 @@ def test_a_file_that_changes_while_a_process_uses_it_is_refused(tmp_path):
         user_code.load(f'{file}:x', 'f')
 
 
+def test_a_run_whose_code_is_gone_names_both(tmp_path):
+    name = f'{tmp_path}/a.py:f'
+    with pytest.raises(UserError, match=rf'^run: was trained with {name}, which cannot be read \({tmp_path}/a.py: No '):
+        user_code.check('run', {name: '0'})
+
+
 def test_a_relative_file_that_is_missing_is_named_with_where_it_was_looked_for(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=f'^f: {tmp_path}/idea.py: No such file'):

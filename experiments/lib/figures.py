@@ -112,10 +112,14 @@ def log_ticks(axis: Axis, subs: Sequence[int] = (1, 2, 5)) -> None:
 
 
 def scale_updates(axes: Axes, steps: Collection[int], subs: Sequence[int] = (1, 2, 5)) -> None:
-    """A log scale of updates; with step 0, that of imported weights, it is linear up to the first other one."""
+    """A log scale of updates; with step 0, that of imported weights, it is linear up to the first other one. Of steps
+    within a factor of ten the first and the last are labelled."""
     if 0 in steps:
         axes.set_xscale('symlog', linthresh=min(filter(None, steps), default=1), linscale=0.5)
+        axes.set_xticks(sorted(steps))
         axes.xaxis.set_major_formatter(COUNT)
-    else:
-        axes.set_xscale('log')
-        log_ticks(axes.xaxis, subs)
+        return
+    axes.set_xscale('log')
+    log_ticks(axes.xaxis, subs)
+    if max(steps) < 10 * min(steps):
+        axes.set_xticks(sorted({min(steps), max(steps)}))

@@ -129,9 +129,8 @@ def _exit_if_bad(function, *arguments):
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         if 'ml_collections' not in traceback.extract_tb(error.__traceback__)[-1].filename:
             raise
-        # ml_collections raises these for an unknown field or a value of the wrong type; of a dict's key it has no more
-        hint = ': the config has no such field (a config file can add names to overrides such as config.tasks)'
-        _fail(_folded(error) + hint * (type(error) is KeyError), 2)
+        # ml_collections raises these for an unknown field or a value of the wrong type
+        _fail(_with_flag(_folded(error)), 2)
 
 
 def _flag_error(text):
@@ -141,6 +140,16 @@ def _flag_error(text):
         return 'give ' + ', '.join(f'--{name} ({flags.FLAGS[name].help})' for name in missing)
     if group := re.match(r'flag (--[\w.]+)=(.*): Failed to parse .* as a ConfigDict', text):
         return f'{group[1]}={group[2]}: is a group: set its fields, {group[1]}.FIELD=VALUE'
+    return text
+
+
+def _with_flag(text):
+    """An unknown field that is like no other with its flag: ml_collections names it alone."""
+    for argument in sys.argv[1:]:
+        flag = argument.partition('=')[0]
+        if text in {f"'{name}'" for name in flag.split('.')[1:]}:
+            return (f'{flag}: the config has no {text} there (a config file can add names to overrides such as '
+                    'config.tasks)')
     return text
 
 

@@ -25,7 +25,7 @@ def define(default: str, help_string: str) -> None:
     """
     global chosen
     name, *arguments = _joined(flags.FLAGS.read_flags_from_files(sys.argv, force_gnu=False))
-    chosen = [default, *(argument[9:] for argument in arguments if argument.startswith('--config='))][-1]
+    chosen = [default, *(argument[9:] for argument in arguments if argument.partition('=')[0] == '--config')][-1]
     config = load(chosen)
     if chosen != default:
         rules.check_program(config, default.partition(':')[0])

@@ -87,8 +87,10 @@ def _place(source, target, expected):
     if storage.remote(target):
         storage.write(target, data)
         return
-    target.unlink(missing_ok=True)
+    partial = target.with_name(f'{target.name}.partial')
+    partial.unlink(missing_ok=True)
     try:
-        os.link(source, target)
+        os.link(source, partial)
+        os.replace(partial, target)
     except OSError:  # a file system without hard links
         storage.write(target, data)

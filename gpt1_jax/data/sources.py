@@ -1,5 +1,6 @@
 """The documents of each split of a prepared directory, and a description of them that changes when the text does."""
 import functools
+import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -138,8 +139,10 @@ def _resolved(source, field):
     if not isinstance(source, (str, os.PathLike)):
         source = tuple(source)
         if source and all(isinstance(item, Document) for item in source):
-            digest = storage.json_digest([text_digest(document).hex() for document in source])
-            return source, f'{len(source)} documents, SHA-256 {digest}'
+            digest = hashlib.sha256()
+            for document in source:
+                digest.update(f'{len(document.text)} '.encode() + document.utf8)
+            return source, f'{len(source)} documents, SHA-256 {digest.hexdigest()}'
         if not all(isinstance(item, (str, os.PathLike)) for item in source):
             raise UserError('corpus, valid: must be names of files or other sources, or Documents, not a mixture')
     sources = corpus_lib.sources(source)

@@ -27,9 +27,10 @@ def read_manifest(directory: str | os.PathLike, tokenizer: str | None = None) ->
     was edited or damaged, or the tokens belong to another tokenizer.
     """
     file = storage.path(directory) / MANIFEST
-    if not file.exists():
-        raise UserError(f'{directory}: not a prepared corpus (no {MANIFEST} in it): run gpt1 prepare')
-    manifest = storage.read_json(file)
+    try:
+        manifest = storage.parse_json(storage.read(file), str(file))
+    except FileNotFoundError:
+        raise UserError(f'{directory}: not a prepared corpus (no {MANIFEST} in it): run gpt1 prepare') from None
     if not isinstance(manifest, dict) or manifest.get('format') != FORMAT:
         raise UserError(f'{file}: not a manifest of format {FORMAT}: prepare the text again')
     if manifest.get('digest') != digest(manifest):

@@ -4,9 +4,9 @@
     h_l = transformer_block(h_l-1)  Block: Attention, AddAndNorm, MLP, AddAndNorm
     P(u) = softmax(h_n W_e^T)       training/losses.py, from the states and the Embeddings that GPT returns
 
-The modules hold the parameters; they compute with the operations of ops.py, or faster ones (table.ops).
-Dimension letters in models/: B batch, K sequences of an example, L length, D width, H heads, E size of a
-head, F hidden width of the MLP, V vocabulary, S specials, C context (positions), N layers.
+The modules hold the parameters; they compute with the operations of ops.py, or faster ones (table.ops). Dimensions: B
+batch, K sequences of an example, L length, D width, H heads, E size of a head, F hidden width of the MLP, V vocabulary,
+S specials, C context (positions), N layers.
 """
 import dataclasses
 from typing import Any, NamedTuple
@@ -43,7 +43,6 @@ class GPTConfig:
     unroll: int = 0              # layers unrolled in each iteration of the scan; 0: by device, see table.unroll
     kernels: str = 'auto'        # one of table.CHOICES
     ops: tuple = ()              # pairs ('gelu', 'FILE:NAME'): the user's code in place of operations of ops.py
-
     n_positions = property(lambda self: self.n_ctx)  # rows of W_p, the learned positions
 
     def __post_init__(self):
@@ -174,8 +173,7 @@ class GPT(nn.Module):
         c = self.config
         positions = kv_cache.advance(self, tokens, real)
         x, embeddings = self.embedding(c, name='embed')(tokens, key, positions)
-        x = constrain(x, 'activations')
-        return layers.repeat(self.block(c, name='blocks'), c, x, key, positions), embeddings
+        return layers.repeat(self.block(c, name='blocks'), c, constrain(x, 'activations'), key, positions), embeddings
 
     def empty_cache(self, B: int, capacity: int | None = None) -> dict[str, Any]:
         """As kv_cache.empty; capacity: by default n_ctx."""

@@ -54,8 +54,8 @@ def start(coordinator: str | None = None, processes: int | None = None, process:
     if (coordinator, processes, process) != (None, None, None):
         rules.require({f'--coordinator ({VARIABLES[0]})': (coordinator, ADDRESS),
                        f'--processes ({VARIABLES[1]})': (processes, rules.whole(1)),
-                       f'--process ({VARIABLES[2]})': (process, (lambda number: 0 <= number < processes,
-                                                                 f'a whole number below --processes={processes}'))})
+                       f'--process ({VARIABLES[2]})': (
+                           process, rules.whole(0, processes - 1 if isinstance(processes, int) else 2 ** 31 - 1))})
     elif not detected and not _tpu_vm():
         _check_launcher()
         return

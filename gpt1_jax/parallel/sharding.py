@@ -50,7 +50,7 @@ def make_mesh(data: int = -1, fsdp: int = 1, tensor: int = 1, devices: list[jax.
     shown = ', '.join(f'{name}={size}' for name, size in sizes.items())
     known = math.prod(size for size in sizes.values() if size != -1)
     sizes = {name: len(devices) // max(known, 1) if size == -1 else size for name, size in sizes.items()}
-    if math.prod(sizes.values()) != len(devices):
+    if math.prod(sizes.values()) != len(devices) or min(sizes.values()) < 1 or [data, fsdp, tensor].count(-1) > 1:
         raise UserError(f'mesh ({shown}) does not fit {len(devices)} device(s): sizes must be at least 1; one of them '
                         'may be -1')
     # Auto: the compiler propagates shardings through Flax's layers, which have no argument for them.

@@ -36,12 +36,13 @@ UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # flock on some ne
 
 @contextlib.contextmanager
 def hold(directory: storage.Path) -> Iterator['Lock']:
-    """Hold the lock on a directory, which is created if it does not exist, and then removed at the end if still empty.
+    """Hold the lock on a directory, which is created if it does not exist, and removed at the end if still empty.
 
     UserError if another process holds the lock, naming it, or if the directory cannot be written. If the holder is on
     another machine and may have died, prints so and waits up to LEASE_S seconds for its heartbeat.
     """
-    new = not storage.remote(directory) and not directory.exists()
+    places = () if storage.remote(directory) else (directory, *directory.parents)
+    new = [path for path in places if not path.exists()]
     storage.mkdir(directory)
     try:
         lock = Lock(directory)
@@ -50,9 +51,9 @@ def hold(directory: storage.Path) -> Iterator['Lock']:
         finally:
             lock.release()
     finally:
-        if new:
+        for path in new:
             with contextlib.suppress(OSError):  # not empty
-                directory.rmdir()
+                path.rmdir()
 
 
 class Lock:

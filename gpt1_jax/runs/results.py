@@ -34,14 +34,16 @@ def writable(path: storage.Path) -> bool:
     return storage.remote(path) or os.access(path if path.exists() else path.parent, os.W_OK)
 
 
-def append(path: storage.Path, *rows: dict) -> None:
+def append(path: storage.Path, *rows: dict, only_new: bool = False) -> None:
     """Append rows to a JSON-lines file, in one write, flushed to the disk. A last line that a kill left incomplete is
-    removed first. Processes that append to one file wait for each other."""
+    removed first. Processes that append to one file wait for each other. only_new: as `append_new`."""
     if storage.remote(path):
-        _append_object(path, rows)
+        _append_object(path, rows, only_new)
         return
     with storage.naming(path), open(path, 'ab+') as file:
         lock.flock(file, fcntl.LOCK_EX)  # until it is closed; where there are no locks only one process may write it
+        if only_new and not (rows := _new(rows, read(path))):
+            return
         end = file.seek(0, os.SEEK_END)
         file.seek(max(end - 1, 0))
         if file.read() not in (b'', b'\n'):
@@ -64,24 +66,30 @@ def _row(line):
     return row if isinstance(row, dict) else None
 
 
-def _append_object(path, rows):
+def _append_object(path, rows, only_new):
     """As `append`: the whole object is written again, unless another process has done so since it was read."""
-    generation = storage.generation(path)
-    while storage.replace(path, _lines([*read(path), *rows]), generation) is None:
+    while True:
+        generation, before = storage.generation(path), read(path)
+        rows = _new(rows, before) if only_new else rows
+        if not rows or storage.replace(path, _lines([*before, *rows]), generation) is not None:
+            return
         time.sleep(random.uniform(0.05, 0.5))
-        generation = storage.generation(path)
 
 
 def append_new(path: storage.Path, rows: Sequence[dict]) -> None:
     """Append the rows that results.jsonl does not have yet: scoring the same parameters on the same files again gives
     none, and then the file need not be writable."""
+    if _new(rows, read(path)):
+        append(path, *rows, only_new=True)
+
+
+def _new(rows, present):
+    """The rows that are not among those present."""
     def identity(row):
         names = ('kind', 'task', 'split', 'group', 'selection', 'metric', 'value', 'run', 'digest', 'files', 'key')
         return json.dumps([row.get(name) for name in names])
-    present = {identity(row) for row in read(path)}
-    new = [row for row in rows if identity(row) not in present]
-    if new:
-        append(path, *new)
+    known = set(map(identity, present))
+    return [row for row in rows if identity(row) not in known]
 
 
 def read(path: storage.Path, types: Mapping[str, type] | None = None) -> list[dict]:

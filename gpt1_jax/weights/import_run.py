@@ -1,5 +1,6 @@
 """Writes imported weights as a run, which `init_from` and every program take."""
 import contextlib
+import hashlib
 import math
 import pathlib
 from collections.abc import Callable, Sequence
@@ -53,9 +54,9 @@ def save(out: storage.Path, origin: str, config: dict, make: Callable[[], Any], 
     the parameters, a tree of float32 arrays. hashes: {name: hash} of what they were made from. left_out: arrays that
     are not in the run, in words. UserError if `out` holds another run.
     """
+    weights = hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()
     config = config | {'imported': {'from': origin, 'files': hashes, 'left_out': list(left_out)},
-                       'fingerprint': {'tokens': None, 'tokenizer': tokenizer.fingerprint,
-                                       'weights': storage.json_digest(hashes)}}
+                       'fingerprint': {'tokens': None, 'tokenizer': tokenizer.fingerprint, 'weights': weights}}
     workdir.check(out)
     params = jax.tree.map(jnp.asarray, make())  # may raise: before anything is written
     with workdir.hold(out):

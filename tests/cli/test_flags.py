@@ -41,6 +41,18 @@ def test_overrides_stand_before_or_after_the_config(monkeypatch, words):
     assert (config.task, config.batch.size) == ('rte', 7)
 
 
+def test_a_config_without_a_value_is_not_the_default(monkeypatch):
+    with pytest.raises(flags.IllegalFlagValueError, match='^--config=: no such file; packaged: '):
+        config_of(monkeypatch, '--config=finetune:rte', '--config')
+
+
+def test_an_unknown_field_is_named_with_its_flag(monkeypatch, capsys):
+    monkeypatch.setattr(sys, 'argv', ['gpt1 pretrain', '--config.train.lr=3'])
+    with pytest.raises(SystemExit):
+        cli._exit_if_bad(config_of, monkeypatch, *sys.argv[1:])
+    assert capsys.readouterr().err.startswith("error: --config.train.lr: the config has no 'lr' there (")
+
+
 @pytest.mark.parametrize('default, given, owner', [
     ('pretrain', 'finetune:cola', 'for gpt1 finetune'), ('pretrain', 'zero_shot:cola', 'for gpt1 zero_shot'),
     ('experiments', 'pretrain', 'for gpt1 pretrain'),

@@ -6,7 +6,6 @@ import warnings
 import pytest
 
 import official
-import sets
 from gpt1_jax.data import tasks
 from gpt1_jax.data.tasks import blimp
 from gpt1_jax.data.tasks.example import Example
@@ -18,9 +17,17 @@ from shared import DATA, needs_data
 RACE, DPR, WSC, BLIMP = map(tasks.get, ('race', 'dpr', 'wsc273', 'blimp'))
 
 
-def test_questions_are_rows_middle_school_first_and_passages_by_number_also_in_the_folder_of_the_archive(tmp_path):
-    official.race(tmp_path / 'RACE', 'dev')
-    assert RACE.read(tmp_path, 'dev') == sets.race()['dev'] and len(RACE.files(tmp_path, 'dev')) == 6
+@pytest.mark.parametrize('inner', ['', 'RACE'])
+def test_every_question_is_a_row_middle_school_first_and_passages_by_number(tmp_path, inner):
+    official.race(tmp_path / inner, 'test')
+    found = RACE.read(tmp_path, 'test')
+    assert [e.id for e in found] == [f'middle/middle{n}.txt/{q}' for n in (9, 10, 100) for q in range(3)] + [
+        f'high/high{n}.txt/{q}' for n in (1900, 1901, 1902) for q in range(4)]
+    assert found[1] == Example(
+        'middle/middle9.txt/1',
+        ('Li has 9 birds.\nThey sing "in the morning". He likes it.', 'When do they sing?  _ .'),
+        ('At night.', 'In the morning.', 'At noon.', 'Never.'), 1)
+    assert len(RACE.files(tmp_path, 'test')) == 6
 
 
 @pytest.mark.parametrize('block, texts, label', [
@@ -90,7 +97,7 @@ def test_a_bad_pair_is_named_or_left_out(tmp_path, changed, cause):
 
 def test_a_filter_is_sets_and_pairs_or_names_its_file(tmp_path):
     path = tmp_path / 'filter.json'
-    for wrong in ('[1]', '{"a": 1}', '{'):
+    for wrong in ('[1]', '{"a": 1}', '{"a": "12"}', '{}', '{'):
         path.write_text(wrong)
         assert refusal(blimp.read_filter, path).startswith(f'{path}: ')
     path.write_text('{"a": [0, 12], "b": [3]}')

@@ -60,6 +60,7 @@ def test_choices_are_columns_of_which_the_last_may_be_empty_or_a_json_list(tmp_p
     (RATING | {'score': [0.5, 2.5], 'squared': True}, dict(labels=('score',), score=(0.5, 2.5), squared=True)),
     (PREMISES | {'segments': [['p1'], ['p2']], 'orders': 2, 'metrics': ['f1', 'accuracy'], 'labels': ['same', 'other'],
                  'positive': 'same'}, dict(head='similarity', segments=(1, 1), metrics=('f1', 'accuracy'), positive=0)),
+    (PREMISES | {'segments': [['{p1} {p2}'], ['p2']], 'cut': 'p2'}, dict(cut=1)),  # the column before a template
     (PREMISES | {'files': PREMISES['files'] | {'test': 'a', 'unlabelled': 'b'}},
      dict(head='classify', labels=('no', 'maybe', 'yes'), segments=(2, 1), cut=None, splits=('train', 'dev', 'test'),
           unlabelled=('unlabelled',)))])

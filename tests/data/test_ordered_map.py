@@ -51,6 +51,15 @@ def test_results_come_in_order_and_little_is_read_ahead():
     results.close()
 
 
+def test_a_script_without_a_main_guard_runs_once(tmp_path):
+    script = tmp_path / 'script.py'
+    script.write_text('from gpt1_jax.data import encode\n'
+                      'print("begin")\n'
+                      'print([n for _, n in encode.ordered_map(len, ["a", "bb"], 2)])\n')
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, env=ENVIRONMENT)
+    assert (done.stdout, done.stderr) == ('begin\n[1, 2]\n', '')
+
+
 def test_workers_end_when_the_parent_is_killed():
     code = ('import test_ordered_map; from gpt1_jax.data import encode\n'
             'for _, pid in encode.ordered_map(test_ordered_map.pid_then_sleep, range(9), 2):\n'

@@ -101,7 +101,8 @@ CUT = ': Truncated compressed stream'
 
 
 @pytest.mark.parametrize('name, data, message', [
-    ('a.txt.zst', ZSTD[:-1], CUT), ('a.txt.lz4', LZ4[:-9], CUT),
+    ('a.txt.zst', ZSTD[:-1], CUT), ('a.txt.zst', ZSTD[:20] + bytes([ZSTD[20] ^ 1]) + ZSTD[21:], ': ZSTD'),
+    ('a.txt.lz4', LZ4[:-9], CUT),
     ('a.jsonl.zst', b'no such frame', ': ZSTD decompress failed'),
     ('a.txt.bz2', bz2.compress(b'cut' * 99)[:-9], CUT),
     ('a.txt.gz', gzip.compress(b'cut short' * 99, mtime=0)[:-9], CUT),

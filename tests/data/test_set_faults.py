@@ -57,8 +57,8 @@ ROWS = [
          "no column 'sentence2' (columns: index, sentence1, label)"),
         ('story_cloze', 'test', STORY, official.STORY_HEADER + 'a,A,B,C,D,"E,F,1\n',
          'row 2: unexpected end of data'),
-        ('story_cloze', 'train', 'cloze_test_val__spring2016.csv', official.STORY_HEADER + 'a,A,B,C,D,E,F,1\n',
-         'no rows'),
+        ('story_cloze', 'dev', 'cloze_test_val__spring2016.csv', official.STORY_HEADER + 'a,A,B,C,D,E,F,1\n',
+         '1 stories, the split takes 374 of them for validation'),
         ('wsc273', 'test', 'WSCollection.xml', '<collection><schema></collection>', 'not XML (mismatched tag'))]]
 
 

@@ -193,6 +193,16 @@ def test_scores_out_of_range_are_clipped_and_there_is_one_for_each_label():
         glue_submission.lines('RTE.tsv', ['0'], np.array([[0.0, 1.0, 2.0]]), ['entailment', 'not_entailment'])
 
 
+@pytest.mark.quick
+@pytest.mark.parametrize('text, message', [
+    ('', 'empty, or its lines'), ('{"id": "0", "gold": null, "scores": [NaN, 1]}', 'line 1: scores is'),
+    ('{"id": "0", "gold": null}', "line 1: no field 'scores'"),
+    ('{"id": 0, "gold": null, "scores": [1]}\n{"id": 1, "gold": null, "scores": [1, 2]}', 'empty, or its lines')])
+def test_damaged_predictions_are_not_submitted(tmp_path, text, message):
+    (tmp_path / 'p.jsonl').write_text(text)
+    assert refusal(glue_submission.read_scores, tmp_path / 'p.jsonl').startswith(f'{tmp_path}/p.jsonl: {message}')
+
+
 def test_a_faulty_zip_never_gets_its_name(tmp_path, good, indices):
     out = tmp_path / 'submission.zip'
     out.write_bytes(b'before')

@@ -131,9 +131,11 @@ def test_runs_that_fail_are_named_after_the_curves_are_written(config, monkeypat
 
 def test_a_set_too_small_to_hold_rows_out_is_a_line(config):
     place = pathlib.Path(config.data) / 'SST-2' / 'train.tsv'
-    place.write_text(''.join(place.read_text().splitlines(keepends=True)[:1005]))
-    with pytest.raises(UserError, match='^sst2: 4 training rows are fewer than a batch, 8$'):
-        learning_curves.run(config)
+    lines = place.read_text().splitlines(keepends=True)
+    for n, message in ((1004, '^sst2: 4 training rows are fewer than a batch, 8$'), (900, '900 rows leave none to ')):
+        place.write_text(''.join(lines[:n + 1]))
+        with pytest.raises(UserError, match=message):
+            learning_curves.run(config)
 
 
 @pytest.mark.parametrize('rows, data, message', [((4,), None, '^sst2: 4 training rows are fewer than a batch, 8$'),

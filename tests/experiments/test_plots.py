@@ -1,6 +1,7 @@
 """What is drawn: training curves of several runs, with their command, and the figures of tables."""
 import itertools
 
+import matplotlib.pyplot as plt
 import pytest
 from gpt1_jax.configs import experiments
 
@@ -69,7 +70,8 @@ def test_what_cannot_be_drawn_is_one_line(tmp_path, capsys, content, message):
 
 def test_the_command_draws_a_run_given_twice_once_and_no_loss_that_is_not_finite(tmp_path, monkeypatch, capsys):
     (tmp_path / 'metrics.jsonl').write_text('{"step": 1, "loss": 2}\n{"step": 2, "loss": NaN}\n'
-                                            '{"step": 3, "loss": 1e999}\n{"step": 4, "loss": 1}\n')
+                                            '{"step": 3, "loss": 1e999}\n{"step": 4, "loss": 1}\n'
+                                            '{"step": 5, "loss": null}\n')
     monkeypatch.chdir(tmp_path)
     seen, real = [], plots.training_curves
     monkeypatch.setattr(plots, 'training_curves', lambda path, curves: (seen.append(curves), real(path, curves)))
@@ -101,6 +103,20 @@ def test_relative_performance_over_updates_is_0_for_a_guess_and_1_for_the_state_
     transformer, lstm = drawn[0].axes[0].get_lines()[:2]
     assert transformer.get_xydata().tolist() == [[0, 0], [10, pytest.approx(1)]]
     assert lstm.get_xydata().tolist() == [[0, pytest.approx(0.5)], [10, 0]]
+
+
+@pytest.mark.parametrize('steps, labels', [
+    ((0,), ['0']), ((0, 1000, 5000), ['0', '1,000', '5,000']), ((1200, 1500, 1900), ['1,200', '1,900']),
+    ((400, 34_000), ['500', '1,000', '2,000', '5,000', '10,000', '20,000'])])
+def test_updates_are_labelled_whatever_they_span(steps, labels):
+    figure, axes = plt.subplots()
+    axes.plot(steps, steps)
+    figures.scale_updates(axes, steps)
+    figure.canvas.draw()
+    low, high = axes.get_xlim()
+    shown = [label.get_text() for label in axes.get_xticklabels(which='both') if low <= label.get_position()[0] <= high]
+    assert list(filter(None, shown)) == labels
+    plt.close(figure)
 
 
 def test_the_published_models_are_drawn_and_the_decoder_as_far_as_our_curve_goes(drawn):

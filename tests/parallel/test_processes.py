@@ -146,7 +146,8 @@ def test_the_environment_and_the_flags_say_whether_there_are_others_and_who(envi
     ({'JAX_PROCESS_ID': None}, r'--process \(JAX_PROCESS_ID\) is None, must be a whole number'),
     ({'JAX_NUM_PROCESSES': None, 'JAX_PROCESS_ID': None}, r'\(JAX_NUM_PROCESSES\) is .*\(JAX_PROCESS_ID\) is None'),
     ({'JAX_NUM_PROCESSES': 'four'}, r"\(JAX_NUM_PROCESSES\) is 'four', must be a whole number"),
-    ({'JAX_PROCESS_ID': '4'}, r'--process \(JAX_PROCESS_ID\) is 4, must be a whole number below --processes=4'),
+    ({'JAX_PROCESS_ID': '4'}, r'--process \(JAX_PROCESS_ID\) is 4, must be a whole number from 0 to 3'),
+    ({'JAX_NUM_PROCESSES': None}, r'^--processes \(JAX_NUM_PROCESSES\) is None, must be a whole number[^;]*$'),
     ({'JAX_COORDINATOR_ADDRESS': 'a'}, r"--coordinator \(JAX_COORDINATOR_ADDRESS\) is 'a', must be HOST:PORT")])
 def test_variables_that_do_not_fit_are_named(environment, variables, message):
     with pytest.raises(UserError, match=message):

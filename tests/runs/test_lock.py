@@ -33,7 +33,7 @@ with lock.hold(storage.path(sys.argv[1])):
 @pytest.fixture(params=['directory', 'object store'])
 def place(request, tmp_path):
     if request.param == 'directory':
-        return tmp_path / 'run'
+        return tmp_path / 'new' / 'run'
     return storage.path(f'{emulator.bucket()}/{tmp_path.name}/run')
 
 
@@ -68,10 +68,10 @@ def test_a_second_process_is_told_who_holds_it(place):
                                  f'{found["since"]}) holds the lock on {place}')
 
 
-def test_nothing_is_left_of_a_lock_that_was_given_back(place):
+def test_nothing_is_left_of_a_lock_that_was_given_back(place, tmp_path):
     with lock.hold(place):
         assert json.loads(storage.read(place / lock.FILE))['pid'] == os.getpid()
-    assert not (place / lock.FILE).exists() and not place.exists()
+    assert not (place / lock.FILE).exists() and not place.exists() and not (tmp_path / 'new').exists()
     with lock.hold(place):
         storage.write(place / 'kept', b'')
     assert [one.name for one in place.iterdir()] == ['kept']

@@ -8,7 +8,7 @@ import pytest
 import emulator
 from gpt1_jax import storage
 from gpt1_jax.errors import UserError
-from gpt1_jax.runs import results
+from gpt1_jax.runs import lock, results
 from tiny import ROOT
 
 
@@ -52,6 +52,18 @@ def test_the_same_figure_is_not_written_twice_but_another_value_is(tmp_path):
     results.append_new(tmp_path / 'x.jsonl', [row])
     results.append_new(tmp_path / 'x.jsonl', [row | {'seconds': 2}, row | {'value': 0.6}])
     assert [r['value'] for r in results.read(tmp_path / 'x.jsonl')] == [0.5, 0.6]
+
+
+def test_a_row_that_another_process_writes_meanwhile_is_not_written_twice(tmp_path, monkeypatch):
+    path, row, flock = tmp_path / 'x.jsonl', {'kind': 'finetune', 'value': 0.5}, lock.flock
+
+    def slow(*given):
+        monkeypatch.setattr(lock, 'flock', flock)
+        results.append(path, row)
+        return flock(*given)
+    monkeypatch.setattr(lock, 'flock', slow)
+    results.append_new(path, [row, row | {'value': 0.6}])
+    assert [r['value'] for r in results.read(path)] == [0.5, 0.6]
 
 
 WRITER = """

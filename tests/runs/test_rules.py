@@ -37,6 +37,8 @@ def test_what_is_missing_and_what_is_wrong_is_one_line():
     config.batch.size = 0
     with pytest.raises(UserError, match='^config.seed is missing; config.batch.size is 0, must be a whole number'):
         rules.validate(config, pretrain.RULES)
+    with pytest.raises(UserError, match=r'^config.data is \[1\], must be a group of fields$'):
+        rules.validate({'data': [1]}, {'data.rows': rules.whole(1), 'data.text.field': rules.text()})
     with pytest.raises(UserError, match=f'^config.[a-z_.]+ and {len(pretrain.RULES) - 1} more fields are missing$'):
         rules.validate({}, pretrain.RULES)
 

@@ -1,4 +1,5 @@
 """Hugging Face's directories and files that become runs, and what is wrong with one that does not."""
+import hashlib
 import json
 import re
 import shutil
@@ -57,7 +58,10 @@ def test_one_file_is_imported_to_the_bit_with_or_without_the_prefix_and_the_tied
     file = tmp_path / 'x.safetensors'
     safetensors.numpy.save_file({prefix + name: array for name, array in arrays.items()} | more, file)
     back = hugging_face.convert(file, tmp_path / 'run', tokenizer=base / 'released', n_head=4)
-    assert list(back.config['imported']['files']) == ['x.safetensors', 'encoder_bpe_40000.json', 'vocab_40000.bpe']
+    files = back.config['imported']['files']
+    assert list(files) == ['x.safetensors', 'encoder_bpe_40000.json', 'vocab_40000.bpe']
+    digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
+    assert back.config['fingerprint']['weights'] == digest  # by which a repeated import is recognised
     for name, array in names.from_tree(back.config['model'], restored(back)).items():
         assert array.dtype == np.float32 and array.tobytes() == arrays[name].astype(np.float32).tobytes(), name
     assert dtype != np.float32 or same_run(released_run, back)

@@ -38,10 +38,10 @@ def read_filter(path: str | os.PathLike) -> frozenset[str]:
 
     The file is JSON: {set: [numbers of its pairs]}. UserError where it is not.
     """
-    try:
-        return frozenset(f'{name}/{pair}' for name, pairs in storage.read_json(path).items() for pair in pairs)
-    except (AttributeError, TypeError):
-        raise UserError(f'{path}: not an object of sets and the numbers of their pairs') from None
+    sets = storage.read_json(path)
+    if not sets or not isinstance(sets, dict) or not all(isinstance(pairs, list) for pairs in sets.values()):
+        raise UserError(f'{path}: not an object of sets and lists of the numbers of their pairs')
+    return frozenset(f'{name}/{pair}' for name, pairs in sets.items() for pair in pairs)
 
 
 def _pair(split, row_id, fields):

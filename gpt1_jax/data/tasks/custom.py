@@ -29,7 +29,8 @@ def _task(spec):
         target, labels = 'score', tuple(map(str, range(low, high + 1)))
     splits = {split: Split((spec.file(split) or spec.file('train'),), labelled=split != 'unlabelled')
               for split in custom_spec.FILES if spec.file(split) or split == 'dev'}  # dev may be a part of train
-    cut = next((i for i, part in enumerate(spec.texts) if spec.cut in custom_text.columns(part)), None)
+    of_cut = [i for i, part in enumerate(spec.texts) if spec.cut and spec.cut in custom_text.columns(part)]
+    cut = min(of_cut, key=lambda i: spec.texts[i] != spec.cut, default=None)  # the column itself before templates
     task = reading.labelled_set(
         spec.name, 'similarity' if spec.orders == 2 else 'choice' if spec.choices else 'classify', labels,
         spec.metrics or custom_spec.METRICS[target][:2 if spec.score else 1], splits,

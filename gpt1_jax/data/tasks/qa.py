@@ -7,7 +7,7 @@ import numpy as np
 from gpt1_jax.data.tasks import reading, tables, tfds_source
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.data.tasks.reading import Row, Split
-from gpt1_jax.errors import one_line
+from gpt1_jax.errors import UserError, one_line
 
 STORIES, DEV = 1871, 374  # the published validation file, and the part of it that selects parameters
 SEED = 3535999445         # released code, datasets.py
@@ -22,6 +22,9 @@ def part(dev: bool, stories: list[Row]) -> list[Row]:
     Released code: scikit-learn's train_test_split(test_size=374, random_state=3535999445), which is this permutation
     of all rows of the file, bad ones included, so that skipping a bad row moves no other to the other part.
     """
+    if len(stories) <= DEV:
+        where = stories[0].where.rpartition(':')[0] if stories else 'Story Cloze'
+        raise UserError(f'{where}: {len(stories)} stories, the split takes {DEV} of them for validation')
     order = np.random.RandomState(SEED).permutation(len(stories))
     return [stories[i] for i in (order[:DEV] if dev else order[DEV:])]
 

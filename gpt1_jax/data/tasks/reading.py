@@ -42,6 +42,7 @@ class Split:
     labelled: bool = True
     id_column: str | None = None      # None: ids are positions among the file's rows, from 0
     part: Callable[[list[Row]], list[Row]] | None = None  # selects rows of the file (Story Cloze); None: all of them
+    also_rows: int = 0                # another published number: of another release, or of TFDS
     parquet: tuple[str, ...] = ()     # as `tfds`, in the Hub's Parquet files; where they lack it, `tfds`
 
 
@@ -100,7 +101,7 @@ def labelled_set(name: str, head: str, labels: tuple[str, ...], metrics: tuple[s
             rows = split.part(list(rows))
         one_file = len(paths) == 1 and not tfds_source.is_named(directory)
         what = f'{paths[0] if one_file else directory} ({name} {split_name})'
-        return collect(rows, functools.partial(make, split), what, split.rows, on_bad)
+        return collect(rows, functools.partial(make, split), what, (split.rows, split.also_rows), on_bad)
 
     def read_file(path, on_bad=fail):
         id_column = next((split.id_column for split in splits.values() if split.id_column), None)
@@ -114,12 +115,12 @@ def labelled_set(name: str, head: str, labels: tuple[str, ...], metrics: tuple[s
 
 
 def collect(rows: Iterable[Row], make: Callable[[str, dict], Example], what: str,
-            published: int = 0, on_bad: Callable[[str], None] = fail) -> list[Example]:
+            published: tuple[int, ...] = (), on_bad: Callable[[str], None] = fail) -> list[Example]:
     """The Examples of rows, in order.
 
-    make: (id, fields) -> Example. what: the source, for messages. published: the expected number of rows (0: any); a
-    different number gives a warning only, because part of a set is usable. on_bad: called with the message of a bad
-    row, or one with a duplicate id; the row is skipped if it returns. UserError if no row is left.
+    make: (id, fields) -> Example. what: the source, for messages. published: the expected numbers of rows; another
+    gives a warning only, because part of a set is usable. on_bad: called with the message of a bad row, or one with a
+    duplicate id; the row is skipped if it returns. UserError if no row is left.
     """
     found = {}
     bad = []
@@ -142,8 +143,8 @@ def collect(rows: Iterable[Row], make: Callable[[str, dict], Example], what: str
     if not found:
         raise UserError(f'{what}: no rows' if not bad else f'{what}: all {len(bad)} rows are bad, the first: {bad[0]}')
     n = len(found) + len(bad)
-    if published and n != published:
-        warnings.warn(one_line(f'{what}: {n:,} rows, the published set has {published:,}'), stacklevel=3)
+    if any(published) and n not in published:
+        warnings.warn(one_line(f'{what}: {n:,} rows, the published set has {published[0]:,}'), stacklevel=3)
     return list(found.values())
 
 

@@ -16,7 +16,8 @@ MRPC = table_task(
 # has 3 of 6). They are left out, as in TFDS. Two rows with an empty question2 are kept, as in TFDS: an empty text has
 # no tokens. That leaves 363,849 rows of GLUE's first release, 363,846 of the present one.
 QQP = table_task(
-    'qqp', 'similarity', ('f1', 'accuracy'), glue_splits('qqp', 363846, 40430, 390965, id_column='id'),
+    'qqp', 'similarity', ('f1', 'accuracy'), glue_splits('qqp', 363846, 40430, 390965, id_column='id',
+                                                          also_train=363849),
     Table(('question1', 'question2'), 'is_duplicate', ('0', '1'), features={'is_duplicate': 'label'},
           leave_out_short=True, may_be_empty=True, classes=('not_duplicate', 'duplicate')))
 

@@ -42,12 +42,13 @@ def table_task(name: str, head: str, metrics: tuple[str, ...], splits: dict[str,
 
 
 def glue_splits(config: str, train: int, dev: int, test: int, columns: tuple[str, ...] = (),
-                id_column: str = 'index') -> dict[str, Split]:
+                id_column: str = 'index', also_train: int = 0) -> dict[str, Split]:
     """The splits of a GLUE task, from train.tsv, dev.tsv and test.tsv or TFDS's glue/CONFIG.
 
-    train, dev, test: numbers of rows. columns: see Split. id_column: of test.tsv.
+    train, dev, test: numbers of rows; also_train: of train, in another release. columns: see Split. id_column: of
+    test.tsv.
     """
-    return {'train': Split(('train.tsv',), train, (f'glue/{config}:train',), columns),
+    return {'train': Split(('train.tsv',), train, (f'glue/{config}:train',), columns, also_rows=also_train),
             'dev': Split(('dev.tsv',), dev, (f'glue/{config}:validation',), columns),
             GLUE_TEST: glue_test(('test.tsv',), test, (f'glue/{config}:test',), id_column=id_column)}
 
