@@ -69,6 +69,7 @@ def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
     """The Setting of a config. UserError for its mistakes, those of its fields all at once, before any text is read."""
     def model():
         return models.backbone(dict(config.get('model', {})) | {'vocab_size': 1})
+    rules.validate(config, {'model': rules.GROUP})
     rules.all_of(lambda: rules.validate(config, RULES), model)
     mesh = sharding.make_mesh(**config.mesh)
     rules.all_of(lambda: optimizer.check(config.optimizer),

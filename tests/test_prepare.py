@@ -143,6 +143,9 @@ def test_of_few_documents_the_end_of_the_text_is_held_out(fraction, capsys):
     assert fraction * 136 - 1 <= sum(map(len, valid)) <= fraction * 136 + 40
     assert valid[0].startswith(('And', 'The'))  # the cut is at the beginning of a line
     assert 'the end of the text is held out instead' in capsys.readouterr().err
+    splits, _, _ = sources.splits([Document(name, texts[0]) for name in 'ab'], fraction)
+    with pytest.raises(UserError, match=f'^valid={fraction}: some of the 2 documents have the same text'):
+        list(splits['train']())
 
 
 # The same directory again.

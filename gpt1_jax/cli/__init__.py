@@ -95,8 +95,7 @@ def _parse(argv):
     except flags.UnrecognizedFlagError as error:
         fields = config_help.fields(config_file.load(config_file.chosen)) if config_file.chosen else []
         meant = suggestion(error.flagname, [*flags.FLAGS, *(f'config.{name}' for name, *_ in fields)])
-        if not meant:
-            raise
+        meant = meant or '; --help lists what there is, configs/coming_from.md the flags of other libraries'
         raise flags.Error(f'Unknown command line flag {error.flagname!r}{meant}') from None
 
 

@@ -42,8 +42,10 @@ def _row(task, example, row, tokenizer):
         (f'choice {task.labels[i]}', text) for i, text in enumerate(example.choices)]
     read += [('label', label), ('target', _target(task, row.target)), ('cut', 'yes' if row.cut else 'no')]
     indent = max(len(name) for name, _ in read)
+    room = WIDTH - indent - 4
     for name, text in read:
-        yield f'  {name:<{indent}}  {textwrap.shorten(text, WIDTH - indent - 4, placeholder=" …")}'
+        text = ' '.join(text.split())
+        yield f'  {name:<{indent}}  {text if len(text) <= room else text[:room - 2] + " …"}'
     longest = max(map(len, row.sequences))
     for k, sequence in enumerate(row.sequences):
         kind = {'choice': f'choice {task.labels[k]}' if task.head == 'choice' else '',

@@ -83,15 +83,19 @@ def _held(documents, fraction, end, held):
 def _end_of_training(documents, fraction):
     """None where some documents are held out and some are not, which reads documents until that is so. Else the number
     of characters before the last `fraction` of the text, which is held out then, with a notice."""
-    found = set()
+    found, digests = set(), set()
     number = total = 0
     for document in documents:
         number += 1
+        digests.add(text_digest(document))
         total += len(document.text)
         found.add(is_validation(document, fraction))
         if len(found) == 2:
             return None
         del document
+    if len(digests) < number:  # its end may also be in a copy
+        raise UserError(f'valid={fraction}: some of the {number} documents have the same text, so what is held out may '
+                        'also be trained on: remove the copies, or name validation text')
     end = total - max(1, round(fraction * total))
     if end < 1:
         raise UserError(f'valid={fraction} holds out all of {total} characters: name validation text, or choose a '

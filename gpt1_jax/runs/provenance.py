@@ -105,8 +105,8 @@ def code_digest() -> str:
 
 
 def versions() -> dict:
-    """{'commit': of the clone, with +dirty where it has changes, or None; 'code': code_digest(); 'versions': of Python
-    and the libraries}."""
+    """{'commit': of the clone, or None, with +dirty where its code has changes; 'code': code_digest(); 'versions': of
+    Python and the libraries}."""
     found = {name: importlib.metadata.version(name) for name in LIBRARIES}
     return {'commit': _commit(), 'code': code_digest(),
             'versions': {'python': platform.python_version(), 'gpt1_jax': gpt1_jax.__version__} | found}
@@ -115,8 +115,12 @@ def versions() -> dict:
 def _commit():
     if not (PACKAGE.parent / '.git').exists():
         return None
-    command = ['git', 'describe', '--always', '--abbrev=40', '--exclude=*', '--dirty=+dirty']
-    try:
-        return subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=True).stdout.strip()
+
+    def git(*arguments):
+        return subprocess.run(['git', *arguments], cwd=PACKAGE.parent, capture_output=True, text=True,
+                              check=True).stdout.strip()
+    try:  # new files as well: they are imported as those that are committed
+        changes = git('status', '--porcelain', 'gpt1_jax', 'configs', 'experiments')
+        return git('rev-parse', 'HEAD') + '+dirty' * bool(changes)
     except (OSError, subprocess.CalledProcessError):
         return None

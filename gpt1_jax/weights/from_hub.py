@@ -34,7 +34,8 @@ def local_run(name: str | storage.Path | None) -> storage.Path | None:
     if hub.is_name(name):
         place = storage.cache('hub') / hub.split(name)[0].replace('/', '--') / directory.name
     elif not storage.remote(directory) and (directory / names.WEIGHTS).is_file():
-        digest = storage.sha256(directory / names.WEIGHTS)[:12]
+        files = sorted(file for pattern in FILES for file in directory.glob(pattern) if file.is_file())
+        digest = storage.json_digest([storage.sha256(file) for file in files])[:12]
         place = storage.cache('imported') / f'{directory.name}-{digest}'
     else:
         near = did_you_mean(name, PACKAGED)

@@ -16,7 +16,8 @@ from gpt1_jax.training import fine_tuning_defaults
 
 # Fields whose defaults are the paper's, and those among them that do not change what is learned.
 RECIPE = ('model.', 'batch.size', 'optimizer.', 'train.', 'lm_weight', 'classifier_dropout', 'data.train_rows')
-NO_RECIPE = (*workdir.FREE, 'model.vocab_size', 'model.n_special', 'model.n_units', 'train.evaluate_every')
+NO_RECIPE = (*sorted({*workdir.FREE} - {'train.skip_nonfinite'}), 'model.vocab_size', 'model.n_special',
+             'model.n_units', 'train.evaluate_every')
 # The paper's, where the default is None.
 NOT_SET = {'train.steps': '100 epochs', 'data.train_rows': 'all', 'train.epochs': fine_tuning_defaults.EPOCHS,
            'optimizer.peak_rate': fine_tuning_defaults.PEAK_RATE}
@@ -60,7 +61,7 @@ def defaults(kind: str) -> dict:
     config = rules.flatten(pretrain.get_config().to_dict())
     if kind == 'finetune':
         model = {name: value for name, value in config.items() if name.startswith('model.')}
-        config = model | rules.flatten(finetune.get_config().to_dict())
+        config = rules.flatten(finetune.get_config().to_dict()) | model  # there these are None: the pretrained model's
     return {name: NOT_SET.get(name, value) if value is None else value for name, value in config.items()
             if workdir.listed(name, RECIPE) and not workdir.listed(name, NO_RECIPE)}
 

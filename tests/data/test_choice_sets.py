@@ -97,7 +97,7 @@ def test_a_bad_pair_is_named_or_left_out(tmp_path, changed, cause):
 
 def test_a_filter_is_sets_and_pairs_or_names_its_file(tmp_path):
     path = tmp_path / 'filter.json'
-    for wrong in ('[1]', '{"a": 1}', '{"a": "12"}', '{}', '{'):
+    for wrong in ('[1]', '{"a": 1}', '{"a": "12"}', '{"a": [1.0]}', '{}', '{'):
         path.write_text(wrong)
         assert refusal(blimp.read_filter, path).startswith(f'{path}: ')
     path.write_text('{"a": [0, 12], "b": [3]}')

@@ -74,3 +74,10 @@ def test_cut_rows_are_counted_and_the_specials_of_long_ones_shown_no_wider_than_
 def test_scores_are_counted_by_whole_numbers_or_in_ten_parts_and_missing_labels_are_said(details, values, expected):
     lines = shown(task(**details), [Example(str(i), ('a',), (), value) for i, value in enumerate(values)])
     assert set(expected) <= set(lines)
+
+
+def test_a_long_text_is_shown_up_to_the_edge_also_where_it_has_no_spaces():
+    lines = [line for line in shown(task(segments=(2,)), [Example('7', ('a ' * 99, 'x' * 150), (), 1)], 512)
+             if line.startswith('  text')]
+    assert {len(line) for line in lines} == {inspection.WIDTH} and all(line.endswith(' …') for line in lines)
+    assert lines[1].startswith('  text 2  xxx')

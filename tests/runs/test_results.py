@@ -8,7 +8,7 @@ import pytest
 import emulator
 from gpt1_jax import storage
 from gpt1_jax.errors import UserError
-from gpt1_jax.runs import lock, results
+from gpt1_jax.runs import lock, provenance, results
 from tiny import ROOT
 
 
@@ -84,3 +84,15 @@ def test_two_processes_append_to_one_file_and_no_row_is_lost(tmp_path, place, ro
     found = [(row['run'], row['value']) for row in results.read(path)]
     assert sorted(found) == [(name, i) for name in 'ab' for i in range(rows)]
     assert [i for name, i in found if name == 'a'] == list(range(rows))
+
+
+def test_a_new_module_makes_a_commit_dirty_and_a_file_elsewhere_does_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(provenance, 'PACKAGE', tmp_path / 'gpt1_jax')
+    (tmp_path / 'gpt1_jax').mkdir()
+    for command in ('init -q', '-c user.name=a -c user.email=b commit -q --allow-empty -m first'):
+        subprocess.run(['git', *command.split()], cwd=tmp_path, check=True)
+    (tmp_path / 'notes.txt').write_text('')
+    commit = provenance.versions()['commit']
+    assert len(commit) == 40
+    (tmp_path / 'gpt1_jax' / 'mine.py').write_text('')
+    assert provenance.versions()['commit'] == f'{commit}+dirty'

@@ -1,5 +1,7 @@
 """Models by their names on the Hugging Face Hub, both ways, with a local server that speaks its routes."""
+import json
 import pathlib
+import shutil
 
 import jax
 import numpy as np
@@ -77,6 +79,15 @@ def test_it_is_imported_once_and_then_needs_no_network(theirs, tmp_path, monkeyp
     monkeypatch.setattr(import_hugging_face, 'convert', None)
     assert gpt1_jax.load(f'hf:{NAME}').path == first.path and gpt1_jax.load('theirs').path == local.path
     assert refusal(gpt1_jax.load, 'me/other').startswith('hf:me/other: the Hub cannot be reached (')
+
+
+def test_a_directory_whose_config_has_changed_is_imported_again(theirs, tmp_path, monkeypatch):
+    monkeypatch.setenv('GPT1_JAX_CACHE', str(tmp_path / 'cache'))
+    shutil.copytree(theirs, tmp_path / 'mine')
+    file = tmp_path / 'mine' / 'config.json'
+    for n_head in (4, 2):
+        file.write_text(json.dumps(json.loads(file.read_text()) | {'n_head': n_head}))
+        assert gpt1_jax.load(tmp_path / 'mine').config['model']['n_head'] == n_head
 
 
 def test_a_path_goes_before_a_name(server, repository, released_run, tmp_path, monkeypatch):

@@ -39,7 +39,8 @@ def read_filter(path: str | os.PathLike) -> frozenset[str]:
     The file is JSON: {set: [numbers of its pairs]}. UserError where it is not.
     """
     sets = storage.read_json(path)
-    if not sets or not isinstance(sets, dict) or not all(isinstance(pairs, list) for pairs in sets.values()):
+    if not sets or not isinstance(sets, dict) or not all(
+            isinstance(pairs, list) and all(type(pair) is int for pair in pairs) for pairs in sets.values()):
         raise UserError(f'{path}: not an object of sets and lists of the numbers of their pairs')
     return frozenset(f'{name}/{pair}' for name, pairs in sets.items() for pair in pairs)
 
