@@ -5,7 +5,9 @@ Orbax and TensorStore raise many exceptions, some of them pages long, and a dama
 import contextlib
 import errno
 import functools
+import logging
 import os
+import re
 import sys
 from collections.abc import Iterator
 
@@ -77,18 +79,21 @@ def together() -> Iterator[None]:
 
 
 def _cause(error):
-    """The first line of an exception's text, or that the disk is full."""
-    text = str(error).strip()
+    """The first line of the text of an exception's first cause, or that the disk is full."""
+    while error.__cause__:  # Orbax: a handler that is "incompatible"; TensorStore, below it: which file, and why
+        error = error.__cause__
+    text = re.sub(r'Error opening "\w+" driver: | \[tensorstore_spec.*', '', str(error).strip())
     if getattr(error, 'errno', None) in (errno.ENOSPC, errno.EDQUOT) or os.strerror(errno.ENOSPC) in text:
         return os.strerror(errno.ENOSPC)
-    return f'{type(error).__name__}: {(text.splitlines() or [""])[0][:200]}'
+    return f'{type(error).__name__}: {(text.splitlines() or [""])[0][:500]}'
 
 
 @functools.cache
 def _quiet():
-    """Silence 'Event loop is closed' from TensorStore's threads: after an error Orbax closes the loop that they call,
-    and Python would print dozens of these beside the error's one line."""
+    """Silence 'Event loop is closed' from TensorStore's threads, and the errors of other arrays: after an error Orbax
+    closes the loop that they call, and Python would print dozens of these beside the error's one line."""
     def quieter(hook, error):
         return lambda *args: str(error(*args)) == 'Event loop is closed' or hook(*args)
+    logging.getLogger('asyncio').addFilter(lambda record: 'exception was never retrieved' not in record.getMessage())
     sys.unraisablehook = quieter(sys.unraisablehook, lambda args: args.exc_value)
     sys.excepthook = quieter(sys.excepthook, lambda kind, error, traceback: error)
