@@ -65,8 +65,9 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
         ids, counts, files = _prepared(tokenizer, storage.path(tokens), split)
     else:
         ids, counts, files = _files(tokenizer, text, text_field, join)
-    if len(ids) < 2:
-        raise UserError(f'the text has {len(ids)} token(s): at least two are needed, one to predict and one before it')
+    own = max(0, len(ids) - bool(text))  # without the line break that follows a document
+    if own < 2:
+        raise UserError(f'the text has {own} token(s): at least two are needed, one to predict and one before it')
     mesh = sharding.make_mesh()
     model, params = load.pretrained(run, step, mesh)
     logs = log_probs.by_token(model, params, mesh, ids, stride, tokens_per_batch)

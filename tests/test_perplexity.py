@@ -63,7 +63,8 @@ def test_the_row_holds_the_figures_and_what_made_them(pretrained, tmp_path):
 
 
 @pytest.mark.parametrize('text, more, message', [
-    (' \n\n', {}, 'the text has 0 token'), ('a b', {'stride': 65}, 'stride is 65, must be .* from 1 to 64'),
+    (' \n\n', {}, 'the text has 0 token'), ('.', {}, 'the text has 1 token'),
+    ('a b', {'stride': 65}, 'stride is 65, must be .* from 1 to 64'),
     ('a b', {'step': 3}, 'no checkpoint of step 3; there are 2, 4'), ('a b', {'tokens': 'x'}, 'give either --text'),
     (None, {'tokens': 'nowhere'}, 'nowhere: not a prepared corpus')])
 def test_a_mistake_is_named(pretrained, tmp_path, text, more, message):
