@@ -58,6 +58,25 @@ def test_arguments_that_do_not_fit_are_refused(call, message):
         call()
 
 
+@pytest.mark.parametrize('name, function', [('f1', 'f1_score'), ('matthews', 'matthews_corrcoef')])
+def test_intervals_of_labels_are_those_of_scikit_learn_on_resampled_items(name, function):
+    reference, rng = getattr(pytest.importorskip('sklearn.metrics'), function), np.random.default_rng(2)
+    gold = rng.integers(0, 2, 200)
+    predicted = np.where(rng.random(200) < 0.8, gold, 1 - gold)
+    drawn = rng.integers(200, size=(1000, 200))
+    expected = np.percentile([reference(gold[items], predicted[items]) for items in drawn], [2.5, 97.5])
+    assert metrics.bootstrap_interval(name, gold, np.eye(2)[predicted]) == pytest.approx(expected, abs=0.008)
+
+
+def test_the_interval_of_pearson_is_fisher_s():
+    rng = np.random.default_rng(1)
+    gold = rng.normal(size=2000)
+    scores = gold + rng.normal(size=2000)
+    scipy = pytest.importorskip('scipy.stats')
+    expected = scipy.pearsonr(gold, scores).confidence_interval(0.95)  # by Fisher's transformation
+    assert metrics.bootstrap_interval('pearson', gold, scores) == pytest.approx(tuple(expected), abs=0.002)
+
+
 def test_pairing_narrows_the_interval_of_the_difference():
     assert metrics.paired_bootstrap('accuracy', GOLD, np.eye(2)[PREDICTED], np.eye(2)[PREDICTED]) == (0, 0, 0)
     rng = np.random.default_rng(3)

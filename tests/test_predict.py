@@ -31,9 +31,9 @@ def tokenizer():
     return bpe_training.train([LONG, *(text for pair in PAIRS for text in pair)], merges=160)
 
 
-def fitted(directory, task, steps=1):
+def fitted(directory, task, steps=1, **overrides):
     """(directory, parameters) of a run as fine-tuning leaves it, with random weights."""
-    config = json.loads(json.dumps(finetune_config(task, directory).to_dict())) | {
+    config = json.loads(json.dumps(finetune_config(task, directory, **overrides).to_dict())) | {
         'kind': 'finetune', 'model': MODEL | {'vocab_size': tokenizer().vocab_size}, 'lengths': (48,),
         'fingerprint': {}}
     task = tasks.of(config)
@@ -104,6 +104,13 @@ def test_a_score_of_soft_labels_is_their_mean(tmp_path):
         assert close(row, outputs(params, states(params, a))) and set(row) == {'id', 'score', 'probabilities'}
         assert row['score'] == pytest.approx(sum(int(k) * p for k, p in row['probabilities'].items()), abs=1e-4)
         assert list(row['probabilities']) == list('1234567')
+
+
+def test_a_score_of_the_squared_loss_is_the_output_between_low_and_high(tmp_path):
+    path, params = fitted(tmp_path, 'custom:rating', custom__squared=True)
+    for row, (a, _) in zip(answers(path, [{'text': a} for a, _ in PAIRS]), PAIRS, strict=True):
+        (output,) = outputs(params, states(params, a))
+        assert row == {'id': row['id'], 'score': pytest.approx(1 + 6 * output, abs=1e-4)}  # of 1 to 7
 
 
 def test_a_bad_row_is_named_or_left_out(tmp_path):

@@ -9,6 +9,7 @@ import zlib
 import jax
 import numpy as np
 import pytest
+import yaml
 
 import plain_scores
 from gpt1_jax.data import bpe_training
@@ -22,7 +23,7 @@ from gpt1_jax.weights import import_run, names
 from official import PASSAGES, SCHEMAS
 from tiny import command, sentence
 
-pytest.importorskip('lm_eval')
+HARNESS = pathlib.Path(pytest.importorskip('lm_eval').__file__).parent
 from gpt1_jax.evaluation import lm_harness  # noqa: E402  (it needs the extra)
 
 pytestmark = pytest.mark.full
@@ -170,13 +171,16 @@ EXAMPLES = {
              for passage in PASSAGES['middle'] for question, options, answer in
              zip(passage['questions'], passage['options'], passage['answers'])],
     'dpr': [Example(str(i), (f'{before} ', f' {after}'), choices, 'AB'.index(label))
-            for i, (before, _, after, *choices, label) in enumerate(SCHEMAS)]}
+            for i, (before, _, after, *choices, label) in enumerate(SCHEMAS)],
+    'blimp': [Example(str(i), (), (TEXTS[i], TEXTS[i + 20]), 0) for i in range(8)]}
+BLIMP = yaml.safe_load((HARNESS / 'tasks' / 'blimp' / '_template_yaml').read_text())
 # What the harness makes of the same texts. dpr: one continuation after each of several contexts.
 PROMPTS = {
     'sst2': {'doc_to_text': '{{texts[0]}} very', 'doc_to_choice': ['negative', 'positive'], 'doc_to_target': 'label'},
     'race': {'doc_to_text': '{{texts[0]}} {{texts[1]}}', 'doc_to_choice': '{{choices}}', 'doc_to_target': 'label'},
     'dpr': {'doc_to_text': 'label', 'doc_to_choice': '{{[texts[0] + choices[0], texts[0] + choices[1]]}}',
-            'doc_to_target': '{{texts[1]}}', 'target_delimiter': ''}}
+            'doc_to_target': '{{texts[1]}}', 'target_delimiter': ''},
+    'blimp': {name: BLIMP[name] for name in ('doc_to_text', 'doc_to_choice', 'doc_to_target')}}  # the harness's own
 
 
 def write_task(directory, name, rows, **config):
@@ -192,7 +196,8 @@ def write_task(directory, name, rows, **config):
 def tasks(tmp_path_factory):
     directory = tmp_path_factory.mktemp('tasks')
     for name, prompt in PROMPTS.items():
-        rows = [{'texts': e.texts, 'choices': e.choices, 'label': e.label} for e in EXAMPLES[name]]
+        rows = [{'texts': e.texts, 'choices': e.choices, 'label': e.label,
+                 **dict(zip(('sentence_good', 'sentence_bad'), e.choices))} for e in EXAMPLES[name]]
         write_task(directory, name, rows, metric_list=[{'metric': 'acc'}], **prompt)
     rows = [{'text': '\n'.join(TEXTS[i:i + 5 * i])} for i in range(1, 5)]
     write_task(directory, 'rolling', rows, output_type='loglikelihood_rolling', doc_to_text='',

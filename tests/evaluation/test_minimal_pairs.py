@@ -1,11 +1,15 @@
 """BLiMP's metrics, from scores that can be worked out on paper, and of controls that know no grammar."""
+import tarfile
+
 import numpy as np
 import pytest
 
 from gpt1_jax.data import tasks
+from gpt1_jax.data.tasks import blimp
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import minimal_pairs
 from gpt1_jax.evaluation.zero_shot_heuristics import Row
+from shared import DATA, needs_data
 
 BLIMP = tasks.get('blimp')
 # Two sets of one phenomenon and one of another: won, tied, lost.
@@ -69,3 +73,21 @@ def test_the_interval_is_that_of_resampled_pairs():
     error = np.sqrt(sum(values.var() / 300 for values in sets.values())) / 4
     assert found.draws.std() == pytest.approx(error, rel=0.06) and one_by_one.std() == pytest.approx(error, rel=0.06)
     assert np.percentile(found.draws, [2.5, 97.5]) == pytest.approx(np.percentile(one_by_one, [2.5, 97.5]), abs=0.002)
+
+
+@needs_data
+@pytest.mark.full
+def test_scorers_without_grammar_have_their_published_figures_on_the_published_pairs(tmp_path):
+    """Fewer words win: 51.04 %, a constant: exactly half. Swapped pairs give the rest, in every set and subset."""
+    with tarfile.open(DATA / 'blimp.tar.xz') as archive:
+        archive.extractall(tmp_path, filter='data')
+    examples = BLIMP.read(tmp_path, 'test')
+    of_published = {'ids': [e.id for e in examples], 'sequences': [SEQUENCES[0]] * len(examples),
+                    'chosen': blimp.read_filter(DATA / 'blimp_babylm_filtered_indices.json')}
+    scores = np.array([[-len(text.split()) for text in e.choices] for e in examples], float)
+    constant, fewer, swapped = (values(each, **of_published) for each in (0 * scores, scores, scores[:, ::-1]))
+    assert len(examples) == 67_000 and round(100 * fewer[None, 'accuracy'], 2) == 51.04
+    assert {value for (_, metric), value in constant.items() if 'ties' not in metric} == {0.5}
+    other = {'accuracy_ties_wrong': 'accuracy_ties_right', 'accuracy_ties_right': 'accuracy_ties_wrong'}
+    for (group, metric), value in fewer.items():
+        assert value + swapped[group, other.get(metric, metric)] == pytest.approx(1, abs=1e-12)

@@ -77,6 +77,17 @@ def test_cola_is_cut_where_the_training_split_says():
     np.testing.assert_allclose(scores, [[0, (LIKELY + ANY) / 2 - cut], [0, UNLIKELY - cut], [0, ANY - cut]], rtol=1e-4)
 
 
+def test_the_threshold_is_the_best_of_all_cuts():
+    """By scikit-learn's Matthews correlation; of scores that are all different, and with ties."""
+    sklearn, rng = pytest.importorskip('sklearn.metrics'), np.random.default_rng(0)
+    for digits in (9, 0) * 10:
+        gold = rng.integers(0, 2, 60)
+        scores = np.round(rng.normal(size=60) + 0.7 * gold, digits)
+        cuts = [float(cut) for cut in map(np.mean, itertools.pairwise(np.unique(scores)))]
+        values = [sklearn.matthews_corrcoef(gold, scores > cut) for cut in cuts]
+        assert values[cuts.index(heuristics.best_threshold(scores, gold))] == pytest.approx(max(values))
+
+
 @pytest.mark.parametrize('task, example, message', [
     ('cola', Example('3', ('a b',)), 'label None is not in 0..1'),
     ('cola', Example('3', ('a b',), label=2), 'label 2 is not in 0..1'),

@@ -1,3 +1,5 @@
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -105,11 +107,11 @@ def released_loss(params, batch, head, lm_weight, rate=0.1, key=(SEED, 0)):
     return task + lm_weight * np.mean(lm), task, np.mean(lm)
 
 
-def first_update(config, head, n_labels, params, batch, lm_weight=0.5):
+def first_update(config, head, n_labels, params, batch, lm_weight=0.5, classifier_dropout=0.1):
     """(metrics, gradients) of the first update of fine-tuning; gradients from Adam's first moments, a tenth."""
     K = batch['tokens'].shape[1]
     settings = optimizer.settings(dict(kind='adam', b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.01, clip=0))
-    model = TaskModel(GPT(config), head, n_labels)
+    model = TaskModel(GPT(config), head, n_labels, classifier_dropout)
     program = finetune._program(model, settings, ('linear',), mesh_of((1, 1, 1)), 1, 1, K, False)
     state = program.init(jnp.uint32(0))._replace(params=jax.tree.map(jnp.asarray, params))
     state, metrics = program.step(state, place(program, batch), hyper(seed=SEED, lm_weight=lm_weight))
@@ -146,7 +148,8 @@ def test_gradient_of_the_fine_tuning_loss_is_the_released_formula_s_slope(head, 
 
 
 def test_a_choice_that_is_not_there_counts_for_nothing():
-    """Whatever stands in the place of a choice that a row lacks changes neither the loss nor its gradients."""
+    """Whatever stands in the place of a choice that a row lacks changes neither the loss nor its gradients; the losses
+    are the released formula's for a row of three choices and one of two."""
     params = parameters('choice', 1, 3)
     batch = batch_of('choice', TINY, [(5, 12, 7), (9, 6, 4)], 1)
     batch['present'][1, 2], batch['target'][1] = 0, [0, 1, 0]
@@ -157,6 +160,13 @@ def test_a_choice_that_is_not_there_counts_for_nothing():
     assert float(found['loss']) == pytest.approx(float(again['loss']), rel=1e-6)
     for g, h in zip(jax.tree.leaves(gradients), jax.tree.leaves(same)):
         np.testing.assert_allclose(g, h, atol=1e-6)
+    # Dropout off, since the rows of another batch have other masks.
+    plain = dataclasses.replace(TINY, embd_dropout=0.0, attn_dropout=0.0, resid_dropout=0.0)
+    found, _ = first_update(plain, 'choice', 1, params, batch, classifier_dropout=0.0)
+    apart = [released_loss(params, {name: value[rows] for name, value in batch.items()}, 'choice', 0.5, rate=0)
+             for rows in (np.s_[:1], np.s_[1:, :2])]
+    values = [float(found[name]) for name in ('loss', 'task_loss', 'lm_loss')]
+    np.testing.assert_allclose(values, np.mean(apart, axis=0), rtol=1e-5)
 
 
 # On held-out text
