@@ -116,7 +116,7 @@ def build(setting: fine_tuning.Setting) -> Job:
     train = setting.rows('train', config.data.train_rows)
     dev = setting.rows('dev', config.data.eval_rows)
     if len(train) < config.batch.size:
-        raise UserError(f'{config.data.dir}: {len(train)} training rows are less than '
+        raise UserError(f'{setting.task.files(config.data.dir, "train")[0]}: {len(train)} training rows are less than '
                         f'config.batch.size = {config.batch.size}')
     shapes = batches.sizes_of(train + dev, setting.n_ctx, config.batch.lengths, config.batch.fixed_lengths)
     per_epoch = len(train) // config.batch.size

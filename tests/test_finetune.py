@@ -112,6 +112,16 @@ def test_figures_are_printed_even_where_nothing_can_be_written(tuned, tmp_path, 
     assert f'cola dev: matthews {rows[0]["value"]:.4f} (n = 13' in capsys.readouterr().out
 
 
+def test_an_evaluation_on_a_file_that_has_changed_says_so(tuned, data, tmp_path, capsys):
+    directory, place = shutil.copytree(tuned[0], tmp_path / 'run'), shutil.copytree(data, tmp_path / 'data')
+    for change in ('', 'x\t1\t\tThe cat sat.\n'):
+        with (place / 'dev.tsv').open('a') as file:
+            file.write(change)
+        fine_tuned.evaluate_run(workdir.load(directory), 'dev', str(place))
+        shown = capsys.readouterr().out
+        assert ('notice: cola dev: not the file that the run was trained with' in shown) == bool(change)
+
+
 def test_an_evaluation_of_some_rows_or_of_an_unfinished_run_says_so(pretrained, data, tmp_path, capsys):
     config = finetune_config('cola', data, init_from=str(pretrained), data__eval_rows=9, data__train_rows=32)
     with power_cut(6):

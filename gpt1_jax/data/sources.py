@@ -98,8 +98,8 @@ def _end_of_training(documents, fraction):
                         'also be trained on: remove the copies, or name validation text')
     end = total - max(1, round(fraction * total))
     if end < 1:
-        raise UserError(f'valid={fraction} holds out all of {total} characters: name validation text, or choose a '
-                        'smaller fraction')
+        raise UserError(f'valid={fraction} holds out all of {total} characters: give more text, or name validation '
+                        'text')
     say(f"notice: valid={fraction} holds out {'all' if found == {True} else 'none'} of the corpus' {number} "
         'documents: the end of the text is held out instead')
     return end

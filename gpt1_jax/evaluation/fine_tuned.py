@@ -37,6 +37,9 @@ def evaluate_run(run: workdir.Run, split: str, data_dir: str | None = None, sele
     task = tasks.of(config)
     splits.check_split(task, split)
     hashes = provenance.file_hashes(task.files(data_dir or config['data']['dir'], split))
+    trained_on = config['fingerprint'].get('files')  # imported classifiers have none
+    if trained_on and split in ('train', 'dev') and not {*hashes.values()} <= {*trained_on.values()}:
+        print(f'notice: {task.name} {split}: not the file that the run was trained with', flush=True)
     rows = _rows(run, task, split, data_dir, hashes)
     step = run.step(None if selection == 'best' else max(run.steps(), default=None))
     scored = {} if scored is None else scored

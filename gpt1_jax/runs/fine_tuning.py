@@ -57,7 +57,7 @@ def resolve(config: ConfigDict, init_from: storage.Path | None) -> Setting:
             splits.check_split(tasks.of(config.to_dict()), split)
     scratch = init_from is None
     mistakes = {
-        'give --config.init_from=DIR (a pretrained run), or --config.tokenizer=DIR to train from scratch':
+        'give --config.init_from=DIR (a pretrained run, or novels), or --config.tokenizer=DIR to train from scratch':
             scratch and config.tokenizer is None,
         f'n_transfer = {config.n_transfer} needs weights to transfer: give --config.init_from=DIR':
             scratch and config.n_transfer is not None,

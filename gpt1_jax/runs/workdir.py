@@ -89,7 +89,8 @@ class Run:
         if chosen is None:
             chosen = checkpoint.best_step(self.checkpoints) if self.config['kind'] == 'finetune' else found[-1]
         if chosen not in found:
-            raise UserError(f'{self.path}: no checkpoint of step {chosen}; there are {", ".join(map(str, found))}')
+            raise UserError(f'{self.path}: no checkpoint of step {shown(chosen)}; there are '
+                            f'{", ".join(map(str, found))}')
         self.check_checkpoint(chosen)
         return chosen
 

@@ -44,9 +44,11 @@ def labels(path: pathlib.Path, custom: dict) -> tuple[str, ...]:
 
     custom: the fields of configs/custom.py. UserError where there are fewer than two, or nearly one a row.
     """
-    rows = _rows(path, custom['format'], (custom['label'],), custom['columns'], custom['quoting'])
-    values = [text for text in (of_cell(row.get(custom['label'])) for row in rows) if text]
+    read = _read(path, custom['format'], (custom['label'],), custom['columns'], custom['quoting'])
+    values = [text for text in (of_cell(row.get(custom['label'])) for row in _in_order(read)) if text]
     found = set(values)
+    if not any(_in_order(read)):
+        raise UserError(f'{read[0].where}: {read[0].fields}' if read else f'{path}: no rows')
     if len(found) < 2:
         raise UserError(f'{path}: {len(found)} different label(s) in column {custom["label"]!r}, at least 2 are needed')
     if len(found) > min(max(MANY_LABELS, len(values) // 2), MOST_LABELS):
@@ -64,7 +66,7 @@ def kind_of_answer(path: pathlib.Path, format: str, column: str, choices: Sequen
         if isinstance(listed, str):
             listed = reading.json_value(listed)
         return map(of_cell, listed) if isinstance(listed, list) else ()
-    rows = [row for row in _rows(path, format, (column,), columns) if of_cell(row.get(column))]
+    rows = [row for row in _in_order(_read(path, format, (column,), columns)) if of_cell(row.get(column))]
     if rows and all(of_cell(row[column]) in written(row) for row in rows):
         return 'text'
     values = {of_cell(row[column]) for row in rows}
@@ -77,13 +79,16 @@ def kind_of_answer(path: pathlib.Path, format: str, column: str, choices: Sequen
 
 def most_choices(path: pathlib.Path, column: str) -> int:
     """The length of the longest list in a column of JSON records."""
-    lists = (row.get(column) for row in _rows(path, 'json', (column,)))
+    lists = (row.get(column) for row in _in_order(_read(path, 'json', (column,))))
     return max((len(value) for value in lists if isinstance(value, list)), default=0)
 
 
-def _rows(path, format, needed, columns=(), quoting=True):
+def _read(path, format, needed, columns=(), quoting=True):
+    return list(tables.read(path, needed, tuple(columns), quoting, custom_spec.FORMATS.get(format, format)))
+
+
+def _in_order(rows):
     """{column: value} of each row that is in order."""
-    rows = tables.read(path, needed, tuple(columns), quoting, custom_spec.FORMATS.get(format, format))
     return [row.fields for row in rows if isinstance(row.fields, dict)]
 
 

@@ -82,11 +82,13 @@ def _cells(path, quoted, delimiter):
         return
     csv.field_size_limit(2 ** 31 - 1)  # by default a cell has at most 131,072 characters
     reader = csv.reader((line + '\n' for line in lines), delimiter=delimiter, strict=True)
+    last = 0
     try:
         for row in reader:
-            yield reader.line_num, row
+            last = reader.line_num
+            yield last, row
     except csv.Error as error:  # after a broken quote no later row can be read
-        raise UserError(f'{path}: row {reader.line_num}: {error}') from None
+        raise UserError(f'{path}: row {last + 1}: {error}') from None
 
 
 def _records(path):
