@@ -2,6 +2,7 @@
 read back from the files that they write."""
 import json
 import sqlite3
+import struct
 
 import pytest
 
@@ -108,6 +109,31 @@ def test_a_service_that_refuses_is_one_line(path, service, monkeypatch):
     assert [row['step'] for row in rows if 'loss' in row] == [1, 2]
 
 
+def of_wandb(tmp_path):
+    """Records of protocol buffers in LevelDB's log format, after a header of 7 bytes. Blocks of 32 KiB; in each,
+    fragments of (CRC-32 of 4 bytes, length of 2, kind of 1): 1 whole, 2 first, 3 middle, 4 last."""
+    from wandb.proto import wandb_internal_pb2
+    found, block = {}, 32768
+    for file in sorted((tmp_path / 'run').rglob('offline-run-*/*.wandb')):
+        data, place, record = file.read_bytes(), 7, b''
+        assert data[:4] == b':W&B'
+        while place + 7 <= len(data):
+            if block - place % block < 7:
+                place += block - place % block
+                continue
+            _, length, kind = struct.unpack('<IHB', data[place:place + 7])
+            record += data[place + 7:place + 7 + length]
+            place += 7 + length
+            if kind in (2, 3):
+                continue
+            history, record = wandb_internal_pb2.Record.FromString(record).history, b''
+            for item in history.item:
+                name = item.key or '/'.join(item.nested_key)
+                if not name.startswith('_'):
+                    found.setdefault(name, []).append((history.step.num, json.loads(item.value_json)))
+    return found
+
+
 def of_trackio(tmp_path):
     rows = sqlite3.connect(tmp_path / 'trackio' / 'gpt1_jax.db').execute(
         'select step, metrics from metrics order by id').fetchall()
@@ -115,13 +141,15 @@ def of_trackio(tmp_path):
 
 
 @pytest.mark.full
-def test_trackio_has_every_row_of_a_run_that_was_stopped_and_continued(tmp_path):
-    pytest.importorskip('trackio')
+@pytest.mark.parametrize('service, read', [('wandb', of_wandb), ('trackio', of_trackio)])
+def test_a_service_that_writes_files_has_every_row_of_a_run_that_was_stopped_and_continued(tmp_path, service, read):
+    pytest.importorskip(service)
     text, run = corpus(tmp_path / 'text'), tmp_path / 'run'
+    place = {'WANDB_MODE': 'offline', 'WANDB_SILENT': 'true', 'TRACKIO_DIR': str(tmp_path / 'trackio')}
     for steps in (3, 5):
         command('pretrain', '--config=pretrain', f'--workdir={run}', '--allow_change', *small_flags(
-            tracker='trackio', data__corpus=text, eval__every=2, log_every=1, train__steps=steps),
-            check=0, env={'TRACKIO_DIR': str(tmp_path / 'trackio')})
+            tracker=service, data__corpus=text, eval__every=2, log_every=1, train__steps=steps),
+            check=0, env=place)
     expected = points_of(results.read(run / 'metrics.jsonl'))
     assert [step for step, _ in expected['loss']] == [1, 2, 3, 4, 5] and 'valid_bits_per_byte' in expected
-    assert of_trackio(tmp_path) == expected
+    assert read(tmp_path) == expected
