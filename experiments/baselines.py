@@ -4,11 +4,11 @@ model's hidden states and log-probabilities.
 python -m experiments.baselines --config=configs/overnight_cpu.py --config.pretrained=novels --data=DATA \\
     --out=runs/paper/baselines.json [--task=stsb]
 
-Needs scikit-learn (extra `baselines`). Trains and scores on the rows that fine-tuning uses with the same config; a set
-takes minutes, nearly all for the frozen model. The same with random weights shows what the architecture and the lengths
-bring without pretraining; without --config.pretrained there is no frozen model. Writes FILE and a Markdown table beside
-it; what FILE has of the same data, rows, weights and code of the baselines is skipped, and rows of other weights are
-dropped. The other scripts read baselines.json in config.out.
+Needs scikit-learn (extra `baselines`). Trains and scores on the rows that fine-tuning uses with the same config, at
+most 20,000 of train; a set takes minutes, nearly all for the frozen model. The same with random weights shows what the
+architecture and the lengths bring without pretraining; without --config.pretrained there is no frozen model. Writes
+FILE and a Markdown table beside it; what FILE has of the same data, rows, weights and code of the baselines is skipped,
+and rows of other weights are dropped. The other scripts read baselines.json in config.out.
 """
 import functools
 import math
@@ -35,6 +35,7 @@ from gpt1_jax.models.build import backbone
 from gpt1_jax.parallel import sharding
 from gpt1_jax.runs import provenance
 
+MOST_ROWS = 20_000  # of training, so that a full set takes minutes as well
 SCORES = tuple(dict.fromkeys([*paper.TABLE2, *paper.TABLE3, *paper.TABLE4, *sum(paper.GLUE.values(), ())]))
 
 
@@ -69,7 +70,7 @@ def run(config: ConfigDict, out: str | pathlib.Path, names: Sequence[str] = ()) 
             more = {'inputs': inputs, 'commit': commit}
             if name not in scores.WITHOUT_MODEL:
                 more['weights'] = models.digest
-            rows += [row | more for row in of_task(tuned, name, models)]
+            rows += [row | more for row in of_task(tuned, name, models, MOST_ROWS)]
             record.write(str(out), {'rows': rows})
     out.with_suffix('.md').write_text('\n'.join(lines(rows)).rstrip() + '\n', encoding='utf-8')
     return rows
@@ -89,11 +90,11 @@ def read(task: str, directory: str, split: str, limit: int | None) -> list[Examp
     return splits.choose(tasks.get(task).read(directory, split), limit)
 
 
-def of_task(run: Run, name: str, models: 'Models | None') -> Iterator[dict]:
-    """Yields the rows of a baseline on the splits that fine-tuning scores."""
+def of_task(run: Run, name: str, models: 'Models | None', most: int | None = None) -> Iterator[dict]:
+    """Yields the rows of a baseline on the splits that fine-tuning scores. most: at most so many training rows."""
     from experiments.lib import baselines  # scikit-learn, an extra
     task, data = tasks.get(run.task), run.config.data
-    train = read(run.task, data.dir, 'train', data.train_rows)
+    train = read(run.task, data.dir, 'train', min(filter(None, (data.train_rows, most)), default=None))
     for split in run.splits:
         if split == 'train':
             continue

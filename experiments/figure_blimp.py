@@ -121,7 +121,9 @@ def _beside_published(axes, tokens_per_update):
         axes.set_xlim(axes.get_xlim())  # as far as the curves reach
         updates, values = zip(*((tokens / tokens_per_update, value) for tokens, value in
                                 blimp_published.DECODER_POINTS))
-        axes.plot(updates, values, 'D', color=figures.GREY, markersize=5, label=blimp_published.DECODER)
+        seen = min(updates) <= axes.get_xlim()[1]
+        axes.plot(updates, values, 'D', color=figures.GREY, markersize=5,
+                  label=blimp_published.DECODER if seen else None)
     axes.set(xlabel=figures.UPDATES, ylabel='accuracy (%)')
 
 

@@ -57,7 +57,9 @@ def _panel(axes, field, drawn, styles):
     for label, points in drawn.items():
         axes.plot(*zip(*points), linewidth=1.2, marker=marker, markersize=4, **styles[label])
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f'{value:,.8g}'))
-    if field == 'valid_perplexity':
+    values = [value for points in drawn.values() for _, value in points if value > 0]
+    # Throughput too where a run on a CPU is beside one on an accelerator.
+    if values and (field == 'valid_perplexity' or field == 'tokens_per_s' and max(values) > 20 * min(values)):
         axes.set_yscale('log')
         log_ticks(axes.yaxis)
     elif field != 'loss':

@@ -18,8 +18,10 @@ from absl import flags
 from ml_collections import ConfigDict
 
 from experiments.benchmarks import record, timing, train_step
+from experiments.lib import runner
 from experiments.lib.markdown import table
 from gpt1_jax import cli, rules
+from gpt1_jax.errors import UserError
 
 CONTESTANTS = ('ours', 'ours-plain', 'nanogpt', 'nanogpt-compiled', 'post-ln', 'post-ln-compiled', 'hugging-face',
                'hugging-face-compiled')
@@ -62,7 +64,11 @@ def main() -> None:
     rows = {name: [] for name in f.contestants}
     for number in range(f.turns):
         for name in f.contestants:
-            rows[name].append(timing.alone(contestant, name, f.config, f.vocab_size, f.warmup, f.windows, f.steps))
+            try:
+                row = timing.alone(contestant, name, f.config, f.vocab_size, f.warmup, f.windows, f.steps)
+            except Exception as error:  # of its process or its libraries
+                raise UserError(f'{name}: {runner.one_line(error)}') from error
+            rows[name].append(row)
             print(f'turn {number + 1} of {f.turns}: {name}, '
                   f"{1e3 * statistics.median(rows[name][-1]['step_seconds']):,.1f} ms a step", flush=True)
     tokens = f.config.batch.size * f.config.model.n_ctx

@@ -26,6 +26,7 @@ from experiments.compile import check, chips, hlo, tpu_schedule
 from experiments.compile.kernels import Kernel, kernels
 from experiments.lib.markdown import table
 from gpt1_jax import cli, rules
+from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import step_cost
 from gpt1_jax.pretrain import RULES
 
@@ -162,6 +163,8 @@ def _define_flags():
 def main() -> None:
     f = flags.FLAGS
     jax.config.update('jax_platforms', 'cpu')  # whatever this machine has, nothing is run
+    if bare := [option for option in f.options if '=' not in option]:
+        raise UserError(f'--options={bare[0]}: must be FLAG=VALUE')
     pairs = (option.lstrip('-').partition('=') for option in f.options)
     options = {name: {'true': True, 'false': False}.get(value, value) for name, _, value in pairs}
     several = [options]

@@ -33,6 +33,7 @@ from gpt1_jax.errors import UserError
 
 SHARD_TOKENS = 2 ** 23  # 16 MiB; at most this much work is lost in a kill
 UNIT_CHARACTERS = 250_000  # the work that a process gets at a time
+WORTH_A_PROCESS = 10_000_000  # characters; for fewer, starting a process (it imports spaCy) costs more than it saves
 
 
 class Unit(NamedTuple):
@@ -177,6 +178,13 @@ def ordered_map(work: Callable, items: Iterable, processes: int) -> Iterator[tup
                         '(finished shards are kept)') from None
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def processes(wanted: int | None, characters: int) -> int:
+    """How many processes to tokenize so many characters with. wanted: at most, by default one a core."""
+    if wanted is None:  # a core that this process may use; macOS does not say which those are
+        wanted = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
+    return min(wanted, 1 + characters // WORTH_A_PROCESS)
 
 
 def reporter(label: str, noun: str, characters: int | None = None) -> Callable[..., None]:

@@ -4,11 +4,16 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+
+from gpt1_jax.data.encode import ordered_map, processes, reporter
 from gpt1_jax.data.tasks.example import Example, Task
+from gpt1_jax.data.tokens import DTYPE
 from gpt1_jax.errors import UserError, fail, one_line
 
 Row = TypeVar('Row')
 CACHED_TEXTS = 256  # rows about one passage or premise are near each other, so its ids are reused
+UNIT_TEXTS = 1000  # that a process tokenizes at a time
 
 
 class Encoded(NamedTuple):
@@ -96,9 +101,31 @@ def target(example: Example, task: Task) -> list[float] | None:
 
 def encode_all(examples: Sequence[Example], task: Task, tokenizer: Any, n_ctx: int,
                on_bad: Callable[[str], None] = fail) -> list[Encoded]:
-    """Encodes every example, in order. on_bad, UserError: as in `each`."""
-    ids_of = functools.lru_cache(CACHED_TEXTS)(tokenizer.encode)  # a passage once, not once for each question
+    """Encodes every example, in order; many texts are tokenized by several processes. on_bad, UserError: as in `each`.
+    """
+    ids_of = _tokenized(examples, tokenizer, task.name)
     return each(examples, lambda example: encode(example, task, tokenizer, n_ctx, ids_of), task.name, on_bad)
+
+
+def _tokenized(examples, tokenizer, label):
+    """A function that gives the ids of the examples' texts."""
+    texts = list(dict.fromkeys(text for example in examples for text in (*example.texts, *example.choices)))
+    characters = sum(map(len, texts))
+    wanted = processes(None, characters)
+    if wanted == 1:
+        return functools.lru_cache(CACHED_TEXTS)(tokenizer.encode)  # a passage once, not once for each question
+    units = (texts[start:start + UNIT_TEXTS] for start in range(0, len(texts), UNIT_TEXTS))
+    report = reporter(f'{label}: tokenizing', 'tokens', characters)
+    found = {}
+    for unit, ids in ordered_map(functools.partial(_ids, tokenizer), units, wanted):
+        found.update(zip(unit, ids))
+        report(len(unit), sum(map(len, ids)), sum(map(len, unit)))
+    return lambda text: found[text].tolist()
+
+
+def _ids(tokenizer, texts):
+    """In a worker: the ids of each text, uint16[n]."""
+    return [np.array(tokenizer.encode(text), DTYPE) for text in texts]
 
 
 def each(examples: Sequence[Example], encode_one: Callable[[Example], Row], what: str,

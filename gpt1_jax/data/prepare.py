@@ -5,7 +5,6 @@ holds), which is written last.
 """
 import dataclasses
 import hashlib
-import os
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -19,7 +18,6 @@ from gpt1_jax.errors import UserError
 
 INPUTS = 'inputs.json'
 PARTS = 'parts'  # in inputs.json: how many parts it was merged from
-_WORTH_A_PROCESS = 10_000_000  # characters; for fewer, starting a process (it imports spaCy) costs more than it saves
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +98,7 @@ def prepare(config: PrepareConfig, out: storage.Path, lock: Callable[[storage.Pa
         for directory in {target, local}:  # another process may have begun and ended meanwhile
             check_inputs(directory, inputs)
         surveys = sources.survey(splits, named)
-        processes = {split: _processes(config.processes, survey.characters) for split, survey in surveys.items()}
+        processes = {split: encode.processes(config.processes, survey.characters) for split, survey in surveys.items()}
 
         def make_tokenizer():
             if given is not None:
@@ -144,13 +142,6 @@ def _remove_other(directory, inputs, lock):
                 (directory / name).unlink(missing_ok=True)
             for name in ('tokenizer', 'train', 'valid'):
                 shutil.rmtree(directory / name, ignore_errors=True)
-
-
-def _processes(wanted, characters):
-    """The number of processes for a text of so many characters."""
-    if wanted is None:  # one a core that this process may use; macOS does not say which those are
-        wanted = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
-    return min(wanted, 1 + characters // _WORTH_A_PROCESS)
 
 
 def _tokenizer(config) -> tuple[Tokenizer | None, str]:

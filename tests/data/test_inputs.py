@@ -1,8 +1,9 @@
 """Section 3.3: the input layouts, as literal ids; the rows of a split, the same for all seeds and read once."""
 import pytest
 
-from gpt1_jax.data import inputs, splits
+from gpt1_jax.data import bpe_training, encode, inputs, splits
 from gpt1_jax.data.tasks.example import Example, Task
+from gpt1_jax.data.tokenizer import Tokenizer
 from refusal import refusal
 
 
@@ -93,6 +94,17 @@ def test_a_text_that_many_rows_share_is_tokenised_once():
     found = inputs.encode_all(examples, task, tokenizer, 16)
     assert found == [inputs.encode(example, task, DIGITS, 16) for example in examples]
     assert tokenizer.asked.count('1' * 20) == 1
+
+
+def test_many_texts_are_tokenized_by_several_processes_to_the_same_rows(monkeypatch):
+    tokenizer = bpe_training.train(['the cat sat on the mat'], merges=20)
+    examples = [Example(str(i), (f'the cat {i} sat', 'on the mat'), label=0) for i in range(10)]
+    expected = [inputs.encode(example, task_of('classify'), tokenizer, 64) for example in examples]
+    monkeypatch.setattr(encode, 'WORTH_A_PROCESS', 50)
+    monkeypatch.setattr(encode.os, 'sched_getaffinity', lambda _: {0, 1}, raising=False)
+    monkeypatch.setattr(inputs, 'UNIT_TEXTS', 3)
+    monkeypatch.setattr(Tokenizer, 'encode', None)  # of this process
+    assert inputs.encode_all(examples, task_of('classify'), tokenizer, 64) == expected
 
 
 # Splits

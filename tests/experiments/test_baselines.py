@@ -247,19 +247,20 @@ def test_the_file_has_what_applies_and_probes_with_a_pretrained_model_alone(tmp_
             asked.append((name, pretrained))
             return real(self, texts, pretrained)
         monkeypatch.setattr(program.Models, name, asks)
+    monkeypatch.setattr(program, 'MOST_ROWS', 36)
     config = override(load_config('experiments'), {
         'data': str(cola(tmp_path / 'CoLA').parent), 'finetune__data__train_rows': None})
     run_list.find_models(config)
     rows = program.run(config, tmp_path / 'baselines.json', ['cola'])
     assert (config.pretrained, asked) == ('', []) and {row['baseline'] for row in rows} == {'constant', 'words'}
-    assert all(row['n'] == 13 and row['train_rows'] == 40 for row in rows)
+    assert all(row['n'] == 13 and row['train_rows'] == 36 for row in rows)  # of 40
     config.pretrained = str(pretrained)
     rows = program.run(config, tmp_path / 'baselines.json', ['cola'])
     assert asked == [('states', True), ('states', False), ('log_probs', True), ('log_probs', False)]
     assert [row['baseline'] for row in rows if row['metric'] == 'matthews'] == [
         'constant', 'words', 'probe', 'random', 'likelihood', 'likelihood_random']
     of_task, again = program.of_task, []
-    monkeypatch.setattr(program, 'of_task', lambda run, name, models: again.append(name) or of_task(run, name, models))
+    monkeypatch.setattr(program, 'of_task', lambda run, name, *given: again.append(name) or of_task(run, name, *given))
     assert program.run(config, tmp_path / 'baselines.json', ['cola']) == rows and again == ['overlap', 'joined']
     with (tmp_path / 'CoLA' / 'train.tsv').open('a') as file:
         file.write('gj04\t1\t\tA new sentence.\n')
