@@ -77,7 +77,7 @@ def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
                  lambda: sharding.check_batch(config.batch.size, config.batch.microbatches, mesh),
                  lambda: workdir.check(directory, 'pretrain'))
     config = config.copy_and_resolve_references()
-    source = from_hub.local_run(config.init_from)
+    given, source = config.init_from, from_hub.local_run(config.init_from)
     config.init_from = None if source is None else str(source)
     tokens_dir = storage.path(config.data.tokens) if config.data.tokens else directory / 'tokens'
     prepared = (tokens_dir / tokens.MANIFEST).exists()
@@ -89,8 +89,8 @@ def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
                         'several processes run gpt1 prepare first')
     origin, digest = origins.find(source, config.init_step, directory)
     if origin and text and text.tokenizer == 'train' and not prepared:
-        raise UserError(f'config.init_from = {source}: its weights are of its own vocabulary, give '
-                        f'--config.tokenizer.source={source}/tokenizer')
+        raise UserError(f'config.init_from = {given}: its weights are of its own vocabulary, give '
+                        f'--config.tokenizer.source={given}')
     return Setting(config, directory, models.own_fields(config.model.to_dict()), mesh, tokens_dir, text, origin, digest)
 
 

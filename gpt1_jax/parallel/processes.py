@@ -12,6 +12,7 @@ import socket
 import sys
 import threading
 import time
+from concurrent import futures
 
 import jax
 import numpy as np
@@ -65,8 +66,8 @@ def start(coordinator: str | None = None, processes: int | None = None, process:
     timer = threading.Timer(WAIT_S, _give_up, [others])
     timer.start()
     try:
-        jax.distributed.initialize(coordinator, processes, process, initialization_timeout=2 * WAIT_S,
-                                   heartbeat_timeout_seconds=HEARTBEAT_S)
+        _in_a_thread(lambda: jax.distributed.initialize(
+            coordinator, processes, process, initialization_timeout=2 * WAIT_S, heartbeat_timeout_seconds=HEARTBEAT_S))
     except (RuntimeError, ValueError) as error:
         raise UserError(f'could not join the other processes (coordinator {coordinator or "of the environment"}): '
                         f'{" ".join(str(error).split())[:300]}') from None
@@ -82,6 +83,19 @@ def start(coordinator: str | None = None, processes: int | None = None, process:
         sys.stdout = open(os.devnull, 'w', encoding='utf-8')
     hosts = _gathered(socket.gethostname(), 64)
     print('processes: ' + ', '.join(f'{i} on {host}' for i, host in enumerate(hosts)), flush=True)
+
+
+def _in_a_thread(function):
+    """Call a function that waits outside of Python, where no signal would be handled; raises what it raises."""
+    outcome: futures.Future = futures.Future()
+
+    def run():
+        try:
+            outcome.set_result(function())
+        except Exception as error:
+            outcome.set_exception(error)
+    threading.Thread(target=run, daemon=True).start()
+    outcome.result()
 
 
 def _give_up(others):

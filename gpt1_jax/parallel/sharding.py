@@ -51,8 +51,8 @@ def make_mesh(data: int = -1, fsdp: int = 1, tensor: int = 1, devices: list[jax.
     known = math.prod(size for size in sizes.values() if size != -1)
     sizes = {name: len(devices) // max(known, 1) if size == -1 else size for name, size in sizes.items()}
     if math.prod(sizes.values()) != len(devices) or min(sizes.values()) < 1 or [data, fsdp, tensor].count(-1) > 1:
-        raise UserError(f'mesh ({shown}) does not fit {len(devices)} device(s): sizes must be at least 1; one of them '
-                        'may be -1')
+        raise UserError(f'mesh ({shown}) does not fit {len(devices)} device(s): sizes must be at least 1 and multiply '
+                        'to that number; one of them may be -1')
     # Auto: the compiler propagates shardings through Flax's layers, which have no argument for them.
     auto = (AxisType.Auto,) * 3
     slices = len({getattr(device, 'slice_index', 0) for device in devices})

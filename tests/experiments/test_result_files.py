@@ -113,7 +113,7 @@ def test_the_page_s_scores_of_race_are_those_of_its_rows_and_baselines():
                 f'({scores.span(row["low"], row["high"])}) |') in page
     values = {row['baseline']: scores.percent(row['value']) for row in scores.baselines(OVERNIGHT / 'baselines.json')
               if row['task'] == 'race' and row['group'] is None}
-    for kinds in (('constant', 'overlap', 'words'), ('probe', 'joined', 'random')):
+    for kinds in (('constant', 'overlap', 'words'), ('probe', 'joined', 'random'), ('likelihood', 'likelihood_random')):
         assert f'| {", ".join(values[kind] for kind in kinds)} |' in page
     assert len(rows) == 3
 

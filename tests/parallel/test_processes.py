@@ -3,6 +3,8 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import time
 
 import jax
@@ -16,7 +18,7 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import processes as processes_lib
 from gpt1_jax.runs import checkpoint, results
 from many_processes import STEPS, ended, start, wait_for
-from tiny import corpus, pretrain_config, python
+from tiny import ROOT, corpus, pretrain_config, python
 
 pytestmark = pytest.mark.full
 
@@ -94,6 +96,16 @@ def test_a_process_whose_peers_never_come_ends_with_a_line(process):
     first, last = done.stderr.splitlines()
     assert done.stdout == '' and first == f'waiting for 2 processes at {address} ...'
     assert last.startswith(f'error: waited 3 s for 2 processes at {address}: ')
+
+
+def test_a_signal_while_waiting_for_the_others_ends_a_process_with_the_status_that_asks_for_a_restart():
+    command = [sys.executable, '-m', 'gpt1_jax.pretrain', '--workdir=none', '--processes=2', '--process=0',
+               f'--coordinator=localhost:{local.free_port()}']
+    waiting = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    assert waiting.stderr.readline().startswith('waiting for 2 processes')
+    time.sleep(2)
+    waiting.send_signal(signal.SIGTERM)
+    assert waiting.wait(20) == 75 and 'error: stopped by SIGTERM' in waiting.stderr.read()
 
 
 def test_processes_that_disagree_say_what_differs(text, tmp_path):
