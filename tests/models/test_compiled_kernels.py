@@ -59,7 +59,9 @@ def compiled(name, function, mesh, sizes=(B, L, H, E), platform='cuda', **option
     ('v5p:2x2x1', (4, 1, 1), (4, 500, 2, 256)), ('v4:2x2x1', (2, 2, 1), (4, 512, 4, 64))], ids=str)
 def test_for_tpus_auto_is_two_kernels_and_no_activation_is_exchanged_around_them(topology, mesh, sizes):
     mesh = sharding.make_mesh(*mesh, devices=chips.devices(topology))
-    text = compiled('attention', table.ops(GPTConfig()).attention, mesh, sizes, 'tpu')
+    with jax.set_mesh(mesh):  # whose device decides
+        attention = table.ops(GPTConfig()).attention
+    text = compiled('attention', attention, mesh, sizes, 'tpu')
     assert text.count('custom_call_target="tpu_custom_call"') == 2
     assert hlo.collectives(text, 4) == []
 
