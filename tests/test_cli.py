@@ -58,8 +58,7 @@ def test_a_full_memory_or_a_missing_harness_is_one_line_that_says_what_helps(cod
 
 @pytest.mark.parametrize('fields', [
     {'batch__size': 2 ** 31}, {'optimizer__peak_rate': float('nan')}, {'mesh__data': 'all'}, {'mesh': 7},
-    {'model': 3},
-    {'data__corpus': 1.5}, {'checkpoint__keep_steps': (None,)}, {'seed': 2 ** 32},
+    {'model': 3}, {'data__corpus': 1.5}, {'checkpoint__keep_steps': (None,)}, {'seed': 2 ** 32},
     {'batch__size': -4, 'optimizer__b1': 1.5, 'log_every': 0}], ids=', '.join)
 def test_all_fields_with_a_wrong_value_are_named_at_once(tmp_path, fields):
     config = load_config('pretrain')

@@ -180,7 +180,7 @@ def ordered_map(work: Callable, items: Iterable, processes: int) -> Iterator[tup
         pool.shutdown(cancel_futures=True)
 
 
-def processes(wanted: int | None, characters: int) -> int:
+def n_processes(wanted: int | None, characters: int) -> int:
     """How many processes to tokenize so many characters with. wanted: at most, by default one a core."""
     if wanted is None:  # a core that this process may use; macOS does not say which those are
         wanted = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1

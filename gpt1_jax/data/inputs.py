@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from gpt1_jax.data.encode import ordered_map, processes, reporter
+from gpt1_jax.data.encode import n_processes, ordered_map, reporter
 from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.data.tokens import DTYPE
 from gpt1_jax.errors import UserError, fail, one_line
@@ -111,13 +111,13 @@ def _tokenized(examples, tokenizer, label):
     """A function that gives the ids of the examples' texts."""
     texts = list(dict.fromkeys(text for example in examples for text in (*example.texts, *example.choices)))
     characters = sum(map(len, texts))
-    wanted = processes(None, characters)
-    if wanted == 1:
+    processes = n_processes(None, characters)
+    if processes == 1:
         return functools.lru_cache(CACHED_TEXTS)(tokenizer.encode)  # a passage once, not once for each question
     units = (texts[start:start + UNIT_TEXTS] for start in range(0, len(texts), UNIT_TEXTS))
     report = reporter(f'{label}: tokenizing', 'tokens', characters)
     found = {}
-    for unit, ids in ordered_map(functools.partial(_ids, tokenizer), units, wanted):
+    for unit, ids in ordered_map(functools.partial(_ids, tokenizer), units, processes):
         found.update(zip(unit, ids))
         report(len(unit), sum(map(len, ids)), sum(map(len, unit)))
     return lambda text: found[text].tolist()

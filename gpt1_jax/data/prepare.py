@@ -98,7 +98,7 @@ def prepare(config: PrepareConfig, out: storage.Path, lock: Callable[[storage.Pa
         for directory in {target, local}:  # another process may have begun and ended meanwhile
             check_inputs(directory, inputs)
         surveys = sources.survey(splits, named)
-        processes = {split: encode.processes(config.processes, survey.characters) for split, survey in surveys.items()}
+        processes = {name: encode.n_processes(config.processes, survey.characters) for name, survey in surveys.items()}
 
         def make_tokenizer():
             if given is not None:

@@ -29,7 +29,7 @@ def read_manifest(directory: str | os.PathLike, tokenizer: str | None = None) ->
     file = storage.path(directory) / MANIFEST
     try:
         manifest = storage.parse_json(storage.read(file), str(file))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise UserError(f'{directory}: not a prepared corpus (no {MANIFEST} in it): run gpt1 prepare') from None
     if not isinstance(manifest, dict) or manifest.get('format') != FORMAT:
         raise UserError(f'{file}: not a manifest of format {FORMAT}: prepare the text again')

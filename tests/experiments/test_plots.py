@@ -119,10 +119,18 @@ def test_updates_are_labelled_whatever_they_span(steps, labels):
     plt.close(figure)
 
 
+def blimp_curves(last):
+    return [{'group': group, 'model': 'Transformer', 'points': [
+        {'step': step, 'value': 55, 'low': 54, 'high': 56} for step in (1000, last)]} for group in (None, *PHENOMENA)]
+
+
+def test_a_curve_that_ends_before_the_published_decoder_has_no_key_of_it(drawn):
+    figure_blimp.draw_curves('x.png', blimp_curves(10_000), 2048)
+    assert blimp_published.DECODER not in drawn[0].axes[0].get_legend_handles_labels()[1]
+
+
 def test_the_published_models_are_drawn_and_the_decoder_as_far_as_our_curve_goes(drawn):
-    curves = [{'group': group, 'model': 'Transformer', 'points': [
-        {'step': step, 'value': 55, 'low': 54, 'high': 56} for step in (1000, 50_000)]} for group in (None, *PHENOMENA)]
-    figure_blimp.draw_curves('x.png', curves, 2048)
+    figure_blimp.draw_curves('x.png', blimp_curves(50_000), 2048)
     overall, *panels = drawn[0].axes
     assert {one.sets for one in blimp_published.PAPER} <= {line.get_ydata()[0] for line in overall.get_lines()}
     for group, panel in zip(PHENOMENA, panels, strict=True):

@@ -45,10 +45,11 @@ def labels(path: pathlib.Path, custom: dict) -> tuple[str, ...]:
     custom: the fields of configs/custom.py. UserError where there are fewer than two, or nearly one a row.
     """
     read = _read(path, custom['format'], (custom['label'],), custom['columns'], custom['quoting'])
-    values = [text for text in (of_cell(row.get(custom['label'])) for row in _in_order(read)) if text]
-    found = set(values)
-    if not any(_in_order(read)):
+    rows = _in_order(read)
+    if not rows:
         raise UserError(f'{read[0].where}: {read[0].fields}' if read else f'{path}: no rows')
+    values = [text for text in (of_cell(row.get(custom['label'])) for row in rows) if text]
+    found = set(values)
     if len(found) < 2:
         raise UserError(f'{path}: {len(found)} different label(s) in column {custom["label"]!r}, at least 2 are needed')
     if len(found) > min(max(MANY_LABELS, len(values) // 2), MOST_LABELS):
