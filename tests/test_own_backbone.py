@@ -132,6 +132,7 @@ from gpt1_jax.models.gpt import GPT, GPTConfig
 @dataclasses.dataclass(frozen=True)
 class WithField(GPTConfig):
     window: int = 4
+    base: float = 10000.0
 
 class Model(GPT):
     {field}
@@ -164,6 +165,9 @@ def test_a_field_of_ones_own_has_its_default_and_is_stored(tmp_path):
     assert build.backbone(stored | {'window': 2}).config.window == 2
     with pytest.raises(UserError, match='unknown field model.windows, did you mean .window'):
         build.backbone(SIZES | {'kind': kind, 'windows': 2})
+    assert stored['base'] == 10000.0  # no dropout rate
+    with pytest.raises(UserError, match='model.base is inf, must be a number of magnitude below'):
+        build.backbone(stored | {'base': float('inf')})
 
 
 def test_an_operation_that_a_backbone_does_not_have_is_refused():

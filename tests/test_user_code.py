@@ -120,6 +120,18 @@ def test_a_function_of_a_file_and_one_of_optax(tmp_path):
     assert user_code.digest('optax:lion') == optax.__version__
 
 
+def test_files_of_one_name_keep_their_own_configs(tmp_path):
+    for folder, scale in (('a', 0.1), ('b', 0.9)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / 'net.py').write_text(
+            'from __future__ import annotations\nimport dataclasses\nfrom gpt1_jax.models.gpt import GPT, GPTConfig\n\n'
+            f'@dataclasses.dataclass(frozen=True)\nclass Config(GPTConfig):\n    scale: float = {scale}\n\n'
+            'class Net(GPT):\n    config: Config\n')
+        user_code.load(f'{tmp_path}/{folder}/net.py:Net', 'f')  # both, before the first is used
+    found = [build.own_fields({'kind': f'{tmp_path}/{folder}/net.py:Net', 'vocab_size': 5})['scale'] for folder in 'ab']
+    assert found == [0.1, 0.9]
+
+
 def test_a_file_that_changes_while_a_process_uses_it_is_refused(tmp_path):
     file = tmp_path / 'idea.py'
     file.write_text('x = 1')

@@ -118,7 +118,9 @@ def _define_flags():
 def main() -> None:
     f = flags.FLAGS
     if f.idea:
-        f.config.ideas, f.config.compare = tuple(f.idea), ()
+        f.config.ideas = tuple(f.idea)
+        if 'config.compare' not in f:  # the config's is about its own ideas
+            f.config.compare = ()
     run(f.config, f.out, f.until, f.dry_run)
 
 

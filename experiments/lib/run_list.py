@@ -173,7 +173,8 @@ def check(config: ConfigDict, pretrained: bool = True) -> None:
         for directory in filter(None, (config.pretrained, config.lstm)):
             workdir.load(directory)
     if not config.data:
-        raise UserError('give --config.data=DIR, the directory that holds the data sets')
+        raise UserError('give the directory that holds the data sets: --config.data=DIR '
+                        '(of experiments.reproduce --data=DIR)')
     if not config.data.startswith(SOURCES) and not pathlib.Path(config.data).is_dir():
         raise UserError(f'{config.data}: no such directory (the data sets)')
     rules.require({f'config.{name}': (tuple(names), known_tasks(config)) for name, names in {

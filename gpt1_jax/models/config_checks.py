@@ -1,5 +1,5 @@
 """The checks of a backbone's config. A field's rule follows from its default: a whole number is at least 1, or 0 where
-that is the default; a float is a dropout rate."""
+that is the default; NAME_dropout is a rate below 1."""
 import dataclasses
 from typing import Any
 
@@ -21,7 +21,8 @@ def check(config: Any) -> None:
         elif type(default) is int:  # dropout indexes rows and columns with 16 bits
             rule = rules.whole(min(default, 1), dropout.LARGEST)
         else:
-            rule = {bool: rules.flag(), float: rules.between(0, 1)}.get(type(default), rules.ANY)
+            number = rules.between(0, 1) if field.name.endswith('_dropout') else rules.number()
+            rule = {bool: rules.flag(), float: number}.get(type(default), rules.ANY)
         problems += rules.problem(f'model.{field.name}', getattr(config, field.name), rule)
     if not problems:
         rows = config.vocab_size + config.n_special + config.n_positions

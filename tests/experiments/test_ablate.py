@@ -79,6 +79,17 @@ def test_a_comparison_names_two_ideas(tmp_path):
         program.run(small('no such corpus', ('a: model.n_head=2',), compare=('a - b',)), tmp_path / 'out')
 
 
+@pytest.mark.parametrize('given', [(), ('less - more',)])
+def test_ideas_of_the_command_line_take_the_place_of_the_configs_and_of_its_comparisons(monkeypatch, given):
+    config = small('text', ('a: seed=1', 'b: seed=2'), compare=given or ('a - b',))
+    values = {'config': config, 'idea': ['less: seed=3', 'more: seed=4'], 'out': 'out', 'until': None, 'dry_run': True}
+    flags = type('Flags', (dict,), {'__getattr__': dict.__getitem__})
+    monkeypatch.setattr(program.flags, 'FLAGS', flags(values | ({'config.compare': given} if given else {})))
+    monkeypatch.setattr(program, 'run', lambda config, *_: None)
+    program.main()
+    assert config.ideas == ('less: seed=3', 'more: seed=4') and config.compare == given
+
+
 # Runs
 
 def small(text, ideas, **fields):

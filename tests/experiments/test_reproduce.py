@@ -66,6 +66,17 @@ def found(out):
     return rows, report[report.index('## Does pretraining help?'):]
 
 
+def test_the_report_has_baselines_of_the_sets_that_are_fine_tuned_on_and_of_no_others(small, monkeypatch, tmp_path):
+    def asked(config, out, names):
+        raise Killed(names)
+    monkeypatch.setattr(report.baselines, 'run', asked)
+    config = changed(small, out=str(tmp_path), stages=(), data=str(tmp_path))
+    config.runs = {'few': {'tasks': ('rte', 'cola'), 'conditions': ('full',)},
+                   'zero_shot': {'tasks': ('sst2', 'dpr'), 'conditions': ('zero_shot',)}}
+    with pytest.raises(Killed, match=r"\('rte', 'cola'\)"):
+        report.write(config, clock_lib.Clock(tmp_path / 'clock.json'), {})
+
+
 def test_a_whole_job_and_the_same_again_without_any_run(small, given, straight, monkeypatch, capsys):
     rows, report = found(straight)
     assert {row[0] for row in rows} == {'finetune', 'zero_shot'}
