@@ -231,10 +231,15 @@ def compared(whole: dict, resumed: dict) -> dict:
 
 def row(found: dict) -> list[str]:
     """The lines of a Markdown table of one row: what was measured of this device."""
+    def missing(name):
+        why = found.get(name, {}).get('error', '')
+        return {'not started': 'not run', 'stopped': 'not finished'}.get(why.partition(':')[0].partition(' after')[0],
+                                                                         'failed')
+
     def step_of(name):
         result = found.get(name, {})
         if 'tokens_per_s' not in result:
-            return 'failed'
+            return missing(name)
         mfu = '' if result['mfu'] is None else f" ({result['mfu']:.1%})"
         return f"{result['tokens_per_s']:,.0f}{mfu}"
 
@@ -244,11 +249,11 @@ def row(found: dict) -> list[str]:
         return f"{ours / device['count'] / theirs:.2f}" if ours and theirs else 'n/a'
 
     def yes(name, fact):
-        return {True: 'yes', False: 'NO', None: 'failed'}[found.get(name, {}).get(fact)]
+        return {True: 'yes', False: 'NO', None: missing(name)}[found.get(name, {}).get(fact)]
     device, auto, verdicts = found['device'], found.get('step bfloat16 auto', {}), found.get('check', {'error': ''})
+    passed = f"{[*verdicts.values()].count('passed')} of {len(verdicts)}"
     cells = {'device': f"{device['count']} x {device['name']}",
-             'kernels that passed': (
-                 'failed' if 'error' in verdicts else f"{[*verdicts.values()].count('passed')} of {len(verdicts)}"),
+             'kernels that passed': missing('check') if 'error' in verdicts else passed,
              'tokens/s (MFU), bfloat16': step_of('step bfloat16 auto'),
              'without kernels': step_of('step bfloat16 xla'),
              'products by cuBLASLt': step_of('step bfloat16 auto cublas') if device['platform'] == 'gpu' else 'n/a',

@@ -61,16 +61,21 @@ def main() -> None:
     f = flags.FLAGS
     for name in f.contestants:
         rules.choose('contestant', name, dict.fromkeys(CONTESTANTS))
-    rows = {name: [] for name in f.contestants}
+    rows, failed = {name: [] for name in f.contestants}, []
     for number in range(f.turns):
-        for name in f.contestants:
+        for name in list(rows):
             try:
                 row = timing.alone(contestant, name, f.config, f.vocab_size, f.warmup, f.windows, f.steps)
-            except Exception as error:  # of its process or its libraries
-                raise UserError(f'{name}: {runner.one_line(error)}') from error
+            except Exception as error:  # of its process or its libraries: the others go on
+                failed.append(f'{name}: {runner.one_line(error)}')
+                print(failed[-1], flush=True)
+                del rows[name]
+                continue
             rows[name].append(row)
             print(f'turn {number + 1} of {f.turns}: {name}, '
                   f"{1e3 * statistics.median(rows[name][-1]['step_seconds']):,.1f} ms a step", flush=True)
+    if not rows:
+        raise UserError('; '.join(failed))
     tokens = f.config.batch.size * f.config.model.n_ctx
     found = summary(rows, tokens)
     cells = [(name, f'{median:,.0f}', f'{low:,.0f} to {high:,.0f}', 'n/a' if ratio is None else f'{ratio:.2f}',
@@ -79,7 +84,9 @@ def main() -> None:
     print('\n'.join(table(('step', 'tokens/s', 'range', 'ours is faster by', 'first step, s', 'first loss',
                                   'last loss'), cells)))
     record.write(f.out, {'config': f.config.to_dict(), 'vocab_size': f.vocab_size, 'rows': rows},
-                 rows[f.contestants[0]][0]['device'])
+                 next(iter(rows.values()))[0]['device'])
+    if failed:
+        raise UserError('; '.join(failed))
 
 
 if __name__ == '__main__':

@@ -155,7 +155,8 @@ def _figures(row, times):
 def _define_flags():
     record.define_step_flags()
     flags.DEFINE_string('topology', 'v5e:1x1', 'The slice: v5e:1x1, v5e:16x16, v5p:2x2x1, h200:1, ...')
-    flags.DEFINE_integer('rows', 16, 'Windows of n_ctx tokens a chip and microbatch.', lower_bound=1)
+    flags.DEFINE_integer('rows', 16, 'Windows of n_ctx tokens a chip and microbatch, in place of config.batch.size.',
+                         lower_bound=1)
     flags.DEFINE_list('options', [], "XLA's flags for the compilation: 'xla_gpu_enable_triton_gemm=false,...'.")
     flags.DEFINE_integer('top', 10, 'Kernels to print, the most expensive first.', lower_bound=1)
 

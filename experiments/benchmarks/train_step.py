@@ -74,7 +74,7 @@ def measure(config: ConfigDict, vocab_size: int, warmup: int, windows: int, step
 def line(row: dict) -> tuple[str, ...]:
     """The row's cells in the table that is printed."""
     if 'error' in row:
-        return (row['error'],) * 6
+        return row['error'], *[''] * 5
     return (f"{row['tokens_per_s']:,.0f}", f"{row['lowest']:,.0f} to {row['highest']:,.0f}",
             'n/a' if row['mfu'] is None else f"{100 * row['mfu']:.1f}%",
             'n/a' if row['bytes'] is None else f"{row['bytes'] / 2**30:.2f}", f"{row['first_seconds']:.1f}",
@@ -105,7 +105,12 @@ def main() -> None:
             raise UserError(f'--sweep: {error}') from None
         name = ', '.join(f'{field}={value}' for field, value in changes.items()) or 'as configured'
         try:
-            row = measure(config, f.vocab_size, f.warmup, f.windows, f.steps)
+            # A process of its own: a device's peak of memory is never reset.
+            row = timing.alone(measure, config, f.vocab_size, f.warmup, f.windows, f.steps)
+        except UserError as error:
+            if not f.sweep:
+                raise
+            row = {'error': str(error)}
         except jax.errors.JaxRuntimeError as error:
             if 'RESOURCE_EXHAUSTED' not in str(error):
                 raise
@@ -114,7 +119,8 @@ def main() -> None:
         cells.append((name, *line(row)))
         print(*cells[-1], sep='  ', flush=True)
     print('\n'.join(table(('step', 'tokens/s', 'range', 'MFU', 'GiB', 'first step, s', 'loss'), cells)))
-    record.write(f.out, {'config': f.config.to_dict(), 'rows': rows}, rows[0].get('device'))
+    record.write(f.out, {'config': f.config.to_dict(), 'rows': rows},
+                 next((row['device'] for row in rows if 'device' in row), None))
 
 
 if __name__ == '__main__':

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Pretraining on spot TPUs: asks for a slice, waits in the queue, trains, and asks again after a preemption, until it is done.
-# Run it from the clone's root on a machine of your own, with gcloud set up; arguments go to the program.
+# Run it from the clone's root on a machine of your own, with gcloud set up; arguments go to the program. uv brings Python 3.12,
+# as the images of some runtimes have 3.10.
 #   TPU=gpt1 ZONE=us-central1-a WORKDIR=gs://BUCKET/runs/gpt1 TOKENS=gs://BUCKET/tokens experiments/launch/tpu_queued.sh
 set -euo pipefail
 TPU=${TPU:?a name for the slice}
@@ -10,7 +11,7 @@ TOKENS=${TOKENS:?a prepared directory, gs://BUCKET/...}
 TYPE=${TYPE:-v5litepod-16}
 RUNTIME=${RUNTIME:-v2-alpha-tpuv5-lite}
 POLL=${POLL:-60}                        # seconds between looks at the queue
-ERRORS=${ERRORS:-3}                     # failures on a slice that is still there, after which it gives up
+ERRORS=${ERRORS:-3}                     # failures of a request, or on a slice that is still there, after which it gives up
 
 resources() { local verb=$1; shift; gcloud compute tpus queued-resources "$verb" "$TPU" --zone="$ZONE" "$@"; }
 state() { resources describe --format='value(state.state)' 2>/dev/null || echo NONE; }
@@ -21,10 +22,11 @@ train() {
   archive=$(mktemp -d)/gpt1_jax.tar.gz
   git archive --prefix=gpt1_jax/ -o "$archive" HEAD || return 1
   gcloud compute tpus tpu-vm scp "$archive" "$TPU": --zone="$ZONE" --worker=all &&
-    on_all "tar xzf gpt1_jax.tar.gz && python3 -m venv venv && venv/bin/pip install -q -c gpt1_jax/constraints.txt \
-      'jax[tpu]' './gpt1_jax[gcs]'" &&
+    on_all "tar xzf gpt1_jax.tar.gz && curl -LsSf https://astral.sh/uv/install.sh | sh && export PATH=\$HOME/.local/bin:\$PATH &&
+      uv venv -q --allow-existing --python 3.12 venv &&
+      uv pip install -q -p venv/bin/python -c gpt1_jax/constraints.txt 'jax[tpu]' './gpt1_jax[gcs]'" &&
     on_all "venv/bin/gpt1 pretrain --config=pretrain --workdir=$WORKDIR --config.data.tokens=$TOKENS \
-      --config.model.dtype=bfloat16 $*"
+      --config.model.dtype=bfloat16 ${1+$(printf '%q ' "$@")}"
 }
 
 while true; do
@@ -39,8 +41,11 @@ while true; do
         echo "error: the program failed, and $TPU was not preempted: see its output above; $TPU is still there" >&2
         exit 1
       fi ;;
-    NONE)
-      resources create --node-id="$TPU" --accelerator-type="$TYPE" --runtime-version="$RUNTIME" --spot ;;
+    NONE)                               # or a look that failed: then there is a slice, and the next look sees it
+      resources create --node-id="$TPU" --accelerator-type="$TYPE" --runtime-version="$RUNTIME" --spot || {
+        [ "$((ERRORS -= 1))" -gt 0 ] || exit 1
+        sleep "$POLL"
+      } ;;
     FAILED | SUSPENDED)                 # refused, or preempted: ask again
       resources delete --force --quiet ;;
     *)

@@ -28,7 +28,7 @@ def test_a_row_has_what_was_measured_and_what_failed():
         'device': '2 x X', 'kernels that passed': '1 of 2', 'tokens/s (MFU), bfloat16': '500,000 (38.0%)',
         'without kernels': '300,000', 'products by cuBLASLt': '520,000 (38.0%)', 'plain': 'failed',
         'float32': 'failed', 'GiB': '13.0', 'first step, s': '71',
-        "the CPU's losses, float32": 'yes', 'bfloat16': 'NO', 'resumed to the bit': 'failed',
+        "the CPU's losses, float32": 'yes', 'bfloat16': 'NO', 'resumed to the bit': 'not finished',
         'times PyTorch': '1.25', 'times transformers': 'n/a'}  # of the faster one, for one device
 
 
@@ -39,7 +39,7 @@ def test_under_a_limit_that_is_too_short_every_part_is_a_line_and_the_row_nothin
     settings = types.SimpleNamespace(minutes=1e-6, small=None, batch=0)
     found = accelerator.measure(settings, lambda found, line: lines.append(line))
     assert len(lines) == 11 and all(line.endswith(': failed: not started: the time was up') for line in lines[1:])
-    assert accelerator.row(found)[2].count('failed') == 8
+    assert accelerator.row(found)[2].count('not run') == 8
     whole = {'losses': [1.0], 'arrays': {'a': 'b'}}
     for killed, expected in ((accelerator.KILLED, {'equal': True, 'arrays_that_differ': 0, 'arrays': 1}),
                              ({'error': 'exit status 1'}, {'error': 'the run to kill: exit status 1'}),

@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 
@@ -81,12 +82,17 @@ GCLOUD = """#!/usr/bin/env bash
 # The queue of a slice that waits, is preempted while it trains, and is granted again. STATE holds what it says next.
 echo "$*" >> calls
 case "$*" in
-  *describe*) [ -s states ] || exit 1; head -n 1 states; sed -i 1d states ;;
-  *create*) cat "granted.$(grep -c create calls)" > states ;;
+  *describe*) [ -s states ] || exit 1; state=$(head -n 1 states); sed -i 1d states
+    [ "$state" != FAILS ] || exit 1
+    echo "$state" ;;
+  *create*) [ ! -s states ] || exit 1; cat "granted.$(grep -c create calls)" > states ;;
   *delete*) : > states ;;
   *"gpt1 pretrain"*) [ "$(grep -c 'gpt1 pretrain' calls)" -ge "$TRAINS_AT" ] ;;
 esac
 """
+
+
+KEEP = '--config.checkpoint.keep_steps=(100, 200)'
 
 
 def queued(directory, trains_at, *granted):
@@ -98,7 +104,7 @@ def queued(directory, trains_at, *granted):
         (directory / f'granted.{number}').write_text(''.join(f'{state}\n' for state in states))
     environment = {'PATH': f'{directory}:{os.environ["PATH"]}', 'TPU': 'mine', 'ZONE': 'z', 'WORKDIR': 'gs://b/run',
                    'TOKENS': 'gs://b/tokens', 'POLL': '0', 'TRAINS_AT': str(trains_at), 'TMPDIR': str(directory)}
-    done = subprocess.run(['bash', str(LAUNCH / 'tpu_queued.sh'), '--config.batch.size=512'], cwd=directory,
+    done = subprocess.run(['bash', str(LAUNCH / 'tpu_queued.sh'), '--config.batch.size=512', KEEP], cwd=directory,
                           env=environment, capture_output=True, text=True, timeout=60)
     calls = (directory / 'calls').read_text()
     verbs = re.findall(r'queued-resources (create|delete)|(gpt1 pretrain) .*batch\.size=512', calls)
@@ -111,6 +117,16 @@ def test_a_preempted_slice_is_asked_for_again_and_deleted_when_the_run_is_done(t
     assert status == 0, errors
     assert verbs == ['create', 'gpt1 pretrain', 'delete'] * 2
     assert '--spot' in calls and '--workdir=gs://b/run' in calls
+    (command, *_) = re.findall('--command=(venv/bin/gpt1 pretrain .*)', calls)
+    assert shlex.split(command)[-1] == KEEP  # as the remote shell reads it
+
+
+def test_a_look_at_the_queue_that_fails_is_no_reason_to_ask_for_ever_or_to_stop(tmp_path):
+    status, errors, _, verbs = queued(tmp_path, 1, ['FAILS', 'PROVISIONING', 'ACTIVE'])
+    assert (status, verbs) == (0, ['create', 'create', 'gpt1 pretrain', 'delete']), errors
+    (tmp_path / 'other').mkdir()
+    status, _, _, verbs = queued(tmp_path / 'other', 1)  # nothing is granted
+    assert (status, verbs) == (1, ['create'] * 3)
 
 
 def test_a_program_that_fails_without_a_preemption_is_not_tried_for_ever(tmp_path):

@@ -167,9 +167,11 @@ def choose(operation: str, choice: str, platform: str, device_kind: str, dtype: 
         elif fits and platform in (kernel.platform, 'cpu'):  # on a CPU kernels are interpreted, which is for tests
             return kernel.name
         else:
-            raise UserError(f'model.kernels = {choice!r} is for a {kernel.platform.upper()}, a {kernel.sizes}, and '
-                            f'sequences of at most {kernel.longest:,} tokens, not for a {platform.upper()}, {size} and '
-                            f"{length:,}: use 'xla'")
+            needed = f'a {kernel.platform.upper()}, not a {platform.upper()}'
+            if platform in (kernel.platform, 'cpu'):
+                needed = (f'sequences of at most {kernel.longest:,} tokens, not {length:,}' if kernel.takes(size) else
+                          f'a {kernel.sizes}, not {size}')
+            raise UserError(f"model.kernels = {choice!r} needs {needed}: use 'xla'")
     return otherwise
 
 
