@@ -1,6 +1,7 @@
 """Fine-tuning on a set of each kind, published or a user's own that fields describe: what it is scored by."""
 import csv
 import functools
+import shutil
 
 import pytest
 
@@ -11,7 +12,7 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned
 from gpt1_jax.runs import results, workdir
 from interruptions import power_cut
-from tiny import finetune_config
+from tiny import finetune_config, override
 
 pytestmark = pytest.mark.full
 
@@ -53,6 +54,39 @@ def test_a_changed_training_file_is_noticed_where_dev_has_a_file_of_that_name(pr
     (tmp_path / 'train' / 'data.csv').write_text(rows.replace('mat', 'hat'))
     with pytest.raises(UserError, match='run holds another run .fingerprint.files.train/data.csv: '):
         finetune.run(config, tmp_path / 'run')
+
+
+def reviews(path, n=24):
+    table(path, ('text', 'label', 'long'), *((f'A {WORDS[i % 5]}, {i}.', ('negative', 'positive')[i % 2], 'ab'[i % 3 % 2])
+                                             for i in range(n)))
+
+
+@pytest.fixture(scope='module')
+def reviewed(pretrained, tmp_path_factory):
+    """(config, directory) of a finished run on a file of the user's own, a part of which is dev."""
+    directory = tmp_path_factory.mktemp('reviewed')
+    reviews(directory / 'train.csv')
+    config = finetune_config('custom:sentiment', directory, init_from=str(pretrained), batch__lengths=1, train__epochs=1,
+                             custom__files__dev=None, custom__dev_fraction=0.3)
+    finetune.run(config, directory / 'run')
+    return config, directory
+
+
+@pytest.mark.parametrize('change', [{'labels': ('positive', 'negative')}, {'dev_seed': 5},
+                                    {'label': 'long', 'labels': ('a', 'b')}])
+def test_a_finished_run_is_not_scored_by_other_labels_or_another_dev_part(reviewed, tmp_path, change):
+    config, directory = reviewed
+    shutil.copytree(directory / 'run', tmp_path / 'run')
+    changed = override(config.copy_and_resolve_references(), {f'custom__{name}': change[name] for name in change})
+    with pytest.raises(UserError, match='run holds another run .custom.'):
+        finetune.run(changed, tmp_path / 'run', allow_change=True)
+
+
+def test_a_finished_run_is_scored_by_another_metric(reviewed, tmp_path):
+    config, directory = reviewed
+    shutil.copytree(directory / 'run', tmp_path / 'run')
+    changed = override(config.copy_and_resolve_references(), {'custom__metrics': ('f1',)})
+    assert [row['metric'] for row in finetune.run(changed, tmp_path / 'run', allow_change=True)] == ['f1']
 
 
 @pytest.mark.parametrize('name, make, n, metrics, width', [

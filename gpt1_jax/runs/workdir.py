@@ -30,7 +30,9 @@ FREE = ('log_every', 'eval.every', 'eval.splits', 'eval.selections', 'eval.batch
 ADDED = {'pretrain': {'kind': 'adam', 'schedule': 'cosine', 'decay_steps': 0},
          'finetune': {'kind': 'adam', 'schedule': 'linear', 'decay_steps': 0}}
 # Fields that make it another run, which needs a new work directory.
-FIXED = ('kind', 'seed', 'batch.size', 'model.', 'fingerprint.', 'task')
+FIXED = ('kind', 'seed', 'batch.size', 'model.', 'fingerprint.', 'task', 'labels',
+         *(f'custom.{name}' for name in ('segments', 'cut', 'orders', 'label', 'labels', 'score', 'squared', 'choices',
+                                         'max_choices', 'answer', 'questions', 'dev_fraction', 'dev_seed')))
 
 
 @dataclasses.dataclass(frozen=True)
