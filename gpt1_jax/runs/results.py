@@ -84,12 +84,12 @@ def append_new(path: storage.Path, rows: Sequence[dict]) -> None:
 
 
 def _new(rows, present):
-    """The rows that are not among those present."""
-    def identity(row):
-        names = ('kind', 'task', 'split', 'group', 'selection', 'metric', 'value', 'run', 'digest', 'files', 'key')
-        return json.dumps([row.get(name) for name in names])
-    known = set(map(identity, present))
-    return [row for row in rows if identity(row) not in known]
+    """The rows that are not among those present. An evaluation by hand has no key: a row with any key is the same."""
+    def identity(row, key):
+        names = ('kind', 'task', 'split', 'group', 'selection', 'metric', 'value', 'run', 'digest', 'files')
+        return json.dumps([key, *(row.get(name) for name in names)])
+    known = {identity(row, key) for row in present for key in (row.get('key'), None)}
+    return [row for row in rows if identity(row, row.get('key')) not in known]
 
 
 def read(path: storage.Path, types: Mapping[str, type] | None = None) -> list[dict]:

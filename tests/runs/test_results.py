@@ -54,6 +54,13 @@ def test_the_same_figure_is_not_written_twice_but_another_value_is(tmp_path):
     assert [r['value'] for r in results.read(tmp_path / 'x.jsonl')] == [0.5, 0.6]
 
 
+def test_a_figure_without_a_key_is_not_written_again_but_one_with_another_key_is(tmp_path):
+    row = {'kind': 'finetune', 'metric': 'accuracy', 'value': 0.5}
+    for key in ({'key': 'a'}, {}, {'key': 'b'}):
+        results.append_new(tmp_path / 'x.jsonl', [row | key])
+    assert [r['key'] for r in results.read(tmp_path / 'x.jsonl')] == ['a', 'b']
+
+
 def test_a_row_that_another_process_writes_meanwhile_is_not_written_twice(tmp_path, monkeypatch):
     path, row, flock = tmp_path / 'x.jsonl', {'kind': 'finetune', 'value': 0.5}, lock.flock
 
