@@ -64,13 +64,16 @@ def fill(config: ConfigDict, data: str, text: Sequence[str], label: str, choices
     train = directory / files['train']
     custom = config.custom
     custom.format = own_file.describe(train, (*text, label, *choices), custom.columns)
+    if custom.format == 'tsv':
+        custom.quoting &= not any(tables.quotes_are_text(directory / name, '\t') for name in files.values())
     custom.name, custom.label, custom.segments = place.stem, label, tuple((column,) for column in text)
     custom.files.update(files)
     if not custom.files.dev:
         custom.dev_fraction = custom.dev_fraction or 0.1
     if choices:
         custom.choices = tuple(choices)
-        custom.answer = own_file.kind_of_answer(train, custom.format, label, choices, custom.columns)
+        custom.answer = own_file.kind_of_answer(train, custom.format, label, choices, custom.columns,
+                                                custom.quoting)
         if tables.is_json(train) and len(choices) == 1:
             custom.max_choices = own_file.most_choices(train, choices[0])
     if score:

@@ -31,8 +31,9 @@ ADDED = {'pretrain': {'kind': 'adam', 'schedule': 'cosine', 'decay_steps': 0},
          'finetune': {'kind': 'adam', 'schedule': 'linear', 'decay_steps': 0}}
 # Fields that make it another run, which needs a new work directory.
 FIXED = ('kind', 'seed', 'batch.size', 'model.', 'fingerprint.', 'task', 'labels',
-         *(f'custom.{name}' for name in ('segments', 'cut', 'orders', 'label', 'labels', 'score', 'squared', 'choices',
-                                         'max_choices', 'answer', 'questions', 'dev_fraction', 'dev_seed')))
+         *(f'custom.{name}' for name in ('columns', 'questions', 'quoting', 'segments', 'cut', 'orders', 'label',
+                                         'labels', 'score', 'squared', 'choices', 'max_choices', 'answer',
+                                         'dev_fraction', 'dev_seed')))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,5 @@
 """Fine-tuning on one's own file by --data, --text and --label: what is read from the file itself."""
+import csv
 import re
 import types
 
@@ -49,6 +50,26 @@ def test_a_separator_is_recognised(tmp_path, monkeypatch, separator, quoted):
         file.write_text(re.sub(f'[^{separator}\n]+', r'"\g<0>"', file.read_text()))
     config = config_of(monkeypatch, data=str(file), text=['one'], label='topic')
     assert tasks.of(config.to_dict()).read(config.data.dir, 'dev')[0].texts[0].startswith('text ')
+
+
+TEXTS = ['He said "no".', '"No", he said.', '"To be', 'or not"', 'a', '"" b', '"c\n"d"', 'e\n\nf', 'g\th', '5"']
+
+
+@pytest.mark.parametrize('label_first', [False, True])
+def test_a_tsv_is_read_back_whether_its_quotation_marks_are_text_or_quoting(tmp_path, monkeypatch, label_first):
+    plain = [text for text in TEXTS if '\n' not in text and '\t' not in text]
+    for texts, quoting in ((plain, False), (TEXTS, True), (['a', 'b\n"c', 'd'], True)):
+        rows = [('text', 'label'), *((text, 'xy'[i % 2]) for i, text in enumerate(texts))]
+        rows = [row[::-1] for row in rows] if label_first else rows
+        with open(tmp_path / 'a.tsv', 'w', newline='') as file:
+            if quoting:
+                csv.writer(file, delimiter='\t').writerows(rows)
+            else:
+                file.write(''.join('\t'.join(row) + '\n' for row in rows))
+        config = config_of(monkeypatch, data=str(tmp_path / 'a.tsv'), text=['text'], label='label')
+        task = tasks.of(config.to_dict())
+        read = task.read(config.data.dir, 'train') + task.read(config.data.dir, 'dev')
+        assert sorted(example.texts[0] for example in read) == sorted(texts)
 
 
 @pytest.mark.parametrize('labels, given, field, expected', [
@@ -106,7 +127,8 @@ def test_a_directory_has_the_splits_by_their_names(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize('rows, message', [
     ('', 'a.csv: no rows'), ('A, b.,x\n' * 3, 'a.csv: row 2: 3 columns, expected 2'),
-    ('A.,x\n"B.,y\nC.,x\n', 'a.csv: row 3: unexpected end of data')])  # of an open quote the row where it begins
+    ('A.,x\n"B.,y\nC.,x\n', 'a.csv: row 3: unexpected end of data; if its quotation marks are text, '
+     '--config.custom.quoting=False')])  # of an open quote the row where it begins
 def test_a_file_without_a_sound_row_says_what_is_wrong_with_its_first(tmp_path, monkeypatch, rows, message):
     (tmp_path / 'a.csv').write_text('t,l\n' + rows)
     assert message in refusal(config_of, monkeypatch, data=str(tmp_path / 'a.csv'), text=['t'], label='l')

@@ -59,7 +59,7 @@ def labels(path: pathlib.Path, custom: dict) -> tuple[str, ...]:
 
 
 def kind_of_answer(path: pathlib.Path, format: str, column: str, choices: Sequence[str],
-                   columns: Sequence[str] = ()) -> str:
+                   columns: Sequence[str] = (), quoting: bool = True) -> str:
     """The config.custom.answer of a column: 'text' if each row's is one of its choices, else 'letter', 'index0',
     'index1' or 'text'."""
     def written(row):
@@ -67,7 +67,7 @@ def kind_of_answer(path: pathlib.Path, format: str, column: str, choices: Sequen
         if isinstance(listed, str):
             listed = reading.json_value(listed)
         return map(of_cell, listed) if isinstance(listed, list) else ()
-    rows = [row for row in _in_order(_read(path, format, (column,), columns)) if of_cell(row.get(column))]
+    rows = [row for row in _in_order(_read(path, format, (column,), columns, quoting)) if of_cell(row.get(column))]
     if rows and all(of_cell(row[column]) in written(row) for row in rows):
         return 'text'
     values = {of_cell(row[column]) for row in rows}

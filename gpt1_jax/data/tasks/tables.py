@@ -59,6 +59,24 @@ def header(path: str | pathlib.Path, delimiter: str) -> list[str]:
     return [name.strip() for name in next(_cells(path, True, delimiter), (0, ()))[1]]
 
 
+def quotes_are_text(path: str | pathlib.Path, delimiter: str) -> bool:
+    """Whether the quotation marks of a table are text, not CSV quoting: read as quoting they make one row of several
+    lines, or none at all, though each of these lines has as many delimiters as the first one."""
+    lines = list(reading.decoded_lines(path))
+
+    def are_rows(lines):
+        return all(line.count(delimiter) == width for line in lines if line)
+    width, last = lines[0].count(delimiter), 0
+    try:
+        for number, _ in _cells(path, True, delimiter):
+            if number > last + 1 and are_rows(lines[last:number]):
+                return True
+            last = number
+    except UserError:
+        return are_rows(lines[last:])
+    return False
+
+
 def layout(path: str | pathlib.Path, needed: Sequence[str], layouts: Sequence[Sequence[str]], quoted: bool = False,
            delimiter: str = '\t') -> tuple[str, ...]:
     """The `columns` argument of `read` for a file that may lack a header.
@@ -88,7 +106,8 @@ def _cells(path, quoted, delimiter):
             last = reader.line_num
             yield last, row
     except csv.Error as error:  # after a broken quote no later row can be read
-        raise UserError(f'{path}: row {last + 1}: {error}') from None
+        raise UserError(f'{path}: row {last + 1}: {error}; if its quotation marks are text, '
+                        '--config.custom.quoting=False') from None
 
 
 def _records(path):
