@@ -73,6 +73,16 @@ def test_a_set_of_your_own_by_its_columns(tmp_path):
         assert unlabelled.read(task, path) == FIVE_UNLABELLED[1:]
 
 
+@pytest.mark.parametrize('trained, name, content, text', [
+    ({}, 'new.csv', 'id;text\n7;"A ""b""."\n', 'A "b".'), ({}, 'new.tsv', 'id\ttext\n7\t"A" b.\n', '"A" b.'),
+    ({}, 'new.txt', 'id,text\n7,"A, b."\n', 'A, b.'),
+    ({'format': 'tsv', 'quoting': False}, 'new.csv', 'id,text\n7,"A, b."\n', 'A, b.'),
+    ({'format': 'tsv', 'quoting': False}, 'new.tsv', 'id\ttext\n7\t"A"\n', '"A"')])
+def test_a_file_may_have_another_separator_and_quoting_than_that_of_training(tmp_path, trained, name, content, text):
+    (tmp_path / name).write_text(content)
+    assert unlabelled.read(custom.task(RATING | trained), tmp_path / name) == [Example('0', (text,))]
+
+
 @pytest.mark.parametrize('records', [
     [{'id': e.id, 'passage': e.texts[0], 'question': e.texts[1], **dict(zip('abcde', (*e.choices, '')))}
      for e in FIVE_EXAMPLES],
@@ -100,6 +110,7 @@ def test_json_lines_of_a_published_set(tmp_path, records, ids):
     ('race', 'jsonl', '{"texts": ["A.", "B."], "choices": ["C."]}\n', 'row 1: 1 choices, expected 2 to 4'),
     ('rte', 'jsonl', '{"texts": ["A.", "B."], "id": null}\n', 'row 1: no id'),
     ('race', 'txt', '{"article": "A.", "questions": ["B?"], "options": [["C.", "D."]]}', 'question 1: 2 options, exp'),
+    ('cola', 'parquet', 'PAR1', 'is Parquet: write its rows as .csv, .tsv or .jsonl'),
     ('continuation', 'tsv', 'A.\tB.\n', 'the files of continuation are JSON')])
 def test_a_bad_row_or_file_is_named(tmp_path, name, ending, text, message):
     path = tmp_path / f'new.{ending}'

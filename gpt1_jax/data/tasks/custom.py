@@ -5,7 +5,7 @@ import json
 import pathlib
 
 from gpt1_jax import storage
-from gpt1_jax.data.tasks import custom_spec, custom_text, reading, tables
+from gpt1_jax.data.tasks import custom_spec, custom_text, own_file, reading, tables
 from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.data.tasks.reading import Row, RowFault, Split
 from gpt1_jax.errors import UserError, fail
@@ -75,9 +75,21 @@ def _rows(spec, paths, split):
 
 
 def _new(spec, path, split):
-    if spec.format in custom_spec.JSON and not tables.is_json(path):
+    return _rows(_as_written(spec, path), [path], split)
+
+
+def _as_written(spec, path):
+    """The Spec for another file of the set's columns, which may have a separator and quoting of its own."""
+    if tables.is_json(path):
+        return spec
+    if spec.format in custom_spec.JSON:
         raise UserError(f'{path}: the files of {spec.name} are JSON, must end in .jsonl or .json')
-    return _rows(spec, [path], split)
+    if spec.columns or spec.delimiter not in own_file.SEPARATORS or pathlib.Path(path).suffix not in own_file.SUFFIXES:
+        return spec
+    found = own_file.describe(pathlib.Path(path), (*spec.text_columns, *spec.choices))
+    quoting = spec.quoting or custom_spec.FORMATS.get(found, found) != spec.delimiter
+    return dataclasses.replace(spec, format=found, quoting=quoting and not (
+        found == 'tsv' and tables.quotes_are_text(path, '\t')))
 
 
 def _questions(spec, rows):

@@ -213,8 +213,10 @@ def decoded_lines(path: str | pathlib.Path) -> Iterator[str]:
     """The lines of a UTF-8 file, without their ends, one in memory at a time.
 
     Lines end at \\n alone: text holds \\x85 and \\u2028. A byte-order mark is no text (MRPC begins with one).
-    UserError for a file that is empty, or not UTF-8 (with line and byte); OSError if it cannot be read.
+    UserError for a file that is empty, Parquet or not UTF-8 (with line and byte); OSError if it cannot be read.
     """
+    if str(path).endswith('.parquet'):
+        raise UserError(f'{path}: is Parquet: write its rows as .csv, .tsv or .jsonl')
     number = 0
     with open(path, 'rb') as file:
         for number, line in enumerate(file, 1):
