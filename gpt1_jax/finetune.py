@@ -3,9 +3,11 @@
 gpt1 finetune --data=my.csv --text=COLUMN --label=COLUMN --init_from=novels --workdir=DIR
 gpt1 finetune --config=finetune:cola --workdir=DIR --config.init_from=PRETRAINED --config.data.dir=glue/CoLA
 gpt1 finetune --workdir=DIR --evaluate_only --split=dev
+gpt1 finetune --workdir=DIR --evaluate_only --data=labelled.csv
 """
 import dataclasses
 import functools
+import pathlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -242,8 +244,9 @@ def _define_flags():
     cli.define_run_flags()
     own_data.define_flags()
     flags.DEFINE_bool('inspect', False, 'Show how three training rows are laid out, and counts; no training.')
-    flags.DEFINE_bool('evaluate_only', False, 'Score the finished run in --workdir; no training.')
-    flags.DEFINE_string('split', 'dev', 'With --evaluate_only: the split to score.')
+    flags.DEFINE_bool('evaluate_only', False, 'Score the finished run in --workdir; no training. With --data=FILE on '
+                      'all rows of a labelled file in the columns of the run.')
+    flags.DEFINE_string('split', None, "With --evaluate_only: the split to score; default 'dev', of --data=FILE 'test'")
     flags.DEFINE_string('selection', 'best', "With --evaluate_only: parameters 'best' on dev, or of the 'final' step.")
     flags.DEFINE_string('data_dir', None, 'With --evaluate_only: where the files are now; default where they were.')
 
@@ -251,16 +254,25 @@ def _define_flags():
 def main() -> None:
     f = flags.FLAGS
     processes.start(f.coordinator, f.processes, f.process, f.deterministic)
-    config = own_data.filled(f.config)
     if f.inspect:
-        inspect(config)
-        return
-    if f.workdir is None:
+        inspect(own_data.filled(f.config))
+    elif f.workdir is None:
         raise UserError('give --workdir=DIR')
-    if f.evaluate_only:
-        fine_tuned.evaluate_run(workdir.load(storage.path(f.workdir)), f.split, f.data_dir, f.selection)
+    elif f.evaluate_only:
+        _evaluate_only()
     else:
-        run(config, f.workdir, f.allow_change, f.fallback)
+        run(own_data.filled(f.config), f.workdir, f.allow_change, f.fallback)
+
+
+def _evaluate_only():
+    """Score a run as the flags say. UserError for one that would have no effect."""
+    f = flags.FLAGS
+    of_training = ('text', 'label', 'choices', 'score', 'init_from')
+    for name in f:
+        if f[name].present and (name in of_training or name.startswith('config.')):
+            raise UserError(f'--{name} has no effect with --evaluate_only: config and columns are those of the run')
+    split = f.split or ('test' if f.data and not pathlib.Path(f.data).is_dir() else 'dev')
+    fine_tuned.evaluate_run(workdir.load(storage.path(f.workdir)), split, f.data or f.data_dir, f.selection)
 
 
 if __name__ == '__main__':

@@ -1,6 +1,7 @@
 """Fine-tuning on a set of each kind, published or a user's own that fields describe: what it is scored by."""
 import csv
 import functools
+import pathlib
 import shutil
 
 import pytest
@@ -11,8 +12,9 @@ from gpt1_jax import finetune
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned
 from gpt1_jax.runs import results, workdir
+from gpt1_jax.weights import model_card
 from interruptions import power_cut
-from tiny import finetune_config, override
+from tiny import command, finetune_config, override
 
 pytestmark = pytest.mark.full
 
@@ -57,8 +59,8 @@ def test_a_changed_training_file_is_noticed_where_dev_has_a_file_of_that_name(pr
 
 
 def reviews(path, n=24):
-    table(path, ('text', 'label', 'long'), *((f'A {WORDS[i % 5]}, {i}.', ('negative', 'positive')[i % 2], 'ab'[i % 3 % 2])
-                                             for i in range(n)))
+    table(path, ('text', 'label', 'long'),
+          *((f'A {WORDS[i % 5]}, {i}.', ('negative', 'positive')[i % 2], 'ab'[i % 3 % 2]) for i in range(n)))
 
 
 @pytest.fixture(scope='module')
@@ -66,8 +68,8 @@ def reviewed(pretrained, tmp_path_factory):
     """(config, directory) of a finished run on a file of the user's own, a part of which is dev."""
     directory = tmp_path_factory.mktemp('reviewed')
     reviews(directory / 'train.csv')
-    config = finetune_config('custom:sentiment', directory, init_from=str(pretrained), batch__lengths=1, train__epochs=1,
-                             custom__files__dev=None, custom__dev_fraction=0.3)
+    config = finetune_config('custom:sentiment', directory, init_from=str(pretrained), batch__lengths=1,
+                             train__epochs=1, custom__files__dev=None, custom__dev_fraction=0.3)
     finetune.run(config, directory / 'run')
     return config, directory
 
@@ -87,6 +89,32 @@ def test_a_finished_run_is_scored_by_another_metric(reviewed, tmp_path):
     shutil.copytree(directory / 'run', tmp_path / 'run')
     changed = override(config.copy_and_resolve_references(), {'custom__metrics': ('f1',)})
     assert [row['metric'] for row in finetune.run(changed, tmp_path / 'run', allow_change=True)] == ['f1']
+
+
+def test_a_finished_run_is_scored_on_all_rows_of_another_file_and_keeps_its_own_predictions(reviewed, tmp_path):
+    config, directory = reviewed
+    run = shutil.copytree(directory / 'run', tmp_path / 'run')
+    own = (run / 'predictions_dev.jsonl').read_text()
+    (tmp_path / 'new.csv').write_text('label;text\n' + 'positive;A cat.\nnegative;A "mat".\n' * 5)
+    shown = command('finetune', f'--workdir={run}', '--evaluate_only', f'--data={tmp_path}/new.csv', check=0).stdout
+    first, row = results.read(run / 'results.jsonl')
+    assert (row['split'], row['n'], list(row['files'])) == ('test', 10, ['new.csv']) and row['predictions'] in shown
+    assert len(results.read(pathlib.Path(row['predictions']))) == 10
+
+    reviews(tmp_path / 'train.csv', 40)
+    assert fine_tuned.evaluate_run(workdir.load(run), 'dev', str(tmp_path))[0]['n'] == 12
+    assert (run / 'predictions_dev.jsonl').read_text() == own and len(list(run.glob('predictions_*.jsonl'))) == 3
+    evaluations = model_card.evaluations(workdir.load(run), row['step'], row['digest'])
+    assert [line for line in evaluations if 'finetune' in line] == [
+        f'sentiment, {split}, {file}, finetune: accuracy {found["value"]:.4f} (n = {found["n"]})'
+        for split, file, found in (('dev', 'train.csv', first), ('test', 'new.csv', row))]
+
+
+@pytest.mark.parametrize('given, message', [
+    ('--text=text', '--text has no effect with --evaluate_only'), ('--data=no.csv', 'no.csv: No such file'),
+    ('--config.seed=5', '--config.seed has no effect')])
+def test_a_flag_that_scoring_alone_would_ignore_is_refused(reviewed, given, message):
+    assert message in command('finetune', f'--workdir={reviewed[1]}/run', '--evaluate_only', given, check=1).stderr
 
 
 @pytest.mark.parametrize('name, make, n, metrics, width', [

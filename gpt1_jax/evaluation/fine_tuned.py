@@ -1,5 +1,6 @@
 """Section 4.2: scores of a fine-tuned model on a split, with its metrics, and its predictions for new rows."""
 import functools
+import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from jax.sharding import Mesh
 from gpt1_jax import rules, storage
 from gpt1_jax.data import batches, inputs, splits, tasks
 from gpt1_jax.data.inputs import Encoded
+from gpt1_jax.data.tasks import custom
 from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.errors import fail
 from gpt1_jax.evaluation import load, padding, task_metrics
@@ -28,17 +30,20 @@ def evaluate_run(run: workdir.Run, split: str, data_dir: str | None = None, sele
 
     Writes predictions_SPLIT.jsonl and appends the rows to `results_file`, by default the run's own results.jsonl. A
     split without labels has predictions only.
-    data_dir: of the task's files, by default as in training. selection: 'best', the parameters with the best first
-    metric on dev, or 'final', those of the last step (predictions_SPLIT_final.jsonl). scored: {(split, step): scores}
-    known already; those computed here are added. details: further fields of the rows.
+    data_dir: of the task's files, by default as in training; of a task of one's own also a labelled file, of which all
+    rows are scored, whatever the split. Predictions of such a file, and of train and dev where they are not the files
+    of training, are predictions_SPLIT_HASH.jsonl: the run's own stay. selection: 'best', the parameters with the best
+    first metric on dev, or 'final', those of the last step (predictions_SPLIT_final.jsonl). scored: {(split, step):
+    scores} known already; those computed here are added. details: further fields of the rows.
     """
     config = load.fine_tuned_config(run)
     rules.require({'selection': (selection, rules.one_of(*SELECTIONS))})
-    task = tasks.of(config)
+    file = data_dir if config['task'] == 'custom' and data_dir and not pathlib.Path(data_dir).is_dir() else None
+    task = custom.of_file(config['custom'], file) if file else tasks.of(config)
     splits.check_split(task, split)
     hashes = provenance.file_hashes(task.files(data_dir or config['data']['dir'], split))
-    trained_on = config['fingerprint'].get('files')  # imported classifiers have none
-    if trained_on and split in ('train', 'dev') and not {*hashes.values()} <= {*trained_on.values()}:
+    foreign = bool(file or split in ('train', 'dev')) and not run.trained_with(hashes)
+    if foreign:
         print(f'notice: {task.name} {split}: not the file that the run was trained with', flush=True)
     rows = _rows(run, task, split, data_dir, hashes)
     step = run.step(None if selection == 'best' else max(run.steps(), default=None))
@@ -49,7 +54,8 @@ def evaluate_run(run: workdir.Run, split: str, data_dir: str | None = None, sele
                                      tuned.sizes)
     values = scored[split, step]
     ids, gold = [row.id for row in rows], [row.label for row in rows]
-    path = run.predictions(split if selection == 'best' else f'{split}_{selection}')
+    name = split if selection == 'best' else f'{split}_{selection}'
+    path = run.predictions(f'{name}_{storage.json_digest(hashes)[:8]}' if foreign else name)
     origin = {'selection': selection, 'seed': config['seed'], 'predictions': str(path), 'files': hashes, **details,
               'config': config, **run.origin(step)}
     measured = [] if split in task.unlabelled else list(task_metrics.rows(task, split, ids, gold, values))
@@ -63,7 +69,7 @@ def evaluate_run(run: workdir.Run, split: str, data_dir: str | None = None, sele
     if processes.primary():  # after printing: the metrics are not lost if a file cannot be written
         results.write_predictions(path, ids, gold, values)
         results.append_new(results_file or run.results, lines)
-    if not measured:
+    if not measured or foreign:
         print(f'{task.name} {split}: {len(rows):,} predictions in {path}', flush=True)
     return lines
 

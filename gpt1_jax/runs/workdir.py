@@ -62,6 +62,11 @@ class Run:
     def predictions(self, name: str) -> storage.Path:
         return self.outputs / f'predictions_{name}.jsonl'
 
+    def trained_with(self, hashes: dict[str, str]) -> bool:
+        """Whether files with these hashes are those of training, or the run does not record them (imported weights)."""
+        known = self.config['fingerprint'].get('files')
+        return not known or {*hashes.values()} <= {*known.values()}
+
     def tokenizer(self) -> Tokenizer:
         """The run's tokenizer. CheckpointError where it is not the one that the run was trained with."""
         directory = self.path / 'tokenizer'

@@ -35,7 +35,7 @@ def card(run: workdir.Run, step: int, tokenizer: Tokenizer, parameters: int, lic
     tuned = run.config['kind'] == 'finetune'
     head = {'license': license, 'language': 'en', 'library_name': 'transformers',
             'pipeline_tag': 'text-classification' if tuned else 'text-generation', 'tags': ['openai-gpt', 'gpt1_jax']}
-    title = f'GPT-1 fine-tuned on {run.config["task"]}' if tuned else 'GPT-1, pretrained'
+    title = f'GPT-1 fine-tuned on {_task(run.config)}' if tuned else 'GPT-1, pretrained'
     vocabulary = 'trained by gpt1_jax' if tokenizer.has_bytes else 'as published'
     facts = {'parameters': f'{parameters:,}', 'checkpoint': f'step {step:,}, digest `{digest}`',
              **(_finetuning(run) if tuned else _pretraining(run, step)),
@@ -83,15 +83,19 @@ def deviations(run: workdir.Run) -> list[str]:
 
 
 def evaluations(run: workdir.Run, step: int, digest: str) -> list[str]:
-    """Metrics in the run's files for this step or for parameters with this digest, one a line."""
+    """Metrics in the run's files for this step or for parameters with this digest, one a line; none on other train and
+    dev files than those of training."""
     found = []
     for row in results.read(run.metrics):
         if row.get('step') == step:
             found += [f'{name} {value:.4f} at step {step:,}' for name, value in row.items()
                       if name.startswith(('valid_', 'dev_')) and isinstance(value, (int, float))]
     for row in results.read(storage.path(run.config.get('results') or run.results)):
-        if row.get('digest') == digest and isinstance(row.get('value'), (int, float)):
-            where = ', '.join(str(row[name]) for name in ('task', 'split', 'group') if row.get(name))
+        files = row.get('files') or {}
+        foreign = row.get('split') in ('train', 'dev') and not run.trained_with(files)
+        if row.get('digest') == digest and isinstance(row.get('value'), (int, float)) and not foreign:
+            where = ', '.join([*(str(row[name]) for name in ('task', 'split', 'group') if row.get(name)),
+                               *(files if run.config.get('task') == 'custom' else [])])
             found.append(f'{where}, {row.get("kind")}: {row.get("metric")} {row["value"]:.4f} (n = {row.get("n")})')
     return list(dict.fromkeys(found))
 
@@ -133,11 +137,15 @@ def _origin(config, prefix):
     return {f'{prefix}{name}': value for name, value in _pretraining(other, step).items()} if same else {}
 
 
+def _task(config):
+    return config['custom']['name'] if config['task'] == 'custom' else config['task']
+
+
 def _finetuning(run):
     config = run.config
     origin = config['fingerprint'].get('origin')
     files = _hashes(config['fingerprint'].get('files', {}))
-    facts = {'task': f'{config["task"]}, labels {", ".join(map(str, config["labels"]))}; hashes of its files {files}',
+    facts = {'task': f'{_task(config)}, labels {", ".join(map(str, config["labels"]))}; hashes of its files {files}',
              'fine-tuned from': f'weights of digest `{origin}`' if origin else 'random weights'}
     return facts | (_origin(config, 'pretraining ') if origin else {})
 

@@ -6,6 +6,7 @@ import pytest
 from exports import TOKENS, edited
 from gpt1_jax.runs import workdir
 from gpt1_jax.weights import hugging_face, model_card
+from own_sets import CSV
 from tiny import load_config, override
 
 pytestmark = pytest.mark.full
@@ -88,3 +89,11 @@ def test_the_card_of_a_classifier_names_the_weights_that_it_is_from(pretrained, 
     hugging_face.export(other, tmp_path / 'out')
     card = (tmp_path / 'out' / 'README.md').read_text()
     assert f'weights of digest `{digest}`' in card and ('pretraining tokens seen: 1,536' in card) == there
+
+
+def test_the_card_of_a_task_of_one_s_own_has_its_name(tuned, tmp_path):
+    own = CSV | {'name': 'reviews', 'segments': [['text']], 'label': 'stars', 'labels': ['0', '1']}
+    other = edited(tuned, tmp_path / 'run', lambda c: c.update(task='custom', custom=own))
+    hugging_face.export(other, tmp_path / 'out')
+    card = (tmp_path / 'out' / 'README.md').read_text()
+    assert '# GPT-1 fine-tuned on reviews\n' in card and 'task: reviews, labels 0, 1' in card

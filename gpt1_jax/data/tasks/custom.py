@@ -16,6 +16,13 @@ def task(fields: dict | None) -> Task:
     return _task(custom_spec.check(fields))
 
 
+def of_file(fields: dict | None, path: str) -> Task:
+    """The Task of the fields whose splits all are one other labelled file, with all of its rows."""
+    spec = _as_written(custom_spec.check(fields), path)
+    files = tuple((split, str(pathlib.Path(path).absolute())) for split in ('train', 'dev', 'test'))
+    return _task(dataclasses.replace(spec, files=files, dev_fraction=0.0))
+
+
 @functools.cache  # equal descriptions give the same Task, so a sweep reads its rows once
 def _task(spec):
     if spec.labels:
