@@ -2,14 +2,19 @@
 import ast
 import csv
 import os
+import pathlib
 import re
 import sys
+import types
 
 import nbclient
 import nbformat
+import numpy as np
 import pytest
 
-from tiny import ROOT, WORDS, corpus
+from gpt1_jax.data.tasks import custom
+from own_sets import LINES, lines
+from tiny import ROOT, WORDS, corpus, load_config
 
 pytestmark = pytest.mark.full
 
@@ -87,6 +92,20 @@ def test_fine_tuning(tmp_path, monkeypatch, pretrained):
     own = executed('finetune_your_task', tmp_path, monkeypatch,
                    f"DATA, TEXT, LABEL, RUNS = 'mine.tsv', 'note', 'kind', 'runs/mine'\n{origin}")
     assert 'mine dev: accuracy' in own['tune'] and 'image/png' in own['states']
+
+
+@pytest.mark.quick
+def test_the_states_of_json_lines_are_plotted(tmp_path, monkeypatch):
+    monkeypatch.setenv('MPLBACKEND', 'agg')
+    (tmp_path / 'dev.jsonl').write_text(lines([{'t': f'x{i}', 'y': 'ab'[i % 2]} for i in range(8)]))
+    task = custom.task(LINES | {'name': 'mine', 'segments': [['t']], 'label': 'y', 'labels': ['a', 'b']})
+    tuned = types.SimpleNamespace(fitted=types.SimpleNamespace(task=task), embed=lambda texts: np.random.rand(8, 3))
+    source = next(cell.source for cell in code(read('finetune_your_task')) if cell.id == 'states')
+    config = load_config('custom', 'own')
+    config.data.dir, config.custom.files.dev = str(tmp_path), 'dev.jsonl'
+    names = dict(tuned=tuned, config=config, SPLIT='dev', TEXT='t', LABEL='y', csv=csv, pathlib=pathlib)
+    exec(source.replace('plt.show()', ''), names)
+    assert [len(label.get_offsets()) for label in names['axes'].collections] == [4, 4]
 
 
 def test_looking_inside(tmp_path, monkeypatch):
