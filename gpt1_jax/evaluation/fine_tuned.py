@@ -43,7 +43,7 @@ def evaluate_run(run: workdir.Run, split: str, data_dir: str | None = None, sele
     splits.check_split(task, split)
     hashes = provenance.file_hashes(task.files(data_dir or config['data']['dir'], split))
     foreign = bool(file or split in ('train', 'dev')) and not run.trained_with(hashes)
-    if foreign:
+    if foreign and not file:
         print(f'notice: {task.name} {split}: not the file that the run was trained with', flush=True)
     rows = _rows(run, task, split, data_dir, hashes)
     step = run.step(None if selection == 'best' else max(run.steps(), default=None))
