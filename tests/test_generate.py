@@ -22,8 +22,9 @@ def tokenizer():
     return bpe_training.train([TEXT] * 3, merges=25)
 
 
-def model_of(n_ctx, n_positions):
-    return types.SimpleNamespace(config=types.SimpleNamespace(n_ctx=n_ctx, n_positions=n_positions))
+def model_of(n_ctx, cache=('length',)):
+    config = types.SimpleNamespace(n_ctx=n_ctx)
+    return types.SimpleNamespace(config=config, empty_cache=lambda B: dict.fromkeys(cache, B))
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def scripted(monkeypatch, tokenizer):
     monkeypatch.setattr(decoding, 'tokens', lambda model, params, mesh, prompts, how, streams, never: (
         np.full(len(prompts), token) for token in ids))
 
-    def generate(tokens, prompt='A cat', model=model_of(512, 512), **more):
+    def generate(tokens, prompt='A cat', model=model_of(512), **more):
         texts = ['']
         (found,) = text_generation.generate(model, None, None, tokenizer, [prompt], tokens,
                                             show=lambda i, text: texts.append(text), **more)
@@ -72,21 +73,21 @@ def test_samples_of_a_prompt_lie_side_by_side_and_each_has_random_numbers_of_its
         assert streams[2:] == [text_generation.stream(dogs, sample) for sample in range(2)]
         return iter(np.array([*zip(*(tokenizer.encode(word) for word in ('red', 'cat', 'as', 'dogs')))]))
     monkeypatch.setattr(decoding, 'tokens', tokens)
-    found = text_generation.generate(model_of(9, 9), None, None, tokenizer, ['The cat'] * 2 + ['Red dogs'] * 2, 2)
+    found = text_generation.generate(model_of(9), None, None, tokenizer, ['The cat'] * 2 + ['Red dogs'] * 2, 2)
     assert [one.text for one in found] == ['red', 'cat', 'as', 'dogs']
 
     given = []
     monkeypatch.setattr(decoding, 'tokens', lambda *_, never: given.append(never) or iter([np.array([5])]))
-    monkeypatch.setattr(text_generation, 'backbone', lambda fields: model_of(9, 9))
+    monkeypatch.setattr(text_generation, 'backbone', lambda fields: model_of(9))
     text_generation.sampler({}, None, tokenizer, types.SimpleNamespace(window=lambda *_: np.full(9, 5)), 1)(None)
     assert given == [tokenizer.unk_id]
 
 
-@pytest.mark.parametrize('n_positions, tokens, full', [(8, 5, False), (8, 6, True), (0, 50, False)])
-def test_a_notice_tells_of_a_context_that_gets_full(scripted, tokenizer, capsys, n_positions, tokens, full):
+@pytest.mark.parametrize('cache, tokens, full', [(['length'], 5, False), (['length'], 6, True), ([], 50, False)])
+def test_a_notice_tells_of_a_context_that_gets_full(scripted, tokenizer, capsys, cache, tokens, full):
     """It has 8 places and the prompt 4 tokens: the last of 5 more is chosen, and not read."""
     assert len(tokenizer.encode('A cat.')) == 4
-    scripted(tokens, 'A cat.', model_of(8, n_positions))
+    scripted(tokens, 'A cat.', model_of(8, cache))
     assert ('the context holds 8 tokens' in capsys.readouterr().err) == full
 
 

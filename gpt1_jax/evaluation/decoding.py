@@ -1,7 +1,7 @@
 """Autoregressive decoding with a KV cache: temperature, top-k and top-p sampling. Not in the paper.
 
-The Transformer has n_ctx positions: when they are full, it rereads the last n_ctx // 2 tokens from position 0. The LSTM
-has no positions and continues from its state.
+The Transformer's cache holds n_ctx tokens: when it is full, the last n_ctx // 2 are reread from position 0. The LSTM
+continues from its state.
 """
 import dataclasses
 import functools
@@ -17,7 +17,7 @@ from jax.sharding import PartitionSpec as P
 
 from gpt1_jax import rules
 from gpt1_jax.evaluation import padding
-from gpt1_jax.models import precision
+from gpt1_jax.models import kv_cache, precision
 from gpt1_jax.parallel import sharding
 from gpt1_jax.training import loop
 
@@ -52,6 +52,7 @@ def tokens(model: Any, params: Any, mesh: Mesh, prompts: Sequence[list[int]], sa
     """
     n_ctx = model.config.n_ctx
     half = max(1, n_ctx // 2)
+    bounded = kv_cache.bounded(model)
     size = padding.batch_size(len(prompts), 1, mesh)
     numbers = np.resize(np.array(range(len(prompts)) if streams is None else streams, np.uint32), size)
     how = {'temperature': np.float32(sampling.temperature), 'top_k': np.int32(sampling.top_k),
@@ -65,7 +66,7 @@ def tokens(model: Any, params: Any, mesh: Mesh, prompts: Sequence[list[int]], sa
         chosen = np.asarray(choose(logits, how, numbers, np.uint32(place)))
         yield chosen[:len(prompts)]
         held = [[*ids, token] for ids, token in zip(held, chosen.tolist())]
-        full = np.array([model.config.n_positions and len(ids) > n_ctx for ids in held], bool)
+        full = np.array([bounded and len(ids) > n_ctx for ids in held])
         if full.any():  # restart these rows with the last half of their ids
             held = [ids[-half:] if row_full else ids for ids, row_full in zip(held, full)]
             cache = cache | {'length': np.where(full, 0, cache['length'])}

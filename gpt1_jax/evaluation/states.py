@@ -56,10 +56,12 @@ def attention_maps(model: Any, params: Any, tokens: Any) -> jax.Array:
     """float32[N, B, H, L, L]: how much position i attends to position j, as transformers' `output_attentions`.
 
     Rows sum to 1; j > i is 0. No dropout. model, params: a GPT, of a fine-tuned run its backbone. tokens: int[B, L].
-    UserError for an LSTM, and for more tokens than the context holds.
+    UserError for an LSTM, for model.ops.attention, and for more tokens than the context holds.
     """
     if not hasattr(model.config, 'n_head'):
         raise UserError("an LSTM has no attention: model.kind is 'lstm'")
+    if 'attention' in dict(getattr(model.config, 'ops', ())):
+        raise UserError('model.ops.attention is code of its own, whose attention probabilities are not known')
     with precision.of(model.config)():
         return _maps(model)(params, jnp.asarray(tokens))
 

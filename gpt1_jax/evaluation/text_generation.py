@@ -19,6 +19,7 @@ from gpt1_jax.data.tokens import TokenStream
 from gpt1_jax.errors import UserError, shown
 from gpt1_jax.evaluation import decoding
 from gpt1_jax.evaluation.decoding import Sampling
+from gpt1_jax.models import kv_cache
 from gpt1_jax.models.build import backbone
 
 PROMPT = 8  # tokens, of a sample in training
@@ -67,7 +68,7 @@ def generate(model: Any, params: Any, mesh: Mesh, tokenizer: Tokenizer, prompts:
     encoded = encode(tokenizer, prompts)
     rules.require({'tokens': (tokens, rules.whole(1))})
     stops = stop_forms(tokenizer, stop)
-    _print_notices(model.config, max(map(len, encoded)), tokens)
+    _print_notices(model, max(map(len, encoded)), tokens)
     streams = [stream(ids, sample=encoded[:i].count(ids)) for i, ids in enumerate(encoded)]
     source = decoding.tokens(model, params, mesh, encoded, how, streams, never=tokenizer.unk_id)
     found = [Continuation() for _ in encoded]
@@ -83,13 +84,14 @@ def generate(model: Any, params: Any, mesh: Mesh, tokenizer: Tokenizer, prompts:
     return found
 
 
-def _print_notices(config, longest, tokens):
+def _print_notices(model, longest, tokens):
     """Print to stderr what the context cuts off when `tokens` are generated after prompts of at most `longest`."""
-    n_ctx = config.n_ctx
+    n_ctx = model.config.n_ctx
     if longest > n_ctx:
         print(f'notice: a prompt has {longest:,} tokens, the context holds {n_ctx:,}: dropping the first '
               f'{longest - n_ctx:,}', file=sys.stderr)
-    if config.n_positions and min(n_ctx, longest) + tokens - 1 > n_ctx:  # the last token is generated, but not read
+    # The last token is generated, but not read.
+    if min(n_ctx, longest) + tokens - 1 > n_ctx and kv_cache.bounded(model):
         print(f'notice: the context holds {n_ctx:,} tokens: whenever it is full, the text continues from the last '
               f'{max(1, n_ctx // 2):,}', file=sys.stderr, flush=True)
 

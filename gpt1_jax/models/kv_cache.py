@@ -21,6 +21,11 @@ def empty(config: Any, B: int, capacity: int) -> dict[str, Any]:
     return {'length': jnp.zeros((1, B), jnp.int32), 'blocks': {'attn': {'keys': zeros, 'values': zeros}}}
 
 
+def bounded(model: nn.Module) -> bool:
+    """Whether a row of the model's cache is full after n_ctx tokens: an LSTM's is a state, which never is."""
+    return 'length' in jax.eval_shape(lambda: model.empty_cache(1))
+
+
 def advance(model: nn.Module, tokens: jax.Array, real: jax.Array | None) -> jax.Array | None:
     """The positions of tokens int[B, L] that follow those in the cache, whose length grows by real[b], by default L.
     None without a cache."""

@@ -9,6 +9,7 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation.states import attention_maps
 from gpt1_jax.models.build import backbone
 from gpt1_jax.models.gpt import GPT, GPTConfig
+from tiny import ROOT
 
 pytestmark = pytest.mark.full
 
@@ -42,6 +43,12 @@ def test_the_first_layers_are_the_papers_formula(maps):
     scores = np.einsum('blhe,bmhe->bhlm', q, k) / 4 ** 0.5
     np.testing.assert_allclose(maps[0], reference.softmax(np.where(np.tri(11), scores, -np.inf)), atol=1e-6)
     assert (maps[:, :, :, *np.triu_indices(11, 1)] == 0).all()
+
+
+def test_an_attention_of_the_users_own_has_other_maps_and_is_refused():
+    rotary = GPT(GPTConfig(ops=(('attention', f'{ROOT}/experiments/ideas/positions.py:rotary'),)))
+    with pytest.raises(UserError, match='model.ops.attention is code of its own'):
+        attention_maps(rotary, None, TOKENS)
 
 
 def test_an_lstm_has_none_and_too_many_tokens_do_not_fit():

@@ -8,11 +8,13 @@ import pytest
 
 import plain_scores
 import reference
-from backbones import models, weights
+from backbones import SIZES, models, weights
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import decoding
 from gpt1_jax.evaluation.decoding import Sampling
+from gpt1_jax.models.build import backbone
 from gpt1_jax.parallel import sharding
+from tiny import ROOT
 
 pytestmark = pytest.mark.full
 
@@ -47,6 +49,22 @@ def test_logits_are_those_of_reading_everything_again_token_by_token(monkeypatch
             np.testing.assert_allclose(seen[place][row], expected, atol=1e-4 * expected.std(), rtol=0)
             window = [*window, int(found[row, place])]
     assert seen[0].shape == (3, 40)
+
+
+@pytest.mark.quick
+def test_without_learned_positions_too_the_last_half_of_a_full_context_is_reread(monkeypatch):
+    real, seen = decoding.choose, []
+    monkeypatch.setattr(decoding, 'choose', lambda x, *rest: seen.append(np.asarray(x)[0]) or real(x, *rest))
+    fields = {'kind': f'{ROOT}/experiments/ideas/positions.py:NoPositions', 'vocab_size': 40, 'n_ctx': 24}
+    model = backbone(SIZES['gpt'] | fields)
+    params, window = weights(model), PROMPTS[2]
+    states = jax.jit(lambda ids: model.apply({'params': params}, ids)[0][0])
+    for (token,) in itertools.islice(decoding.tokens(model, params, MESH, [window], Sampling(temperature=3)), 40):
+        padded = np.array([[*window, *[0] * (24 - len(window))]])
+        expected = params['embed']['tokens'] @ states(padded)[len(window) - 1]
+        np.testing.assert_allclose(seen[-1], expected, atol=1e-4 * expected.std(), rtol=0)
+        window = [*window, int(token)]
+        window = window[-12:] if len(window) > 24 else window
 
 
 @pytest.mark.quick
