@@ -46,6 +46,6 @@ HUGE_PAGES = pathlib.Path('/sys/kernel/mm/transparent_hugepage/enabled')
     ({'GLIBC_TUNABLES': 'glibc.malloc.check=0'}, 'glibc.malloc.check=0:glibc.malloc.hugetlb=1')])
 def test_training_programs_start_with_huge_pages_unless_the_user_chose(tmp_path, environment, expected):
     """The restarted command is this code once more, with `pretrain` as its argument."""
-    code = ("import os, sys; sys.argv[:] = ['-m']; sys.orig_argv[1:] = [*sys.orig_argv[1:3], 'pretrain', '--a=b c'];"
+    code = ("import os, sys; sys.argv[:] = ['gpt1']; sys.orig_argv[1:] = [*sys.orig_argv[1:3], 'pretrain', '--a=b c'];"
             "import gpt1_jax; print(os.environ.get('GLIBC_TUNABLES'))")
     assert output(['-c', code], **environment) == [expected]

@@ -137,6 +137,15 @@ def test_an_interrupt_once_a_module_is_loaded_is_one_line(pretrained, begin, mod
     assert [line for line in errors.splitlines() if not line.startswith('import time:')] == ['error: interrupted']
 
 
+def test_a_program_of_another_package_that_imports_this_one_keeps_its_signals(tmp_path):
+    (tmp_path / 'mine').mkdir()
+    (tmp_path / 'mine' / '__init__.py').write_text('import gpt1_jax')
+    (tmp_path / 'mine' / 'serve.py').write_text('import signal\nprint(*map(signal.getsignal, (2, 15)), sep="\\n")')
+    found = subprocess.run([sys.executable, '-m', 'mine.serve', 'pretrain'], cwd=tmp_path, capture_output=True, text=True,
+                           env=os.environ | {'PYTHONPATH': str(ROOT)}, check=True)
+    assert found.stdout.splitlines() == [str(signal.default_int_handler), str(signal.SIG_DFL)]
+
+
 @pytest.mark.parametrize('program, number, options, status', [
     ('pretrain', signal.SIGTERM, [], 75), ('pretrain', signal.SIGHUP, [], 75),
     ('pretrain', signal.SIGTERM, ['--exit_code_when_stopped=3'], 3), ('prepare', signal.SIGTERM, [], 75)])
