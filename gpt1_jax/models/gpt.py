@@ -21,7 +21,8 @@ from gpt1_jax.models.dropout import Dropout
 from gpt1_jax.models.fast import table
 from gpt1_jax.parallel.sharding import constrain, gathered
 
-WEIGHTS = nn.initializers.normal(0.02)  # 4.1: "a simple weight initialization of N(0, 0.02) was sufficient"
+# 4.1: "a simple weight initialization of N(0, 0.02) was sufficient". float32 also where jax_enable_x64 is set.
+WEIGHTS = nn.initializers.normal(0.02, jnp.float32)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +102,7 @@ class Dense(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         kernel = self.param('kernel', self.config.initializer(str(self.name)), (*x.shape[-self.n:], *self.features))
-        bias = self.param('bias', nn.initializers.zeros, self.features)
+        bias = self.param('bias', nn.initializers.zeros, self.features, jnp.float32)
         return table.ops(self.config).dense(x, kernel, bias)
 
 
@@ -136,8 +137,8 @@ class AddAndNorm(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, a: jax.Array, drop: Dropout) -> jax.Array:
-        scale = self.param('scale', nn.initializers.ones, (x.shape[-1],))
-        bias = self.param('bias', nn.initializers.zeros, (x.shape[-1],))
+        scale = self.param('scale', nn.initializers.ones, (x.shape[-1],), jnp.float32)
+        bias = self.param('bias', nn.initializers.zeros, (x.shape[-1],), jnp.float32)
         return table.ops(self.config).add_and_norm(x, a, scale, bias, drop)
 
 

@@ -51,6 +51,12 @@ def test_padding_on_the_right_changes_no_state_before_it_with_dropout_on(kind):
     np.testing.assert_allclose(hidden(kind, padded)[:, :7], hidden(kind), atol=2e-6)
 
 
+def test_parameters_are_float32_also_with_jax_enable_x64(kind):
+    with jax.enable_x64(True):
+        params = jax.eval_shape(lambda: MODELS[kind].init(jax.random.key(0), TOKENS))
+    assert {x.dtype for x in jax.tree.leaves(params)} == {np.dtype('float32')}
+
+
 @pytest.mark.full
 @pytest.mark.parametrize('change', [{'unroll': 3}, {'remat': True}], ids=str)
 def test_neither_unrolling_nor_rematerialising_changes_states_or_gradients_with_dropout_on(kind, change):
