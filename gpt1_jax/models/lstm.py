@@ -63,7 +63,8 @@ class Layer(nn.Module):
         kernel = self.param('input_kernel', WEIGHTS, (1, x.shape[-1], 4, c.n_units))[0].astype(c.dtype)
         recurrent = self.param('recurrent_kernel', WEIGHTS, (1, c.n_units, 4, c.n_units))[0].astype(c.dtype)
         # The forget gate's bias, of i, f, g, o, starts at 1: see above.
-        bias = self.param('bias', lambda key, shape: jnp.zeros(shape, jnp.float32).at[:, 1].set(1), (1, 4, c.n_units))[0]
+        bias = self.param('bias', lambda key, shape: jnp.zeros(shape, jnp.float32).at[:, 1].set(1),
+                          (1, 4, c.n_units))[0]
         # All that does not depend on the state is one product for all positions; time comes first, for the scan.
         projected = ops.add_bias(jnp.einsum('bld,dgu->lbgu', x, kernel), bias)
         recurrent = constrain(recurrent, 'recurrent')

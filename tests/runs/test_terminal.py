@@ -141,9 +141,9 @@ def test_a_program_of_another_package_that_imports_this_one_keeps_its_signals(tm
     (tmp_path / 'mine').mkdir()
     (tmp_path / 'mine' / '__init__.py').write_text('import gpt1_jax')
     (tmp_path / 'mine' / 'serve.py').write_text('import signal\nprint(*map(signal.getsignal, (2, 15)), sep="\\n")')
-    found = subprocess.run([sys.executable, '-m', 'mine.serve', 'pretrain'], cwd=tmp_path, capture_output=True, text=True,
-                           env=os.environ | {'PYTHONPATH': str(ROOT)}, check=True)
-    assert found.stdout.splitlines() == [str(signal.default_int_handler), str(signal.SIG_DFL)]
+    found = subprocess.check_output([sys.executable, '-m', 'mine.serve', 'pretrain'], cwd=tmp_path, text=True,
+                                    env=os.environ | {'PYTHONPATH': str(ROOT)})
+    assert found.splitlines() == [str(signal.default_int_handler), str(signal.SIG_DFL)]
 
 
 @pytest.mark.parametrize('program, number, options, status', [
