@@ -1,5 +1,6 @@
 """Exports a run as a directory that transformers loads: weights, config, tokenizer, model card. See hugging_face.py."""
 import dataclasses
+import hashlib
 import json
 
 import jax
@@ -36,20 +37,22 @@ def export(path: storage.Path, out: storage.Path, step: int | None = None, licen
     tokenizer = run.tokenizer()
     if task is None:
         arrays = _named(run, load.pretrained(run, step, sharding.make_mesh())[1])
-        head, notes, more = {'architectures': ['OpenAIGPTLMHeadModel']}, [], {}
+        head, notes = {'architectures': ['OpenAIGPTLMHeadModel']}, []
     else:
-        arrays, head, notes, more = _classifier(run, task, load.fine_tuned(run, step).params)
+        arrays, head, notes, original = _classifier(run, task, load.fine_tuned(run, step).params)
 
     config |= {'vocab_size': len(arrays[names.PREFIX + names.TOKENS]), 'dtype': dtype, 'initializer_range': 0.02} | head
     if dtype != 'float32':
         notes.append(f'Weights are stored in {dtype}, rounded from float32.')
     card = model_card.card(run, step, tokenizer, sum(array.size for array in arrays.values()), license, notes)
     mark = {names.SHIFTED: head[names.SHIFTED]} if task else {}
+    weights = _serialized({name: array.astype(dtype) for name, array in arrays.items()}, {'format': 'pt', **mark})
     files = {names.CONFIG: json.dumps(config, indent=2).encode() + b'\n',
-             names.WEIGHTS: _serialized({name: array.astype(dtype) for name, array in arrays.items()},
-                                        {'format': 'pt', **mark}),
+             names.WEIGHTS: weights,
              **tokenizer_json.files(tokenizer, config['n_positions'], specials=task is not None),
-             'README.md': card.encode(), **more}
+             'README.md': card.encode()}
+    if task is not None:
+        files[names.CLASSIFIER] = _classifier_file(run, original, weights)
     folder = names.TOKENIZER.split('/')[0]
     if out.exists() and not {file.name.removesuffix('.partial') for file in out.iterdir()} <= {*files, folder}:
         raise UserError(f'{out}: holds other files: give a new directory')
@@ -84,7 +87,7 @@ def _refusal(run, why):
 
 
 def _classifier(run, task, params):
-    """(arrays, further fields of config.json, notes for the card, further files) of an
+    """(arrays, further fields of config.json, notes for the card, the biases before one is folded into the other) of an
     OpenAIGPTForSequenceClassification, for tasks that read one sequence."""
     arrays = _named(run, params['backbone'])
     kernel = np.asarray(params['classifier']['kernel'])
@@ -107,11 +110,15 @@ def _classifier(run, task, params):
         notes.append(f'The prediction is {low:g} + {high - low:g} x the logit.' if task.squared else
                      f'The labels are bins of a score, from {low:g} in steps of 1: the prediction is the expected '
                      'value.')
+    return arrays, config, notes, original
+
+
+def _classifier_file(run, original, weights):
+    """The bytes of names.CLASSIFIER. It names the weights that it belongs to: transformers may train them further."""
     kept = {name: run.config[name] for name in CLASSIFIER_FIELDS if name in run.config}
     kept |= {'data': run.config['data'] | {'dir': ''}, 'batch': {'eval_size': run.config['batch']['eval_size']},
-             'results': None}
-    file = safetensors.numpy.save(original, {'config': json.dumps(kept, sort_keys=True)})
-    return arrays, config, notes, {names.CLASSIFIER: file}
+             'results': None, 'weights': hashlib.sha256(weights).hexdigest()}
+    return safetensors.numpy.save(original, {'config': json.dumps(kept, sort_keys=True)})
 
 
 def _serialized(arrays, metadata):

@@ -59,13 +59,15 @@ def convert(source: storage.Path, out: storage.Path, tokenizer: storage.Path | N
                 raise UserError(f'{source}: a classifier that gpt1_jax exported, with its bias in the last LayerNorm: '
                                 f'importing it needs its whole directory, with {names.CLASSIFIER}')
             run_config, original = _classifier(classifier, model, file.get_slice(SCORE).get_shape())
+            if run_config.pop('weights', None) not in (None, storage.sha256(weights)):
+                original = {}  # saved by transformers since: the classifier's bias is where it was trained
             sources.append(classifier)
             left_out.remove(SCORE)
         elif added:
             left_out.append(f'{names.TOKENS}: its last {added} rows, of tokens added to the vocabulary')
 
         def read(name):
-            if tuned and name == f'h.{model["n_layer"] - 1}.ln_2.bias':
+            if original and name == f'h.{model["n_layer"] - 1}.ln_2.bias':
                 return original['ln_2.bias']
             array = file.get_tensor(stored[name]).astype(np.float32, copy=False)
             import_run.check_values(array, f'{weights}: {stored[name]}')
@@ -76,7 +78,8 @@ def convert(source: storage.Path, out: storage.Path, tokenizer: storage.Path | N
             if not tuned:
                 return backbone
             kernel = file.get_tensor(SCORE).astype(np.float32).T
-            return {'backbone': backbone, 'classifier': {'kernel': kernel, 'bias': original['bias']}}
+            bias = original.get('bias', np.zeros(kernel.shape[1], np.float32))
+            return {'backbone': backbone, 'classifier': {'kernel': kernel, 'bias': bias}}
         hashes = {path.name: storage.sha256(path) for path in (*sources, *vocabulary_files)}
         return import_run.save(out, origin, run_config, make, vocabulary, hashes, left_out)
 

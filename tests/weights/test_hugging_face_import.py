@@ -103,6 +103,21 @@ def test_an_exported_classifier_is_imported_as_the_same_fine_tuned_run(tuned, cl
         assert (tmp_path / 'again' / name).read_bytes() == (classifier / name).read_bytes()
 
 
+def test_a_classifier_that_transformers_trained_further_keeps_its_logits(classifier, tmp_path, transformers):
+    import torch
+    shutil.copytree(classifier, tmp_path / 'source')
+    theirs = transformers.OpenAIGPTForSequenceClassification.from_pretrained(classifier).eval()
+    with torch.no_grad():
+        theirs.score.weight *= -2
+        theirs.transformer.h[-1].ln_2.bias += 1
+        theirs.save_pretrained(tmp_path / 'source')
+        given = transformers.AutoTokenizer.from_pretrained(classifier)('red dogs', return_tensors='pt')
+        expected = theirs(**given).logits[0].softmax(0)
+    back = load.fine_tuned(hugging_face.convert(tmp_path / 'source', tmp_path / 'back'))
+    (row,) = fine_tuned.predict(back, [Example('a', ('red dogs',))])
+    np.testing.assert_allclose([*row['probabilities'].values()], expected, atol=1e-5)
+
+
 @pytest.mark.parametrize('metadata, arrays, message', [
     ({}, {}, 'its config is not that of a fine-tuned run'),
     ({'config': '{"kind": "finetune", "task": "colla"}'}, {}, 'its config is not that of a fine-tuned run'),
