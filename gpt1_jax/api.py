@@ -130,9 +130,10 @@ class Trained:
         ['sat on a', 'sat on a']
         """
         ids = self._pretrained().encode(prompt)
-        rules.require({'samples': (samples, rules.whole(1))})
-        found = text_generation.generate(self.model, self.params, self.mesh, self.tokenizer, [ids] * samples, tokens,
-                                         Sampling(temperature, top_k, top_p, seed), stop)
+        rules.require({'samples': (samples, rules.integer(1))})
+        how = Sampling(temperature, top_k, top_p, seed)
+        found = text_generation.generate(self.model, self.params, self.mesh, self.tokenizer, [ids] * int(samples),
+                                         tokens, how, stop)
         return [readable(continuation.text) for continuation in found]
 
     def classify(self, rows: Sequence) -> list[dict]:

@@ -135,6 +135,12 @@ def whole(low: float, high: int = 2 ** 31 - 1) -> Rule:
             f'a whole number from {low} to {high:,}')
 
 
+def integer(low: float, high: int = 2 ** 31 - 1) -> Rule:
+    """As `whole`, of an argument in Python: numpy's integers too, which a config, written as JSON, cannot hold."""
+    accepts, wanted = whole(low, high)
+    return lambda x: accepts(x if isinstance(x, bool) else operator.index(x)), wanted
+
+
 def between(low: float, high: float) -> Rule:
     """A number from `low` to below `high`."""
     return lambda x: is_number(x) and low <= x < high, f'a number of at least {low} and below {high}'

@@ -101,6 +101,11 @@ def test_a_fine_tuned_run_embeds_what_its_classifier_reads(tmp_path):
     np.testing.assert_allclose(maps.sum(-1), 1, atol=1e-6)
 
 
+def test_numpys_integers_are_numbers(gpt1):
+    one, three = np.uint8(1), np.int64(3)
+    assert gpt1.generate('The', three, three, top_k=one, seed=three) == gpt1.generate('The', 3, 3, top_k=1, seed=3)
+
+
 @pytest.mark.parametrize('ask, message', [
     (lambda gpt1, tuned: gpt1.score('The'), 'the text has 1 token'),
     (lambda gpt1, tuned: gpt1.generate('a', stop=[3]), r'stop is \[3\], must be a text or a list of texts'),

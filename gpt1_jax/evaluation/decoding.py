@@ -36,9 +36,9 @@ class Sampling:
 
     def __post_init__(self):
         rules.require({
-            'temperature': (self.temperature, rules.between(0, 1e6)), 'top_k': (self.top_k, rules.whole(0)),
+            'temperature': (self.temperature, rules.between(0, 1e6)), 'top_k': (self.top_k, rules.integer(0)),
             'top_p': (self.top_p, (lambda x: rules.is_number(x) and 0 < x <= 1, 'a number above 0 and at most 1')),
-            'seed': (self.seed, rules.whole(0, 2 ** 32 - 1))})
+            'seed': (self.seed, rules.integer(0, 2 ** 32 - 1))})
 
 
 def tokens(model: Any, params: Any, mesh: Mesh, prompts: Sequence[list[int]], sampling: Sampling = Sampling(),

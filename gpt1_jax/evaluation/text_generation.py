@@ -66,7 +66,8 @@ def generate(model: Any, params: Any, mesh: Mesh, tokenizer: Tokenizer, prompts:
     longer than the context, and that the text will outgrow it.
     """
     encoded = encode(tokenizer, prompts)
-    rules.require({'tokens': (tokens, rules.whole(1))})
+    rules.require({'tokens': (tokens, rules.integer(1))})
+    tokens = int(tokens)
     stops = stop_forms(tokenizer, stop)
     _print_notices(model, max(map(len, encoded)), tokens)
     streams = [stream(ids, sample=encoded[:i].count(ids)) for i, ids in enumerate(encoded)]
