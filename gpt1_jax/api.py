@@ -12,7 +12,7 @@ functions take the same model, params and tokenizer and have more options.
 """
 import dataclasses
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -168,8 +168,7 @@ class Trained:
             task, n_ctx = self.fitted.task, self.fitted.n_ctx
             examples = unlabelled.given(task, rows)
             return [row.sequences for row in inputs.encode_all(examples, task, self.tokenizer, n_ctx)]
-        if isinstance(rows, (str, Mapping)) or not isinstance(rows, Iterable):
-            raise UserError(f'rows is {shown(rows)}, must be a list of texts')
+        unlabelled.check(rows, 'texts')
         encoded = [self.encode(text) for text in rows]
         if not encoded:
             raise UserError('no texts')

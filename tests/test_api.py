@@ -21,6 +21,11 @@ SENTENCE = 'The cat sat on a mat.\n'
 SIZES = {'kind': 'gpt', 'ops': {}, 'n_layer': 2, 'n_embd': 16, 'n_head': 4, 'n_inner': 16, 'n_ctx': 16}
 
 
+class Frame(list):
+    """Like pandas' DataFrame, a loop over which gives the names of its columns."""
+    columns = ('text',)
+
+
 def by_heart(tokenizer):
     """Parameters, by hand, of a model that goes on with the sentence from any of its tokens: attention adds nothing,
     each token is an axis, and the last feed-forward network turns it to that of the next one."""
@@ -115,6 +120,8 @@ def test_numpys_integers_are_numbers(gpt1):
     (lambda gpt1, tuned: gpt1.generate(['The cat']), "^.'The cat'. is not a text"),
     (lambda gpt1, tuned: gpt1.embed(None), 'rows is None, must be a list of texts'),
     (lambda gpt1, tuned: gpt1.embed({'texts': ['a']}), 'must be a list of texts'),
+    (lambda gpt1, tuned: gpt1.embed(Frame(['text'])), 'rows is .*, must be a list of texts'),
+    (lambda gpt1, tuned: tuned.classify(Frame(['text'])), 'rows is .*, must be a list of rows'),
     (lambda gpt1, tuned: tuned.classify('The cat'), "rows is 'The cat', must be a list of rows"),
     (lambda gpt1, tuned: tuned.classify(3), 'rows is 3, must be a list of rows'),
     (lambda gpt1, tuned: gpt1_jax.load(None), 'path is None, must be a text or a path'),

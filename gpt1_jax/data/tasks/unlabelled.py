@@ -1,6 +1,7 @@
 """Rows to predict, of any task: from a file in the task's layout, from JSON records with "texts", or from memory."""
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from gpt1_jax.data.tasks import reading, tables
 from gpt1_jax.data.tasks.example import Example, Task
@@ -29,11 +30,16 @@ def given(task: Task, rows: Iterable[str | Sequence[str] | dict]) -> list[Exampl
 
     Ids are row numbers from 0, unless a dict has an "id". UserError naming row and cause.
     """
-    if isinstance(rows, (str, dict)) or not isinstance(rows, Iterable):
-        raise UserError(f'rows is {shown(rows)}, must be a list of rows')
+    check(rows, 'rows')
     records = (row if isinstance(row, dict) else {'texts': row if isinstance(row, (list, tuple)) else [row]}
                for row in rows)
     return _of_texts((Row(f'row {i}', str(i), record) for i, record in enumerate(records)), task, 'rows', fail)
+
+
+def check(rows: Any, what: str) -> None:
+    """UserError for rows that are no list: a text, a dict or a table, from which a loop takes characters or columns."""
+    if isinstance(rows, (str, Mapping)) or hasattr(rows, 'columns') or not isinstance(rows, Iterable):
+        raise UserError(f'rows is {shown(rows)}, must be a list of {what}')
 
 
 def _of_texts(rows, task, what, on_bad):
