@@ -38,7 +38,9 @@ def from_tokenizer_json(file: str | os.PathLike) -> Tokenizer:
     except (KeyError, TypeError) as error:
         raise UserError(f'{file}: not a BPE tokenizer ({type(error).__name__}: {error})') from None
     if suffix != '</w>':
-        raise UserError(f'{file}: the end of a word is {shown(suffix)}, in the published vocabulary </w>')
+        raise UserError(f'{file}: the end of a word is {shown(suffix)}, in the published vocabulary </w>; of a '
+                        'model that gpt1_jax exported, copy the folder gpt1_jax/ of the export beside this file, or '
+                        'give gpt1 hugging_face --tokenizer=RUN')
     return _tokenizer(encoder, merges, file, file)
 
 

@@ -23,7 +23,7 @@ def local_run(name: str | storage.Path | None) -> storage.Path | None:
 
     name: a run directory; a Hugging Face directory (config.json, model.safetensors); 'novels'; 'hf:USER/NAME' or
     'hf:USER/NAME@REVISION', or USER/NAME alone if no directory USER exists. UserError as in `source`, for another
-    model than a GPT-1, and for a misspelt packaged name.
+    model than a GPT-1 and weights in another form, and for a misspelt packaged name.
     """
     if name is None:
         return None
@@ -33,7 +33,7 @@ def local_run(name: str | storage.Path | None) -> storage.Path | None:
     directory, origin = source(name)
     if hub.is_name(name):
         place = storage.cache('hub') / hub.split(name)[0].replace('/', '--') / directory.name
-    elif not storage.remote(directory) and (directory / names.WEIGHTS).is_file():
+    elif not storage.remote(directory) and any((directory / file).is_file() for file in names.FORMS):
         files = sorted(file for pattern in FILES for file in directory.glob(pattern) if file.is_file())
         digest = storage.json_digest([storage.sha256(file) for file in files])[:12]
         place = storage.cache('imported') / f'{directory.name}-{digest}'

@@ -33,8 +33,8 @@ def _define_flags():
     flags.DEFINE_string('license', None, "with --export: of the weights, for the model card, an identifier of Hugging "
                         "Face's: 'mit', 'apache-2.0', ... (default: other)")
     flags.DEFINE_enum('dtype', None, DTYPES, 'with --export: of the stored weights (default: float32)')
-    flags.DEFINE_string('tokenizer', None, 'with --source: a directory with the vocabulary, or a run '
-                        '(default: beside the weights)')
+    flags.DEFINE_string('tokenizer', None, 'with --source: a directory with the vocabulary, a run, hf:USER/NAME or '
+                        "'novels' (default: beside the weights)")
     flags.DEFINE_integer('n_head', None, 'with --source=FILE.safetensors, which does not record it: attention heads '
                          '(default: 12)')
 
@@ -53,7 +53,7 @@ def main() -> None:
         raise UserError('give --out=DIR, the directory to create')
     if f.source:
         source, origin = from_hub.source(f.source)
-        tokenizer = storage.path(f.tokenizer) if f.tokenizer else None
+        tokenizer = from_hub.source(f.tokenizer)[0] if f.tokenizer else None
         print(import_run.report(convert(source, storage.path(f.out), tokenizer, f.n_head, origin)))
         return
     license_name, dtype = f.license or 'other', f.dtype or 'float32'

@@ -20,9 +20,6 @@ TIED = 'lm_head.weight'  # the output layer: absent, or equal to the token embed
 SCORE = 'score.weight'
 MASKS = r'(transformer\.)?(h\.\d+\.attn\.bias|position_ids)'  # constants that older versions of transformers stored
 HEADS = r'score\.weight|multiple_choice_head\.summary\.(weight|bias)'  # of transformers' classes for tasks: left out
-REFUSED = {'pytorch_model.bin': 'is a pickle, which is never read',
-           'pytorch_model.bin.index.json': 'names pickles, which are never read',
-           'model.safetensors.index.json': 'the weights are in several files'}
 PUBLISHED = (('vocab.json', 'merges.txt'), ('encoder_bpe_40000.json', 'vocab_40000.bpe'))
 ADVICE = "load it with transformers and save it with save_pretrained(DIR, max_shard_size='10GB')"
 
@@ -88,9 +85,9 @@ def _files(source):
     """(the .safetensors file, config.json or None) of a directory or a file. UserError for weights in another form."""
     if source.suffix == '.safetensors':
         return source, None
-    files = [source] if source.is_file() else [source / name for name in REFUSED if (source / name).exists()]
+    files = [source] if source.is_file() else [source / name for name in names.REFUSED if (source / name).exists()]
     if files and not (source / names.WEIGHTS).exists():
-        raise UserError(f'{files[0]}: {REFUSED.get(files[0].name, "not a .safetensors file")}: {ADVICE}')
+        raise UserError(f'{files[0]}: {names.REFUSED.get(files[0].name, "not a .safetensors file")}: {ADVICE}')
     return source / names.WEIGHTS, source / names.CONFIG
 
 
@@ -108,7 +105,7 @@ def _tokenizer(directory):
     if file.is_file():
         return from_tokenizer_json(file), [file]
     raise UserError(f'{directory}: no vocabulary ({names.TOKENIZER}, vocab.json and merges.txt, or tokenizer.json): '
-                    'give --tokenizer=DIR')
+                    'give --tokenizer=DIR to gpt1 hugging_face')
 
 
 def _added(directory, vocab_size):

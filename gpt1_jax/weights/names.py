@@ -27,6 +27,11 @@ BLOCK = {  # in the released order
 
 # A Hugging Face directory: its files, the fields of config.json by ours, and the values that it must have.
 WEIGHTS, CONFIG = 'model.safetensors', 'config.json'
+# Weights in another form, and why they are refused.
+REFUSED = {'pytorch_model.bin': 'is a pickle, which is never read',
+           'pytorch_model.bin.index.json': 'names pickles, which are never read',
+           'model.safetensors.index.json': 'the weights are in several files'}
+FORMS = (WEIGHTS, *REFUSED)
 TOKENIZER = 'gpt1_jax/tokenizer'  # in an export: our own form of the tokenizer
 CLASSIFIER = 'gpt1_jax/classifier.safetensors'  # in an exported classifier: what the import needs beyond WEIGHTS
 PREFIX = 'transformer.'  # names in model.safetensors may begin with it

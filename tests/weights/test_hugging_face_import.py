@@ -48,6 +48,13 @@ def test_what_transformers_saves_is_imported(released_run, base, tmp_path, trans
     assert same_run(released_run, hugging_face.convert(tmp_path / 'theirs', tmp_path / 'back'))
 
 
+def test_a_tokenizer_of_ours_that_transformers_saved_names_the_folder_that_is_missing(exported, tmp_path):
+    shutil.copytree(exported, tmp_path / 'theirs', ignore=shutil.ignore_patterns('gpt1_jax'))
+    assert 'tokenizer.json: the end of a word is None' in (message := complaint(tmp_path / 'theirs', tmp_path / 'back'))
+    assert message.endswith('copy the folder gpt1_jax/ of the export beside this file, or give gpt1 hugging_face '
+                            '--tokenizer=RUN')
+
+
 @pytest.mark.parametrize('prefix, dtype', [('', np.float32), ('transformer.', np.float32), ('', np.float16),
                                            ('transformer.', ml_dtypes.bfloat16)])
 def test_one_file_is_imported_to_the_bit_with_or_without_the_prefix_and_the_tied_head(
