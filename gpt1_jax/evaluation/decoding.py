@@ -53,7 +53,7 @@ def tokens(model: Any, params: Any, mesh: Mesh, prompts: Sequence[list[int]], sa
     n_ctx = model.config.n_ctx
     half = max(1, n_ctx // 2)
     bounded = kv_cache.bounded(model)
-    size = padding.batch_size(len(prompts), 1, mesh)
+    size = padding.batch_size(padding.power_of_two(len(prompts)), 1, mesh)  # few sizes: each compiles two programs
     numbers = np.resize(np.array(range(len(prompts)) if streams is None else streams, np.uint32), size)
     how = {'temperature': np.float32(sampling.temperature), 'top_k': np.int32(sampling.top_k),
            'top_p': np.float32(sampling.top_p), 'seed': np.uint32(sampling.seed), 'never': np.int32(never)}

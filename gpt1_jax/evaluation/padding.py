@@ -90,7 +90,7 @@ def grouped(sequences: Sequence[tuple[list[int], int]], n_ctx: int) -> list[Grou
             longest = max(longest, len(ids) - 1)
             scored = max(scored, n)
             prefix = shared if start < end - 1 else 0  # a single sequence shares nothing
-            shape = Shape(K=_power_of_two(end - start),
+            shape = Shape(K=power_of_two(end - start),
                           P=padded(prefix, n_ctx, 1) if prefix else 0,
                           S=padded(longest - prefix, n_ctx, 1),
                           T=padded(scored, n_ctx, 1))
@@ -123,7 +123,7 @@ def batches(groups: Sequence[Group], tokens_per_batch: int, mesh: jax.sharding.M
             most = batch_size(tokens_per_batch, shape.tokens, mesh)
             for first in range(0, len(bucket), most):
                 batch = bucket[first:first + most]
-                yield batch_size(min(most, _power_of_two(len(batch))), 1, mesh), shape, batch
+                yield batch_size(min(most, power_of_two(len(batch))), 1, mesh), shape, batch
 
 
 def buckets(groups: Sequence[Group], n: int) -> list[tuple[Shape, list[Group]]]:
@@ -141,6 +141,6 @@ def buckets(groups: Sequence[Group], n: int) -> list[tuple[Shape, list[Group]]]:
     return [(Shape(*map(max, zip(*(group.shape for group in run)))), run) for run in runs]
 
 
-def _power_of_two(n: int) -> int:
+def power_of_two(n: int) -> int:
     """The smallest power of two that is at least n."""
     return 1 << (n - 1).bit_length()

@@ -30,8 +30,8 @@ def mean_states(model: Any, params: Any, mesh: Mesh, sequences: Sequence[tuple[S
         by_length[padding.padded(len(ids), model.config.n_ctx)].append(i)
     found = np.zeros((len(sequences), model.config.n_embd), np.float32)
     for length, chosen in by_length.items():
-        rounded_up = 1 << (len(chosen) - 1).bit_length()  # to a power of two, so that few programs are compiled
-        size = padding.batch_size(min(TOKENS, length * rounded_up), length, mesh)
+        rows = padding.power_of_two(len(chosen))  # so that few programs are compiled
+        size = padding.batch_size(min(TOKENS, length * rows), length, mesh)
         tokens = np.array([[*sequences[i][0], *[0] * (length - len(sequences[i][0]))] for i in chosen], np.int32)
         end = np.array([[len(sequences[i][0])] for i in chosen])
         read = (np.arange(length) < end) & (np.arange(length) >= end - [[sequences[i][1]] for i in chosen])
