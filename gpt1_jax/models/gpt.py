@@ -21,8 +21,7 @@ from gpt1_jax.models.dropout import Dropout
 from gpt1_jax.models.fast import table
 from gpt1_jax.parallel.sharding import constrain, gathered
 
-# 4.1: "a simple weight initialization of N(0, 0.02) was sufficient". float32 also where jax_enable_x64 is set.
-WEIGHTS = nn.initializers.normal(0.02, jnp.float32)
+WEIGHTS = nn.initializers.normal(0.02, jnp.float32)  # 4.1: "a simple weight initialization of N(0, 0.02)"
 
 
 @dataclasses.dataclass(frozen=True)
