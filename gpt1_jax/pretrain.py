@@ -22,7 +22,7 @@ from gpt1_jax.configs.pretrain import RULES
 from gpt1_jax.data import prepare, tokens, unigram, words
 from gpt1_jax.data.document import Join
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, shown
 from gpt1_jax.evaluation import text_generation
 from gpt1_jax.models import build as models
 from gpt1_jax.models import precision
@@ -43,8 +43,11 @@ def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = 
     """
     setting = resolve(config, storage.path(directory))
     with contextlib.nullcontext(lambda: None) if dry_run else workdir.hold(setting.directory) as check_lock:
+        _check_run_there(setting, allow_change)
         job = build(setting)
+        _check_made(setting.directory, job.schedule.total)
         if dry_run:
+            workdir.compare(setting.directory, job.config, allow_change)
             pretraining_plan.estimate(job.program, job.hyper, job.batches, job.schedule.total, job.model.config)
             return None
         return train(setting, job, check_lock, allow_change, fallback)
@@ -88,10 +91,22 @@ def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
         raise UserError(f'{tokens_dir}: no prepared text there: give config.data.corpus, the text to train on; with '
                         'several processes run gpt1 prepare first')
     origin, digest = origins.find(source, config.init_step, directory)
+    fields = models.own_fields(config.model.to_dict())
+    if origin:
+        _check_sizes(fields, origin.run.config['model'], given)
     if origin and text and text.tokenizer == 'train' and not prepared:
         raise UserError(f'config.init_from = {given}: its weights are of its own vocabulary, give '
                         f'--config.tokenizer.source={given}')
-    return Setting(config, directory, models.own_fields(config.model.to_dict()), mesh, tokens_dir, text, origin, digest)
+    return Setting(config, directory, fields, mesh, tokens_dir, text, origin, digest)
+
+
+def _check_sizes(ours, theirs, given):
+    """UserError naming the fields of config.model for which the weights of `init_from` have other shapes."""
+    ours = ours | {'vocab_size': theirs['vocab_size']}
+    differing = [f'model.{name} is {shown(ours[name])}, that of {given} is {shown(theirs[name])}'
+                 for name in ('kind', *models.sizes(ours['kind'])) if name in theirs and ours[name] != theirs[name]]
+    if differing and models.shapes(models.backbone(ours)) != models.shapes(models.backbone(theirs)):
+        raise UserError(f'config.init_from = {given}: {"; ".join(differing)}')
 
 
 def prepare_config(data: ConfigDict, vocabulary: ConfigDict) -> prepare.PrepareConfig:
@@ -108,6 +123,23 @@ def prepare_config(data: ConfigDict, vocabulary: ConfigDict) -> prepare.PrepareC
 def _several(names):
     """'a.txt,books/*.txt' -> its parts; a file whose own name has a comma stays one."""
     return names if ',' not in names or os.path.exists(names) else names.split(',')
+
+
+def _check_run_there(setting, allow_change):
+    """workdir.compare for all that is known before any text is read."""
+    if (setting.directory / 'config.json').exists():
+        there = workdir.load(setting.directory).config
+        workdir.compare(setting.directory, _effective(setting, there['model'], there['fingerprint']), allow_change)
+
+
+def _effective(setting, model, fingerprint):
+    """What config.json holds: the setting, and what its text decides: the size of the vocabulary in `model`, and
+    `fingerprint`."""
+    config = setting.config.to_dict()
+    return config | {
+        'kind': 'pretrain', 'model': setting.model | {'vocab_size': model['vocab_size']},
+        'fingerprint': {'tokens': fingerprint.get('tokens'), 'tokenizer': fingerprint.get('tokenizer'),
+                        'origin': setting.digest, **user_code.digests(config)}}
 
 
 # Build
@@ -145,23 +177,28 @@ def build(setting: Setting) -> Job:
     per_epoch = train.n_windows(n_ctx) / size
     total = config.train.steps or int(config.train.epochs * per_epoch)
     _check_length(setting.tokens, total, train, valid, n_ctx, size)
-    effective = config.to_dict() | {
-        'kind': 'pretrain', 'model': fields,
-        'fingerprint': {'tokens': manifest['fingerprint'], 'tokenizer': tokenizer.fingerprint,
-                        'origin': setting.digest, **user_code.digests(config.to_dict())}}
+    effective = _effective(setting, fields, {'tokens': manifest['fingerprint'], 'tokenizer': tokenizer.fingerprint})
     at = {}
     if config.checkpoint.keep_words:
         words_per_step = words.per_step(manifest, size * n_ctx)
         at = words.steps_at(config.checkpoint.keep_words, words_per_step, total)
         print(words.line(at, words_per_step), flush=True)
         effective['checkpoint']['words_at'] = {str(step): count for step, count in at.items()}
-    keep_steps = effective['checkpoint']['keep_steps'] = tuple(sorted({*config.checkpoint.keep_steps, *at}))
+    keep_steps = tuple(sorted({*config.checkpoint.keep_steps, *at, *_kept_before(setting.directory)}))
+    effective['checkpoint']['keep_steps'] = keep_steps
     unigram_loss = unigram.unigram_loss(train)
     pretraining_plan.print_plan(manifest, per_epoch, total, n_ctx, size, unigram_loss, config.optimizer.warmup_steps)
     batches = device_data.batches(train, n_ctx, size, config.seed, setting.mesh, config.data.resident)
     schedule = loop.Schedule(total, config.log_every, config.eval.every, config.checkpoint.every, keep_steps)
     return Job(effective, model, make_program(config, model, setting.mesh, total), tokenizer, valid,
                manifest['splits']['valid'], batches, hyperparameters(config, total), schedule, unigram_loss)
+
+
+def _kept_before(directory):
+    """The keep_steps of the run that goes on in a directory: it keeps them for good."""
+    if not (directory / 'config.json').exists():
+        return []
+    return workdir.load(directory).config.get('checkpoint', {}).get('keep_steps', [])
 
 
 def _check_length(directory, total, train, valid, n_ctx, size):
@@ -206,6 +243,13 @@ def hyperparameters(config: ConfigDict, total: int) -> dict[str, np.generic]:
 
 
 # Run
+
+def _check_made(directory, total):
+    made = max(checkpoint.steps(directory / 'checkpoints'), default=0)
+    if made > total:
+        raise UserError(f'{directory}: step {made:,} is there already: config.train.steps or epochs must give at least '
+                        f'{made:,} steps, not {total:,}')
+
 
 def train(setting: Setting, job: Job, check_lock: Any, allow_change: bool, fallback: bool) -> workdir.Run:
     """Train a Job from its newest checkpoint, or from the start, to its last step. check_lock: see workdir.hold."""

@@ -7,6 +7,7 @@ import pytest
 
 from event_files import points, points_of
 from gpt1_jax import pretrain
+from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.prepare import prepare
 from gpt1_jax.runs import checkpoint, results, workdir
@@ -164,3 +165,48 @@ def test_a_mistake_is_named_before_the_text_is_read(text, straight, tmp_path):
             pretrain.run(pretrain_config(text, **overrides), directory)
         left.append([file.name for file in directory.glob('*')])
     assert left[:2] == [[], ['config.json']] and 'tokens' not in left[2]
+
+
+def test_checkpoints_that_were_kept_for_good_stay_when_the_run_goes_on_without_the_flag(text, straight, tmp_path):
+    shutil.copytree(straight.path, tmp_path / 'run')
+    one = pretrain.run(pretrain_config(text, train__steps=31, checkpoint__keep_steps=(25, 31)), tmp_path / 'run', True)
+    other = pretrain.run(pretrain_config(text, train__steps=45), one.path, allow_change=True)
+    assert {25, 31} <= {*other.steps()} and other.config['checkpoint']['keep_steps'] == (25, 31)
+
+
+def test_fewer_steps_than_were_made_are_refused_and_recorded_nowhere(text, straight, tmp_path):
+    shutil.copytree(straight.path, tmp_path / 'run')
+    for dry_run in (True, False):
+        with pytest.raises(UserError, match='run: step 30 is there already: .* at least 30 steps, not 20'):
+            pretrain.run(pretrain_config(text, train__steps=20), tmp_path / 'run', True, dry_run)
+    assert workdir.load(tmp_path / 'run').config['train']['steps'] == 30
+
+
+def test_weights_of_other_sizes_are_refused_by_field_before_the_text_is_read(straight, tmp_path):
+    config = pretrain_config('no such corpus', init_from=str(straight.path), model__n_ctx=32,
+                             tokenizer__source=str(straight.path))
+    with pytest.raises(UserError, match=f'model.n_ctx is 32, that of {straight.path} is 16$'):
+        pretrain.run(config, tmp_path / 'run')
+    assert list((tmp_path / 'run').glob('*')) == []
+
+
+def test_a_run_that_made_no_step_may_become_another_one(straight, tmp_path, monkeypatch):
+    tokens, config = tmp_path / 'tokens', pretrain_config('', data__tokens=str(straight.path / 'tokens'))
+    with monkeypatch.context() as patch:
+        patch.setattr(pretrain.loop, 'fit', None)
+        with pytest.raises(TypeError):
+            pretrain.run(config, tmp_path / 'run')
+    prepare(tokens, str(straight.path / 'parameters.txt'), 0.2, merges=50, processes=1)
+    other = pretrain_config('', data__tokens=str(tokens), seed=1, model__n_layer=1, train__steps=2)
+    assert pretrain.run(other, tmp_path / 'run').tokenizer() == Tokenizer.load(tokens / 'tokenizer')
+
+
+def test_what_a_run_there_refuses_is_said_before_the_text_is_read_and_by_a_dry_run(text, straight, tmp_path):
+    shutil.copytree(straight.path, tmp_path / 'run')
+    for corpus, overrides, message in (('no such corpus', {'seed': 1}, 'another run .seed: 0 -> 1.: use a new'),
+                                       ('no such corpus', {'train__steps': 40}, 'give --allow_change'),
+                                       ('', {'data__tokens': str(tmp_path / 'other')}, 'run .fingerprint.tokeni')):
+        if 'data__tokens' in overrides:
+            prepare(tmp_path / 'other', str(text), 0.2, merges=50, processes=1)
+        with pytest.raises(UserError, match=message):
+            pretrain.run(pretrain_config(corpus, **overrides), tmp_path / 'run', dry_run=True)

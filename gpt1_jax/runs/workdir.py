@@ -107,6 +107,10 @@ class Run:
         return {'run': str(self.path), 'step': step, 'digest': self.digest(step),
                 'device': jax.devices()[0].device_kind, **provenance.versions()}
 
+    def trained(self) -> bool:
+        """Whether anything is there that was computed with config.json: a saved step, or a row of metrics."""
+        return bool(self.steps()) or self.metrics.exists()
+
     def digest(self, step: int) -> str:
         """One digest of all parameters of a saved step, 16 hex digits."""
         return checkpoint.params_digest(checkpoint.read_meta(self.checkpoints, step))
@@ -193,12 +197,10 @@ def start(path: storage.Path, config: dict, tokenizer: Tokenizer, allow_change: 
     """
     if not processes.primary():
         return Run(path, config)
-    if (path / 'config.json').exists():
-        there = load(path)
-        code = {} if there.steps() else {'code': config['fingerprint'].get('code')}  # may be mended before a first step
-        _compare(path, there.config | {'fingerprint': there.config['fingerprint'] | code}, config, allow_change)
+    for line in compare(path, config, allow_change):
+        print(f'changed: {line}', flush=True)
     storage.mkdir(path)
-    if not (path / 'tokenizer' / SETTINGS_FILE).exists():
+    if not (path / 'tokenizer' / SETTINGS_FILE).exists() or not Run(path, config).trained():
         tokenizer.save(path / 'tokenizer')
     elif Tokenizer.load(path / 'tokenizer').fingerprint != tokenizer.fingerprint:
         raise UserError(f'{path / "tokenizer"}: is another tokenizer: use a new --workdir')
@@ -229,17 +231,24 @@ def changed(old: dict, new: dict) -> dict[str, str]:
     return lines
 
 
-def _compare(path, old, new, allow_change):
-    _check_kind(path, old['kind'], new['kind'])
-    lines = changed(old, new)
+def compare(path: storage.Path, config: dict, allow_change: bool = False) -> list[str]:
+    """What changed in the config since the run in a directory, a line a field; [] where nothing was trained there.
+    Arguments and errors as of `start`."""
+    if not (path / 'config.json').exists():
+        return []
+    there = load(path)
+    _check_kind(path, there.config['kind'], config['kind'])
+    if not there.trained():
+        return []
+    code = {} if there.steps() else {'code': config['fingerprint'].get('code')}  # may be mended before a first step
+    lines = changed(there.config | {'fingerprint': there.config['fingerprint'] | code}, config)
     fixed = [line for k, line in lines.items() if listed(k, FIXED)]
     if fixed:
         raise UserError(f'{path} holds another run ({"; ".join(fixed)}): use a new --workdir')
     if lines and not allow_change:
         raise UserError(f'{path} holds a run with other settings ({"; ".join(lines.values())}): '
                         'give --allow_change to continue with the new ones')
-    for line in lines.values():
-        print(f'changed: {line}', flush=True)
+    return list(lines.values())
 
 
 def _check_kind(path, kind, wanted):
