@@ -22,7 +22,7 @@ from gpt1_jax.configs.pretrain import RULES
 from gpt1_jax.data import prepare, tokens, unigram, words
 from gpt1_jax.data.document import Join
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError, shown
+from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import text_generation
 from gpt1_jax.models import build as models
 from gpt1_jax.models import precision
@@ -86,27 +86,39 @@ def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
     prepared = (tokens_dir / tokens.MANIFEST).exists()
     text = None
     if config.data.corpus and jax.process_count() == 1:
+        _check_vocabulary(config.tokenizer, prepared)
         text = prepare_config(config.data, config.tokenizer)
     elif not prepared:
-        raise UserError(f'{tokens_dir}: no prepared text there: give config.data.corpus, the text to train on; with '
-                        'several processes run gpt1 prepare first')
+        raise UserError(f'{tokens_dir}: no prepared text there: ' + (
+            'give config.data.corpus, the text to train on, or config.data.tokens, where it is prepared'
+            if jax.process_count() == 1 else
+            'with several processes run gpt1 prepare --out=DIR first, then give --config.data.tokens=DIR'))
     origin, digest = origins.find(source, config.init_step, directory)
     fields = models.own_fields(config.model.to_dict())
     if origin:
-        _check_sizes(fields, origin.run.config['model'], given)
+        origins.check_sizes(origin, fields, given)
     if origin and text and text.tokenizer == 'train' and not prepared:
         raise UserError(f'config.init_from = {given}: its weights are of its own vocabulary, give '
                         f'--config.tokenizer.source={given}')
     return Setting(config, directory, fields, mesh, tokens_dir, text, origin, digest)
 
 
-def _check_sizes(ours, theirs, given):
-    """UserError naming the fields of config.model for which the weights of `init_from` have other shapes."""
-    ours = ours | {'vocab_size': theirs['vocab_size']}
-    differing = [f'model.{name} is {shown(ours[name])}, that of {given} is {shown(theirs[name])}'
-                 for name in ('kind', *models.sizes(ours['kind'])) if name in theirs and ours[name] != theirs[name]]
-    if differing and models.shapes(models.backbone(ours)) != models.shapes(models.backbone(theirs)):
-        raise UserError(f'config.init_from = {given}: {"; ".join(differing)}')
+def _check_vocabulary(vocabulary, prepared):
+    """UserError where fields of config.tokenizer exclude each other, or the vocabulary that it names is not there."""
+    source = vocabulary.source
+    readers = {'vocab_size': 'train', 'characters': 'train', 'encoder': 'published', 'bpe': 'published'}
+    for name, reader in readers.items():
+        if source != reader and vocabulary[name] not in (None, ''):
+            raise UserError(f'config.tokenizer.{name} is for config.tokenizer.source={reader}: with {source} leave it '
+                            f'out, or give --config.tokenizer.{name}=None where the config sets it')
+        if source == reader == 'published' and not vocabulary[name]:
+            raise UserError(f'config.tokenizer.source=published needs config.tokenizer.{name}, a released file')
+    try:
+        if source not in ('train', 'published'):
+            Tokenizer.load(from_hub.local_tokenizer(source))
+    except UserError as error:
+        hint = '; the text is prepared: leave config.data.corpus out to go on with it' if prepared else ''
+        raise UserError(f'config.tokenizer.source: {error}{hint}') from None
 
 
 def prepare_config(data: ConfigDict, vocabulary: ConfigDict) -> prepare.PrepareConfig:
@@ -170,7 +182,7 @@ def build(setting: Setting) -> Job:
     train, valid = (tokens.open_split(setting.tokens, split, config.data.verify) for split in ('train', 'valid'))
     if setting.origin is not None and setting.origin.run.tokenizer().fingerprint != tokenizer.fingerprint:
         raise UserError(f'{setting.origin.run.path}: its tokenizer is another one; prepare the corpus with '
-                        f'--config.tokenizer.source={setting.origin.run.path}/tokenizer')
+                        f'--config.tokenizer.source={setting.origin.run.path}')
     fields = setting.model | {'vocab_size': tokenizer.vocab_size}
     model = models.backbone(fields)
     n_ctx, size = model.config.n_ctx, config.batch.size

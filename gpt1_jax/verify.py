@@ -1,11 +1,12 @@
 """Verifies a pretraining run: trains again between two of its checkpoints and compares every array to the bit.
 
-gpt1 verify --workdir=runs/gpt1 [--from_step=20 --to_step=40]
+gpt1 verify --workdir=runs/gpt1 [--from_step=20 --to_step=40] [--tokens=DIR]
 
-Also checked: config.json against the config in both checkpoints, the tokens against their hashes, your own code
-(FILE:NAME), and, as notes, the code of this package, its libraries and the devices, without which results may differ by
-rounding. By default the last two checkpoints are taken; --from_step=0 begins with the initial weights. Exit status 1
-where anything differs, with what and by how much. On a GPU only runs trained with --deterministic repeat to the bit.
+Also checked: config.json against the config in the checkpoints (a run that went on with --allow_change is replayed from
+the step where it did), the tokens against their hashes, your own code (FILE:NAME), and, as notes, the code of this
+package, its libraries and the devices, without which results may differ by rounding. By default the last two
+checkpoints are taken; --from_step=0 begins with the initial weights. Exit status 1 where anything differs, with what
+and by how much. On a GPU only runs trained with --deterministic repeat to the bit.
 """
 import functools
 from typing import Any
@@ -16,6 +17,7 @@ from absl import flags
 from ml_collections import ConfigDict
 
 from gpt1_jax import cli, pretrain, storage
+from gpt1_jax.data.tokens import MANIFEST
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load
 from gpt1_jax.parallel import processes
@@ -26,12 +28,18 @@ from gpt1_jax.training.loop import TrainState
 SHOWN = 8  # differing arrays that a message names
 
 
-def run(directory: str | storage.Path, from_step: int | None = None, to_step: int | None = None) -> list[str]:
-    """Verify a pretraining run; returns the lines that it prints. UserError that names what differs."""
+def run(directory: str | storage.Path, from_step: int | None = None, to_step: int | None = None,
+        tokens: str | None = None) -> list[str]:
+    """Verify a pretraining run; returns the lines that it prints. UserError that names what differs.
+
+    tokens: the directory of its prepared text, by default as in config.json.
+    """
     this = load.open_pretrained(storage.path(directory))
+    if 'imported' in this.config:
+        raise UserError(f'{this.path}: weights that were imported or averaged: nothing was trained here')
     first, last = _steps(this, from_step, to_step)
-    _check_config(this, [step for step in (first, last) if step])
-    setting = pretrain.resolve(_config_of(this), this.path)
+    _check_config(this, first, last)
+    setting = pretrain.resolve(_config_of(this, tokens), this.path)
     job = pretrain.build(setting)
     for name in ('tokens', 'tokenizer'):
         recorded, here = (config['fingerprint'][name] for config in (this.config, job.config))
@@ -75,28 +83,39 @@ def _steps(run, first, last):
     return first, last
 
 
-def _check_config(run, steps):
-    """UserError naming the fields of config.json that are not those saved with a checkpoint."""
-    for step in steps:
+def _check_config(run, first, last):
+    """UserError naming the fields of config.json that are not those saved with a checkpoint. Where the training that
+    made the last step started from the first one, --allow_change may have changed some there."""
+    start = [0, *(row['step'] for row in _starts(run, last))][-1]
+    for step in (step for step in run.steps() if first <= step <= last):
         saved = checkpoint.read_meta(run.checkpoints, step)['config']
         changed = workdir.changed(workdir.with_added(saved), run.config)
-        if changed:
+        if step == first == start:
+            run.check_checkpoint(step)
+        elif changed:
             raise UserError(f'{run.path}: config.json is not what step {step:,} was trained with '
                             f'({"; ".join(changed.values())})')
 
 
-def _config_of(run):
+def _config_of(run, tokens):
     """The pretraining config that a run's config.json was made from, for the tokens that it has."""
     config = ConfigDict({name: value for name, value in run.config.items() if name not in ('kind', 'fingerprint')})
-    config.data.corpus, config.data.verify = '', True
+    config.data.corpus, config.data.verify, config.data.tokens = '', True, tokens or config.data.tokens
     config.init_from = config.init_step = None
+    place = storage.path(config.data.tokens or run.path / 'tokens')
+    if not (place / MANIFEST).exists():
+        raise UserError(f'{place}: no prepared text there: give --tokens=DIR, where that of the run is')
     return config
+
+
+def _starts(run, last):
+    """The starts of training before a step."""
+    return [row for row in results.read(run.path / 'environment.jsonl', results.OF_A_START) if row['step'] < last]
 
 
 def _notes(run, first, last, meta, params):
     """What differs between the training of these steps and this process, a line each."""
-    starts = [row for row in results.read(run.path / 'environment.jsonl', results.OF_A_START)
-              if row['step'] < last]
+    starts = _starts(run, last)
     of_these = [row for i, row in enumerate(starts) if i + 1 == len(starts) or starts[i + 1]['step'] > first]
     codes = {row['code'] for row in of_these} - {provenance.code_digest()}
     notes = [f'trained with code {code}, replayed with {provenance.code_digest()}' for code in sorted(codes)]
@@ -127,6 +146,7 @@ def _define_flags():
     flags.DEFINE_string('workdir', None, 'Directory of the pretraining run.', required=True)
     flags.DEFINE_integer('from_step', None, 'A saved step, or 0; default the last one before --to_step.', lower_bound=0)
     flags.DEFINE_integer('to_step', None, 'A saved step; default the latest.', lower_bound=1)
+    flags.DEFINE_string('tokens', None, 'Directory of the prepared text of the run; default that in config.json.')
 
 
 def main() -> None:
@@ -134,7 +154,7 @@ def main() -> None:
     # The flags of XLA that the run was trained with, before anything touches a device.
     starts = results.read(storage.path(f.workdir) / 'environment.jsonl', results.OF_A_START)
     processes.start(deterministic=bool(starts) and _deterministic(starts[-1]['environment']))
-    run(f.workdir, f.from_step, f.to_step)
+    run(f.workdir, f.from_step, f.to_step, f.tokens)
 
 
 if __name__ == '__main__':

@@ -203,10 +203,42 @@ def test_a_run_that_made_no_step_may_become_another_one(straight, tmp_path, monk
 
 def test_what_a_run_there_refuses_is_said_before_the_text_is_read_and_by_a_dry_run(text, straight, tmp_path):
     shutil.copytree(straight.path, tmp_path / 'run')
-    for corpus, overrides, message in (('no such corpus', {'seed': 1}, 'another run .seed: 0 -> 1.: use a new'),
-                                       ('no such corpus', {'train__steps': 40}, 'give --allow_change'),
-                                       ('', {'data__tokens': str(tmp_path / 'other')}, 'run .fingerprint.tokeni')):
-        if 'data__tokens' in overrides:
-            prepare(tmp_path / 'other', str(text), 0.2, merges=50, processes=1)
+    prepare(tmp_path / 'other', str(text), 0.2, merges=50, processes=1)
+    for books, overrides, message in (('no such corpus', {'seed': 1}, 'another run .seed: 0 -> 1.: use a new'),
+                                      ('no such corpus', {'train__steps': 40}, 'give --allow_change'),
+                                      ('', {'data__tokens': str(tmp_path / 'other')}, 'run .fingerprint.tokeni')):
         with pytest.raises(UserError, match=message):
-            pretrain.run(pretrain_config(corpus, **overrides), tmp_path / 'run', dry_run=True)
+            pretrain.run(pretrain_config(books, **overrides), tmp_path / 'run', dry_run=True)
+
+
+def test_a_run_goes_on_without_the_text_or_the_vocabulary_that_are_no_more_what_they_were(text, straight, tmp_path):
+    run, more = shutil.copytree(straight.path, tmp_path / 'run'), shutil.copytree(text, tmp_path / 'more')
+    (more / 'new.txt').write_text('A new file.')
+    for books, overrides, message in (
+            (more, {}, r'run/tokens was prepared .* corpus was .*: the run in .*/run goes on .* config.data.corpus is '
+                       'left out; other text needs a new --workdir$'),
+            (text, {'tokenizer__source': 'gone'}, r'^config.tokenizer.source: gone: no tokenizer .*: leave '
+                                                  'config.data.corpus out to go on with it$')):
+        with pytest.raises(UserError, match=message):
+            pretrain.run(pretrain_config(books, **overrides), run)
+    assert pretrain.run(pretrain_config('', tokenizer__source='gone', train__steps=31), run, True).steps()[-1] == 31
+
+
+@pytest.mark.parametrize('overrides, message', [
+    ({'source': 'novels', 'vocab_size': 600}, 'tokenizer.vocab_size is for .*--config.tokenizer.vocab_size=None'),
+    ({'source': 'novels', 'bpe': 'file'}, 'config.tokenizer.bpe is for config.tokenizer.source=published: with novels'),
+    ({'source': 'published', 'bpe': 'file'}, 'config.tokenizer.source=published needs config.tokenizer.encoder')])
+def test_fields_of_the_vocabulary_that_exclude_each_other_are_named(text, tmp_path, overrides, message):
+    with pytest.raises(UserError, match=message):
+        pretrain.run(pretrain_config(text, **{f'tokenizer__{name}': value for name, value in overrides.items()}),
+                     tmp_path / 'run')
+
+
+@pytest.mark.parametrize('processes, message', [
+    (1, 'give config.data.corpus, the text to train on, or config.data.tokens, where it is prepared$'),
+    (2, 'with several processes run gpt1 prepare --out=DIR first, then give --config.data.tokens=DIR$')])
+def test_text_that_is_missing_is_asked_for_in_the_way_that_these_processes_take_it(
+        tmp_path, monkeypatch, processes, message):
+    monkeypatch.setattr(pretrain.jax, 'process_count', lambda: processes)
+    with pytest.raises(UserError, match=f'run/tokens: no prepared text there: {message}'):
+        pretrain.resolve(pretrain_config('books' if processes == 2 else ''), tmp_path / 'run')

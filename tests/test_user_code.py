@@ -1,4 +1,5 @@
 """Code of the user's, FILE:NAME in a config: loaded, and in the place of an operation or the optimizer."""
+import contextlib
 import hashlib
 import re
 
@@ -47,6 +48,16 @@ def test_an_optimizer_of_optax_moves_as_it_does_by_itself(kind):
     for name in params:
         np.testing.assert_allclose(a[name], b[name], rtol=1e-6)
         assert np.abs(a[name] - params[name]).max() > 1e-4
+
+
+@pytest.mark.parametrize('kind, values, name', [
+    ('optax:lion', {'b1': 0.95}, 'b1'), ('optax:sgd', {'weight_decay': 0.1}, 'weight_decay'),
+    ('optax:lion', {'weight_decay': 0.1}, None), ('optax:sgd', {'weight_decay': 0.0}, None)])
+def test_a_field_that_an_optimizer_of_optax_does_not_read_stays_at_its_default(kind, values, name):
+    config = pretrain_config('').optimizer.to_dict() | {'kind': kind} | values
+    refused = pytest.raises(UserError, match=f'config.optimizer.{name} = .* no effect with it')
+    with refused if name else contextlib.nullcontext():
+        optimizer.check_code(config, lambda: {'kernel': jnp.ones((2, 3))})
 
 
 def own(tmp_path, code, **more):

@@ -12,6 +12,7 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone
 from gpt1_jax.parallel import processes, sharding
 from gpt1_jax.runs import checkpoint, provenance
+from gpt1_jax.weights import average
 from saved import flip
 from tiny import override, pretrain_config
 
@@ -86,7 +87,7 @@ def test_a_run_is_replayed_with_its_own_determinism_and_on_a_gpu_the_lack_of_it_
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     rows[-1]['environment']['XLA_FLAGS'] = ' '.join(sorted(flags.split()))
     file.write_text(''.join(f'{json.dumps(row)}\n' for row in rows))
-    given, started = types.SimpleNamespace(workdir=str(run), from_step=None, to_step=None), []
+    given, started = types.SimpleNamespace(workdir=str(run), from_step=None, to_step=None, tokens=None), []
     monkeypatch.setattr(verify, 'flags', types.SimpleNamespace(FLAGS=given))
     monkeypatch.setattr(processes, 'start', lambda deterministic: started.append(deterministic))
     verify.main()
@@ -97,3 +98,24 @@ def test_a_run_is_replayed_with_its_own_determinism_and_on_a_gpu_the_lack_of_it_
         'environment': meta['environment'] | {'XLA_FLAGS': flags}})
     noted = [line for line in verify.run(run) if line.startswith('trained on a GPU without --deterministic')]
     assert len(noted) == (not flags)
+
+
+def test_a_run_that_went_on_with_another_length_is_replayed_from_where_it_did(run):
+    config = pretrain_config('', model__n_layer=3, model__n_ctx=64, checkpoint__every=2, train__steps=6)
+    pretrain.run(config, run, allow_change=True)
+    assert verify.run(run)[0].startswith('steps 4 to 6 replayed')
+    with pytest.raises(UserError, match=r'step 2 was trained with .train.steps: 4 -> 6.$'):
+        verify.run(run, 2, 6)
+
+
+def test_a_run_whose_text_was_moved_is_verified_by_naming_it(run, tmp_path):
+    (run / 'tokens').rename(tmp_path / 'moved')
+    with pytest.raises(UserError, match='run/tokens: no prepared text there: give --tokens=DIR'):
+        verify.run(run)
+    assert verify.run(run, tokens=str(tmp_path / 'moved'))[0].startswith('steps 2 to 4 replayed')
+
+
+def test_weights_that_were_not_trained_here_are_not_verified(run, tmp_path):
+    average.average(run, [2, 4], tmp_path / 'mean')
+    with pytest.raises(UserError, match='mean: weights that were imported or averaged: nothing was trained here$'):
+        verify.run(tmp_path / 'mean')

@@ -168,7 +168,16 @@ def check_inputs(out: storage.Path, inputs: dict[str, str]) -> None:
     differing = _other_inputs(out, inputs)
     if differing:
         raise UserError(f'{out} was prepared from other inputs: {"; ".join(differing)}: '
-                        'choose another directory, or delete it')
+                        f'{_way_out(out)}')
+
+
+def _way_out(directory):
+    """What to do with a directory that was prepared from other text. A run needs the text that it began with."""
+    run = directory.parent
+    if (run / 'config.json').exists():
+        return (f'the run in {run} goes on with the text that it began with where config.data.corpus is left out; '
+                'other text needs a new --workdir')
+    return 'choose another directory, or delete it'
 
 
 def _other_inputs(directory, inputs):

@@ -1,7 +1,9 @@
 """Section 4.1: the weights that a run begins with where they are another run's (config.init_from)."""
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gpt1_jax import storage
+from gpt1_jax.errors import UserError, shown
+from gpt1_jax.models import build
 from gpt1_jax.runs import workdir
 
 
@@ -17,6 +19,16 @@ def open_origin(path: storage.Path, step: int | None) -> Origin:
     run = workdir.load(path)
     step = run.step(step)
     return Origin(run, step, run.digest(step))
+
+
+def check_sizes(origin: Origin, fields: dict[str, Any], given: str) -> None:
+    """UserError that names fields of the model for which the weights have other shapes. given: config.init_from."""
+    theirs = origin.run.config['model']
+    ours = fields | {'vocab_size': theirs['vocab_size']}
+    differing = [f'model.{name} is {shown(ours[name])}, that of {given} is {shown(theirs[name])}'
+                 for name in ('kind', *build.sizes(ours['kind'])) if name in theirs and ours[name] != theirs[name]]
+    if differing and build.shapes(build.backbone(ours)) != build.shapes(build.backbone(theirs)):
+        raise UserError(f'config.init_from = {given}: {"; ".join(differing)}')
 
 
 def find(init_from: storage.Path | None, init_step: int | None,

@@ -139,10 +139,12 @@ def schedule_key(values: Mapping[str, Any], warmup: float, total: int) -> tuple[
 
 def check_code(values: Mapping[str, Any], params: Callable[[], Any]) -> None:
     """UserError where an optimizer or a schedule of the user's own cannot be loaded, fails, or returns something else
-    than training needs. Only shapes and types are computed. params: () -> the parameters' shapes."""
+    than training needs, or where a field is set that the optimizer does not read. Only shapes and types are computed.
+    params: () -> the parameters' shapes."""
     kind, name = values['kind'], values['schedule']
     if user_code.names_code(kind):
         with user_code.running(kind, 'config.optimizer.kind'):
+            _check_unread(values, user_code.load(kind, 'config.optimizer.kind'))
             transformation, tree = make(settings(values)), params()
             state = jax.eval_shape(transformation.init, tree)
             found = jax.eval_shape(functools.partial(transformation.update, learning_rate=1e-3), tree, state, tree)
@@ -157,6 +159,15 @@ def check_code(values: Mapping[str, Any], params: Callable[[], Any]) -> None:
             rate = jax.eval_shape(of_step, jax.ShapeDtypeStruct((), jnp.int32))
             if _types(rate) != _types(jax.ShapeDtypeStruct((), jnp.float32)):
                 raise UserError('it must return a function from a step to one number, its learning rate')
+
+
+def _check_unread(values, factory):
+    """UserError where a field of `adam` that another optimizer does not read is set."""
+    reads_decay = 'weight_decay' in inspect.signature(factory).parameters or values['weight_decay'] == 0
+    for name in ('b1', 'b2', 'eps', *(() if reads_decay else ('weight_decay',))):
+        default = inspect.signature(adam).parameters[name].default
+        if values[name] != default:
+            raise UserError(f'config.optimizer.{name} = {values[name]} has no effect with it: leave it at {default}')
 
 
 def _types(tree):

@@ -40,7 +40,8 @@ def average(source: storage.Path, steps: Sequence[int], out: storage.Path) -> wo
         return jax.tree.map(lambda x: (x / len(steps)).astype(np.float32), total)
     model = {name: value for name, value in run.config['model'].items() if name != 'n_special'}
     return import_run.save(out, f'the mean of {len(steps)} checkpoints of {run.path.name}',
-                           {'kind': 'pretrain', 'model': model}, mean, run.tokenizer(),
+                           {'kind': 'pretrain', 'model': model, 'init_from': str(storage.absolute(run.path)),
+                            'init_step': max(steps)}, mean, run.tokenizer(),
                            {f'step {step}': run.digest(step) for step in steps})
 
 

@@ -71,7 +71,7 @@ def deviations(run: workdir.Run) -> list[str]:
     config = rules.flatten(run.config)
     found = [f'{name} is {config[name]}, in the paper {value}' for name, value in defaults(run.config['kind']).items()
              if config.get(name) is not None and config[name] != value]
-    if run.config['kind'] == 'pretrain' and config.get('init_from'):
+    if run.config['kind'] == 'pretrain' and config.get('init_from') and 'imported' not in run.config:
         found.append('training began with the weights above, in the paper with random ones')
     if run.config['model']['vocab_size'] != 40478:
         found.append(f'the vocabulary has {run.config["model"]["vocab_size"]:,} rows, in the paper 40,478')
@@ -103,9 +103,10 @@ def evaluations(run: workdir.Run, step: int, digest: str) -> list[str]:
 def _pretraining(run, step):
     config = run.config
     if 'imported' in config:
+        averaged = config.get('init_from') and _origin(config, '')  # of the last of the checkpoints
         return {'weights': f'imported from {config["imported"]["from"]}, '
                            f'SHA-256 of its files {_hashes(config["imported"]["files"])}',
-                'corpus and tokens seen': 'not recorded with the weights'}
+                **(averaged or {'corpus and tokens seen': 'not recorded with the weights'})}
     batch, n_ctx = config['batch']['size'], config['model']['n_ctx']
     corpus = config['data']['corpus'] or 'prepared tokens'
     facts = {'corpus': f'`{corpus}`, hash of its tokens `{config["fingerprint"]["tokens"]}`',
