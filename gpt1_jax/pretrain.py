@@ -117,7 +117,7 @@ def _check_vocabulary(vocabulary, prepared):
         if source not in ('train', 'published'):
             Tokenizer.load(from_hub.local_tokenizer(source))
     except UserError as error:
-        hint = '; the text is prepared: leave config.data.corpus out to go on with it' if prepared else ''
+        hint = '; the text is prepared: leave config.data.corpus out to continue with it' if prepared else ''
         raise UserError(f'config.tokenizer.source: {error}{hint}') from None
 
 
@@ -207,7 +207,7 @@ def build(setting: Setting) -> Job:
 
 
 def _kept_before(directory):
-    """The keep_steps of the run that goes on in a directory: it keeps them for good."""
+    """The keep_steps of the run that continues in a directory: it keeps them for good."""
     if not (directory / 'config.json').exists():
         return []
     return workdir.load(directory).config.get('checkpoint', {}).get('keep_steps', [])

@@ -2,11 +2,11 @@
 
 gpt1 verify --workdir=runs/gpt1 [--from_step=20 --to_step=40] [--tokens=DIR]
 
-Also checked: config.json against the config in the checkpoints (a run that went on with --allow_change is replayed from
-the step where it did), the tokens against their hashes, your own code (FILE:NAME), and, as notes, the code of this
-package, its libraries and the devices, without which results may differ by rounding. By default the last two
-checkpoints are taken; --from_step=0 begins with the initial weights. Exit status 1 where anything differs, with what
-and by how much. On a GPU only runs trained with --deterministic repeat to the bit.
+Also checked: config.json against the config in the checkpoints (a run that was continued with --allow_change is
+replayed from the step where it was), the tokens against their hashes, your own code (FILE:NAME), and, as notes, the
+code of this package, its libraries and the devices, without which results may differ by rounding. By default the last
+two checkpoints are taken; --from_step=0 begins with the initial weights. Exit status 1 where anything differs, with
+what and by how much. On a GPU only runs trained with --deterministic repeat to the bit.
 """
 import functools
 from typing import Any

@@ -215,10 +215,10 @@ def test_a_run_goes_on_without_the_text_or_the_vocabulary_that_are_no_more_what_
     run, more = shutil.copytree(straight.path, tmp_path / 'run'), shutil.copytree(text, tmp_path / 'more')
     (more / 'new.txt').write_text('A new file.')
     for books, overrides, message in (
-            (more, {}, r'run/tokens was prepared .* corpus was .*: the run in .*/run goes on .* config.data.corpus is '
-                       'left out; other text needs a new --workdir$'),
+            (more, {}, 'run/tokens was prepared .* corpus was .*: the run in .*/run continues .* config.data.corpus '
+                       'is left out; other text needs a new --workdir$'),
             (text, {'tokenizer__source': 'gone'}, r'^config.tokenizer.source: gone: no tokenizer .*: leave '
-                                                  'config.data.corpus out to go on with it$')):
+                                                  'config.data.corpus out to continue with it$')):
         with pytest.raises(UserError, match=message):
             pretrain.run(pretrain_config(books, **overrides), run)
     assert pretrain.run(pretrain_config('', tokenizer__source='gone', train__steps=31), run, True).steps()[-1] == 31

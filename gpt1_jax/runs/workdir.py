@@ -233,7 +233,7 @@ def changed(old: dict, new: dict) -> dict[str, str]:
 
 def compare(path: storage.Path, config: dict, allow_change: bool = False) -> list[str]:
     """What changed in the config since the run in a directory, a line a field; [] where nothing was trained there.
-    Arguments and errors as of `start`."""
+    Arguments and errors as in `start`."""
     if not (path / 'config.json').exists():
         return []
     there = load(path)
