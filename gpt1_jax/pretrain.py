@@ -86,8 +86,8 @@ def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
     prepared = (tokens_dir / tokens.MANIFEST).exists()
     text = None
     if config.data.corpus and jax.process_count() == 1:
-        _check_vocabulary(config.tokenizer, prepared)
         text = prepare_config(config.data, config.tokenizer)
+        _check_vocabulary(text.tokenizer, prepared)
     elif not prepared:
         raise UserError(f'{tokens_dir}: no prepared text there: ' + (
             'give config.data.corpus, the text to train on, or config.data.tokens, where it is prepared'
@@ -103,24 +103,6 @@ def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
     return Setting(config, directory, fields, mesh, tokens_dir, text, origin, digest)
 
 
-def _check_vocabulary(vocabulary, prepared):
-    """UserError where fields of config.tokenizer exclude each other, or the vocabulary that it names is not there."""
-    source = vocabulary.source
-    readers = {'vocab_size': 'train', 'characters': 'train', 'encoder': 'published', 'bpe': 'published'}
-    for name, reader in readers.items():
-        if source != reader and vocabulary[name] not in (None, ''):
-            raise UserError(f'config.tokenizer.{name} is for config.tokenizer.source={reader}: with {source} leave it '
-                            f'out, or give --config.tokenizer.{name}=None where the config sets it')
-        if source == reader == 'published' and not vocabulary[name]:
-            raise UserError(f'config.tokenizer.source=published needs config.tokenizer.{name}, a released file')
-    try:
-        if source not in ('train', 'published'):
-            Tokenizer.load(from_hub.local_tokenizer(source))
-    except UserError as error:
-        hint = '; the text is prepared: leave config.data.corpus out to continue with it' if prepared else ''
-        raise UserError(f'config.tokenizer.source: {error}{hint}') from None
-
-
 def prepare_config(data: ConfigDict, vocabulary: ConfigDict) -> prepare.PrepareConfig:
     """How the text of config.data is prepared with config.tokenizer."""
     join = Join(data.join_by, data.join_characters, ' ' if data.join_with is None else data.join_with)
@@ -130,6 +112,16 @@ def prepare_config(data: ConfigDict, vocabulary: ConfigDict) -> prepare.PrepareC
         _several(data.corpus), _several(data.valid), source, vocabulary.encoder, vocabulary.bpe, merges,
         vocabulary.vocab_size, data.processes or None, data.text_field, verify=data.verify, join=join,
         characters=vocabulary.characters)
+
+
+def _check_vocabulary(source, prepared):
+    """UserError where the vocabulary that config.tokenizer.source names is not there."""
+    try:
+        if source not in ('train', 'published'):
+            Tokenizer.load(source)
+    except UserError as error:
+        hint = '; the text is prepared: leave config.data.corpus out to continue with it' if prepared else ''
+        raise UserError(f'config.tokenizer.source: {error}{hint}') from None
 
 
 def _several(names):

@@ -224,16 +224,6 @@ def test_a_run_goes_on_without_the_text_or_the_vocabulary_that_are_no_more_what_
     assert pretrain.run(pretrain_config('', tokenizer__source='gone', train__steps=31), run, True).steps()[-1] == 31
 
 
-@pytest.mark.parametrize('overrides, message', [
-    ({'source': 'novels', 'vocab_size': 600}, 'tokenizer.vocab_size is for .*--config.tokenizer.vocab_size=None'),
-    ({'source': 'novels', 'bpe': 'file'}, 'config.tokenizer.bpe is for config.tokenizer.source=published: with novels'),
-    ({'source': 'published', 'bpe': 'file'}, 'config.tokenizer.source=published needs config.tokenizer.encoder')])
-def test_fields_of_the_vocabulary_that_exclude_each_other_are_named(text, tmp_path, overrides, message):
-    with pytest.raises(UserError, match=message):
-        pretrain.run(pretrain_config(text, **{f'tokenizer__{name}': value for name, value in overrides.items()}),
-                     tmp_path / 'run')
-
-
 @pytest.mark.parametrize('processes, message', [
     (1, 'give config.data.corpus, the text to train on, or config.data.tokens, where it is prepared$'),
     (2, 'with several processes run gpt1 prepare --out=DIR first, then give --config.data.tokens=DIR$')])

@@ -59,16 +59,17 @@ class PrepareConfig:
                 (self.processes is not None and self.processes < 1,
                  f'processes is {self.processes}, must be at least 1'),
                 (self.characters is not None and (not train or self.characters < 1),
-                 f'tokenizer.characters is {self.characters}: must be at least 1, and is for --tokenizer=train'),
-                (sized and not train, 'merges and vocab_size are for --tokenizer=train: a given vocabulary has its '
-                                      'size'),
+                 f'characters of the tokenizer is {self.characters}: must be at least 1, and for a vocabulary that is '
+                 'given leave it out (None)'),
+                (sized and not train, 'a vocabulary that is given has its size: leave merges and vocab_size out '
+                                      '(vocab_size=None where a config sets it)'),
                 (self.merges is not None and self.vocab_size is not None,
                  f'merges={self.merges} and vocab_size={self.vocab_size}: give one of the two'),
                 (self.tokenizer != 'published' and (self.encoder or self.bpe),
-                 'encoder and bpe are for --tokenizer=published'),
+                 'encoder and bpe are the files of the published vocabulary: leave them out with another one'),
                 (self.tokenizer == 'published' and not (self.encoder and self.bpe),
-                 '--tokenizer=published needs the released files: --encoder=encoder_bpe_40000.json '
-                 '--bpe=vocab_40000.bpe')):
+                 'the published vocabulary needs the released files: encoder=encoder_bpe_40000.json and '
+                 'bpe=vocab_40000.bpe')):
             if wrong:
                 raise UserError(message)
         if train:
