@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from matplotlib.lines import Line2D
+from matplotlib.transforms import offset_copy
 from ml_collections import ConfigDict
 
 from experiments.lib import bootstrap, figures, run_list, scores
@@ -52,7 +53,7 @@ def points(runs: Sequence[Run], condition: str, task: str) -> Points:
 
 def draw(config: ConfigDict, runs: Sequence[Run], path: pathlib.Path) -> None:
     """Tasks against updates, 0 a random guess, 1 the state of the art; the Transformer is solid, the LSTM dashed. Only
-    the last point of a curve has its interval, as bands would hide the curves."""
+    the last point of a curve has its interval, left of it, as bands would hide the curves."""
     curves = {(task, model): [{'step': step} | {name: normalised(task, 100 * value)
                                                 for name, value in figures.point(each).items()}
                               for step, (each, _) in points(runs, condition, task).items()]
@@ -63,13 +64,15 @@ def draw(config: ConfigDict, runs: Sequence[Run], path: pathlib.Path) -> None:
     about = 'relative task performance\n(0: random guess, 1: state of the art)'
     with figures.panel(path, (6.8, 4.6), title='Figure 2 (right): zero-shot performance', xlabel=figures.UPDATES,
                        ylabel=about) as axes:
-        for (task, model), there in curves.items():
+        for number, ((task, model), there) in enumerate(curves.items(), 1):
             colour, marker = figures.of_task(task)
             solid = model == 'Transformer'
             figures.draw_curve(axes, there, band=0, color=colour, marker=marker, markersize=4, linewidth=1.5,
                                linestyle='-' if solid else '--', markerfacecolor=colour if solid else 'white')
             step, low, high = (there[-1][name] for name in ('step', 'low', 'high'))
-            axes.vlines(step, low, high, color=colour, linewidth=1.5, linestyle='-' if solid else '--')
+            beside = offset_copy(axes.transData, axes.figure, x=-4 * number, units='points')  # not over one another
+            axes.vlines(step, low, high, color=colour, linewidth=1.5, linestyle='-' if solid else '--',
+                        transform=beside)
         highest = max(point['value'] for there in curves.values() for point in there)
         for height in (0, 1) if highest > 0.5 else (0,):  # a small model's curves would all lie flat at the bottom
             axes.axhline(height, color=figures.GREY, linestyle=':', linewidth=1)
@@ -115,7 +118,8 @@ def section(task: str, models: Mapping[str, Points]) -> list[str]:
             body[-1] += cells(task, *there[step]) if step in there else [scores.NA, *[''] * (len(columns) - 1)]
     header = ['updates', 'n', *(f'{MODELS[condition]}{column}' for condition in models for column in columns)]
     estimates = {condition: {step: each for step, (each, _) in there.items()} for condition, there in models.items()}
-    return [about, '', *table(header, body), *bullets(scores.contrasts(estimates, bootstrap.minus, 'rows'))]
+    notes = ['0 updates: imported weights, however long they were trained'] if 0 in steps else []
+    return [about, '', *table(header, body), *bullets(notes + scores.contrasts(estimates, bootstrap.minus, 'rows'))]
 
 
 def cells(task: str, found: Estimate, row: Mapping) -> list[str]:

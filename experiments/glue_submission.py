@@ -72,11 +72,16 @@ def open_runs(config: ConfigDict, dry_run: bool = False) -> dict[str, workdir.Ru
                 directory = run_list.directory(config, task)
             else:
                 raise UserError(f'no run: give --config.submission.{task}=DIR')
-            for member in MEMBERS.values():
-                if member.task == task:
-                    tasks.get(task).files(directory, member.split)
         except UserError as error:
             problems.append(f'{task}: {error}')
+            continue
+        if task in to_make and not run_list.has_train_and_dev(task, directory):
+            problems.append(f'{task}: {directory} lacks files of train or dev')
+        for member in (member for member in MEMBERS.values() if member.task == task):
+            try:
+                tasks.get(task).files(directory, member.split)
+            except UserError as error:
+                problems.append(f'{task}: {error}')
     if problems:
         raise UserError(INCOMPLETE + '; '.join(problems))
     return runs | _fine_tune(config, to_make, dry_run)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from experiments.lib.figures import COLOURS, COUNT, STYLE, log_ticks, save
 from gpt1_jax import storage
@@ -38,6 +38,7 @@ def training_curves(path: str | pathlib.Path, curves: Mapping[str, Mapping[str, 
             _panel(axes, field, drawn, styles)
             axes.set(title=title)
             axes.set_xlim(left=0)
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             axes.xaxis.set_major_formatter(COUNT)
         for axes in grid[1]:
             axes.set(xlabel='updates')

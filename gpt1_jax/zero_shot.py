@@ -78,9 +78,15 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
             if '/' not in (row['group'] or ''):  # BLiMP's 67 sets are in the file alone
                 print(_line(row, step, details), flush=True)
         found += _record(setting, step, scored, scores, measured, details | about)
-    if setting.run.outputs != setting.run.path:
-        print(f'rows in {setting.results}, predictions in {setting.run.outputs}', flush=True)
+    if _outputs(setting) != setting.run.path:
+        print(f'rows in {setting.results}, predictions in {_outputs(setting)}', flush=True)
     return found
+
+
+def _outputs(setting):
+    """The directory of predictions: the run's, or that of config.results."""
+    given = setting.config.results or not results.writable(setting.run.outputs)
+    return setting.results.parent if given else setting.run.outputs
 
 
 def _rows(setting, split, on_bad, sample=None) -> tuple[list[zero_shot_heuristics.Row], int]:
@@ -98,7 +104,7 @@ def _record(setting, step, rows, scores, measured, details):
     # The key in the name: predictions that rows of results.jsonl point to are never replaced by those of other rows,
     # files or code.
     name = setting.run.predictions(f'zero_shot_{task.name}_{config.data.split}_{step}_{own_key[:8]}').name
-    predictions = (setting.run.outputs if results.writable(setting.run.outputs) else setting.results.parent) / name
+    predictions = _outputs(setting) / name
     origin = {**details, 'files': setting.hashes, 'key': own_key, 'predictions': str(predictions),
               'config': config.to_dict(), **setting.run.origin(step)}
     found = [{'kind': 'zero_shot'} | row | origin for row in measured]

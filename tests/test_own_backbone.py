@@ -144,7 +144,7 @@ class Model(GPT):
 
 @pytest.mark.parametrize('field, code, message', [
     ('kind', GPT_CODE.format(field='', x='x[:, :1]'), r'Model must have states of shape and type \(\(2, 3, 16\)'),
-    ('kind', GPT_CODE.format(field='', x='x @ x'), 'idea.py: line 14: TypeError: '),
+    ('kind', GPT_CODE.format(field='', x='x @ x'), 'idea.py: line 15: TypeError: '),
     ('kind', GPT_CODE.format(field='config: dict', x='x'), 'Model: is not a Flax module with a field `config` that'),
     ('kind', 'def Model(config): pass', 'kind = .*Model: is not a Flax module'),
     ('ops__gelu', 'def Model(x):\n    return x[:1]', r'Model: returns \(\(1, 3, 4\), .*must return \(\(2, 3, 4\)'),

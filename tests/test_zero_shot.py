@@ -1,6 +1,7 @@
 """Zero-shot scoring of a pretrained run: steps, splits, groups, what a row of results records, and BLiMP."""
 import json
 import os
+import pathlib
 
 import numpy as np
 import pytest
@@ -34,6 +35,7 @@ def test_every_saved_step_is_scored_and_its_predictions_recompute(pretrained, tm
     assert [(row['step'], row['metric']) for row in rows] == [
         (2, 'matthews'), (2, 'accuracy'), (4, 'matthews'), (4, 'accuracy')]
     assert results.read(tmp_path / 'results.jsonl') == rows
+    assert {pathlib.Path(row['predictions']).parent for row in rows} == {tmp_path}  # beside the results
     for row in rows:
         assert recomputed(row) == row['value'] and row['n'] == 13 and row['threshold'] < 0 and row['skipped'] == 0
         assert sorted(row['files']) == ['dev.tsv', 'train.tsv']  # the threshold comes from the training split

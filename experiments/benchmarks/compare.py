@@ -66,7 +66,7 @@ def main() -> None:
         for name in list(rows):
             try:
                 row = timing.alone(contestant, name, f.config, f.vocab_size, f.warmup, f.windows, f.steps)
-            except Exception as error:  # of its process or its libraries: the others go on
+            except Exception as error:  # of its process or its libraries: the others continue
                 failed.append(f'{name}: {runner.one_line(error)}')
                 print(failed[-1], flush=True)
                 del rows[name]

@@ -37,6 +37,7 @@ from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone
 from gpt1_jax.parallel import sharding
+from gpt1_jax.weights import from_hub
 
 # Speed
 
@@ -204,7 +205,7 @@ def main() -> None:
     if not f.tokenizer:
         raise UserError('give --tokenizer=RUN beside --sets')
     jax.config.update('jax_platforms', 'cpu')  # nothing is run
-    tokenizer = Tokenizer.load(f.tokenizer)
+    tokenizer = Tokenizer.load(from_hub.local_tokenizer(f.tokenizer))
     found = {}
     for one in f.sets:
         name, _, directory = one.partition('=')

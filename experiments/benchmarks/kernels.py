@@ -101,9 +101,10 @@ def measure(sizes: tuple[int, int, int, int], interpret: bool, calls: int = 30) 
 def main() -> None:
     interpret = jax.default_backend() == 'cpu'
     rows = measure(SMALL, True, 2) if interpret else measure(PAPER, False)
-    cells = [(row['kernel'], ', '.join(map(str, row['tiles'])),
-              row.get('error') or f"{row['microseconds']:.0f}") for row in rows]
-    print('\n'.join(table(('kernel', 'tiles', 'microseconds'), cells)))
+    cells = [(row['kernel'], ', '.join(map(str, row['tiles'])), *(
+        (row['error'], '') if 'error' in row else (f"{row['microseconds']:.0f}", f"{row['difference']:.1g}")))
+        for row in rows]
+    print('\n'.join(table(('kernel', 'tiles', 'microseconds', 'difference from the first'), cells)))
     record.write(flags.FLAGS.out, {'rows': rows}, jax.devices()[0].device_kind)
 
 

@@ -25,6 +25,7 @@ from gpt1_jax import cli
 from gpt1_jax.data import splits, tasks
 from gpt1_jax.evaluation import load, log_probs, padding, zero_shot_heuristics
 from gpt1_jax.parallel import sharding
+from gpt1_jax.weights import from_hub
 
 
 def padded_passes(model: Any, params: Any, sequences: Sequence[tuple[list[int], int]], tokens_per_batch: int,
@@ -92,7 +93,7 @@ def _define_flags():
 
 def main() -> None:
     f = flags.FLAGS
-    run = load.open_pretrained(f.run)
+    run = load.open_pretrained(from_hub.local_run(f.run))
     step, tokenizer, n_ctx = run.step(f.step), run.tokenizer(), run.config['model']['n_ctx']
     model, params = load.pretrained(run, step, sharding.make_mesh(devices=jax.devices()[:1]))
     found = {}

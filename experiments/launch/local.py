@@ -63,6 +63,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument('module', choices=('pretrain', 'finetune'), help='what to run')
     parser.add_argument('options', nargs=argparse.REMAINDER, help='its options')
     chosen = parser.parse_args(arguments)
+    if chosen.processes < 1:
+        parser.error(f'--processes={chosen.processes}, must be at least 1')
     return run([sys.executable, '-m', f'gpt1_jax.{chosen.module}', *chosen.options], chosen.processes, chosen.devices)
 
 

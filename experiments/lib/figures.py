@@ -96,6 +96,8 @@ def draw_curve(axes: Axes, points: Sequence[dict], field: str = 'step', band: fl
     if band:
         lows, highs = ([point[name] for point in points] for name in ('low', 'high'))
         axes.fill_between(x, lows, highs, color=style['color'], alpha=band, linewidth=0)
+        if len(points) == 1:  # a band has no width there
+            axes.vlines(x, lows, highs, color=style['color'], alpha=band)
     axes.plot(x, values, **style)
 
 

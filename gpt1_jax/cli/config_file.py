@@ -35,10 +35,13 @@ def define(default: str, help_string: str) -> None:
     for argument in arguments:
         flag, _, value = argument.partition('=')
         field = flag.partition('--config.')[2]
-        if value == 'None' and field in defaults:  # ml_collections would take the text, or refuse it
+        none, several = value == 'None' and field in defaults, isinstance(defaults.get(field), tuple)
+        unset.discard(field)
+        if none or several:  # ml_collections would take None as a text, or refuse it, and join tuples
             sys.argv[:] = [earlier for earlier in sys.argv if earlier.partition('=')[0] != flag]
+        if none:
             unset.add(field)
-        elif isinstance(defaults.get(field), tuple) and value[:1] not in ('', '(', '['):
+        elif several and value[:1] not in ('', '(', '['):
             sys.argv.append(f'{flag}={tuple(map(_literal, value.split(",")))}')
         elif flag != '--config':
             sys.argv.append(argument)

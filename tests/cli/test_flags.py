@@ -71,6 +71,12 @@ def test_none_unsets_a_field_and_commas_make_a_list(monkeypatch):
     assert config.eval.splits == ('dev', 'test')
 
 
+def test_of_a_field_that_is_given_twice_the_last_value_counts(monkeypatch):
+    config = config_of(monkeypatch, '--config.checkpoint.keep_steps=1,2', '--config.checkpoint.keep_steps=3',
+                       '--config.train.steps=None', '--config.train.steps=7', default='pretrain')
+    assert config.checkpoint.keep_steps == (3,) and config.train.steps == 7
+
+
 @pytest.mark.parametrize('source, argument, message', [
     ('def get_config(:', '', 'mine.py: SyntaxError: invalid syntax (mine.py, line 1)'),
     ('x = 1', '', "mine.py: no function get_config in it"),

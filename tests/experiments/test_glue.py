@@ -164,6 +164,10 @@ def test_all_that_is_missing_is_named_at_once(submitted, indices, tmp_path):
     config = submitted[0].copy_and_resolve_references()
     config.out, config.start = str(tmp_path), False
     assert 'stsb: not fine-tuned yet; mnli: not fine-tuned yet' in refusal(glue_submission.run, config, out)
+    config.directories.mnli = 'absent'
+    missing = refusal(glue_submission.run, config, out)
+    assert 'absent lacks files of train or dev' in missing and missing.count('mnli: ') == 4  # and three test files
+    config.directories.mnli = submitted[0].directories.mnli
     shutil.copytree(submitted[0].out, tmp_path / 'tables')  # whose runs have lost their weights
     for checkpoints in (tmp_path / 'tables').glob('runs/*/checkpoints'):
         shutil.rmtree(checkpoints)

@@ -103,6 +103,15 @@ def test_relative_performance_over_updates_is_0_for_a_guess_and_1_for_the_state_
     transformer, lstm = drawn[0].axes[0].get_lines()[:2]
     assert transformer.get_xydata().tolist() == [[0, 0], [10, pytest.approx(1)]]
     assert lstm.get_xydata().tolist() == [[0, pytest.approx(0.5)], [10, 0]]
+    intervals = [one.get_transform().transform(one.get_segments()[0])[:, 0] for one in drawn[0].axes[0].collections]
+    assert len({float(x) for both in intervals for x in both}) == len(intervals) == 2  # beside each other
+
+
+def test_the_interval_of_a_single_point_is_drawn(drawn):
+    with figures.panel('x.png', (2, 2), title='', xlabel='', ylabel='') as axes:
+        figures.draw_curve(axes, [{'step': 3, 'value': 0.5, 'low': 0.4, 'high': 0.7}], color='black')
+        _, interval = axes.collections
+        assert interval.get_segments()[0].tolist() == [[3, 0.4], [3, 0.7]]
 
 
 @pytest.mark.parametrize('steps, labels', [
