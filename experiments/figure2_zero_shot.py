@@ -73,6 +73,7 @@ def draw(config: ConfigDict, runs: Sequence[Run], path: pathlib.Path) -> None:
             beside = offset_copy(axes.transData, axes.figure, x=-4 * number, units='points')  # not over one another
             axes.vlines(step, low, high, color=colour, linewidth=1.5, linestyle='-' if solid else '--',
                         transform=beside)
+            axes.update_datalim([(step, low), (step, high)])  # which an offset leaves out
         highest = max(point['value'] for there in curves.values() for point in there)
         for height in (0, 1) if highest > 0.5 else (0,):  # a small model's curves would all lie flat at the bottom
             axes.axhline(height, color=figures.GREY, linestyle=':', linewidth=1)

@@ -105,6 +105,9 @@ def test_relative_performance_over_updates_is_0_for_a_guess_and_1_for_the_state_
     assert lstm.get_xydata().tolist() == [[0, pytest.approx(0.5)], [10, 0]]
     intervals = [one.get_transform().transform(one.get_segments()[0])[:, 0] for one in drawn[0].axes[0].collections]
     assert len({float(x) for both in intervals for x in both}) == len(intervals) == 2  # beside each other
+    ends = [y for one in drawn[0].axes[0].collections for _, y in one.get_segments()[0]]
+    low, high = drawn[0].axes[0].get_ylim()
+    assert low < min(ends) and max(ends) < high
 
 
 def test_the_interval_of_a_single_point_is_drawn(drawn):
