@@ -8,6 +8,7 @@ import contextlib
 import importlib.machinery
 import importlib.util
 import os
+import re
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -28,10 +29,9 @@ def interruptible() -> None:
 
 # `python -m gpt1_jax.PROGRAM` imports for seconds before it can catch anything: an interrupt would show a traceback of
 # some import, or be lost there. With -m, sys.argv[0] is '-m' until Python has found the program's file,
-# also that of another package, whose __init__.py may import this one.
-_MODULE = sys.orig_argv[sys.orig_argv.index('-m') + 1] if '-m' in sys.orig_argv[:-1] else ''
-_COMMAND = (sys.argv[:1] == ['-m'] and _MODULE.split('.')[0] == __name__
-            or sys.argv and os.path.basename(sys.argv[0]) == 'gpt1')
+# also that of another package, whose __init__.py may import this one. Python takes -um and -mNAME as well.
+_OURS = any(re.match(rf'(-\w*m)?{__name__}(\.|$)', word) for word in sys.orig_argv[1:8])
+_COMMAND = sys.argv[:1] == ['-m'] and _OURS or sys.argv and os.path.basename(sys.argv[0]) == 'gpt1'
 if _COMMAND and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, _interrupted)
 

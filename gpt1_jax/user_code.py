@@ -92,7 +92,8 @@ def _module(file, field):
             if before != contents:
                 raise UserError(f'{file} has changed since this process ran it: start a new process')
             return module
-        module = types.ModuleType(f'gpt1_jax_user_code_{path}')  # two files may share a name
+        place = hashlib.sha256(bytes(path)).hexdigest()[:12]  # two files may share a name
+        module = types.ModuleType(f'gpt1_jax_user_code_{place}_{path.stem}')
         module.__file__ = str(path)
         sys.modules[module.__name__] = module  # dataclasses and Flax look their module up there
         with in_code(str(file)):

@@ -61,19 +61,20 @@ def main() -> None:
     f = flags.FLAGS
     for name in f.contestants:
         rules.choose('contestant', name, dict.fromkeys(CONTESTANTS))
-    rows, failed = {name: [] for name in f.contestants}, []
+    rows, running, failed = {name: [] for name in f.contestants}, [*f.contestants], []
     for number in range(f.turns):
-        for name in list(rows):
+        for name in running[:]:
             try:
                 row = timing.alone(contestant, name, f.config, f.vocab_size, f.warmup, f.windows, f.steps)
             except Exception as error:  # of its process or its libraries: the others continue
                 failed.append(f'{name}: {runner.one_line(error)}')
                 print(failed[-1], flush=True)
-                del rows[name]
+                running.remove(name)
                 continue
             rows[name].append(row)
             print(f'turn {number + 1} of {f.turns}: {name}, '
                   f"{1e3 * statistics.median(rows[name][-1]['step_seconds']):,.1f} ms a step", flush=True)
+    rows = {name: found for name, found in rows.items() if found}
     if not rows:
         raise UserError('; '.join(failed))
     tokens = f.config.batch.size * f.config.model.n_ctx

@@ -9,6 +9,7 @@ vocabulary, shows.
 """
 import ast
 import itertools
+from collections.abc import Sequence
 
 import jax
 import numpy as np
@@ -17,6 +18,7 @@ from ml_collections import ConfigDict
 
 from experiments.benchmarks import record, timing
 from experiments.compile import check
+from experiments.lib import runner
 from experiments.lib.markdown import table
 from gpt1_jax import cli, pretrain, rules
 from gpt1_jax.errors import UserError
@@ -32,6 +34,17 @@ def grid(sweep: str) -> list[dict]:
             raise UserError(f"--sweep: {part!r} is not FIELD=VALUE,VALUE")
         fields.append([(name.strip(), _value(value.strip())) for value in values.split(',')])
     return [dict(each) for each in itertools.product(*fields)]
+
+
+def configs(config: ConfigDict, sweep: Sequence[dict]) -> list[tuple[dict, ConfigDict]]:
+    """[(changes, the config with them)] of a sweep. UserError for a field or a value that the config does not take."""
+    found = [(changes, config.copy_and_resolve_references()) for changes in sweep]
+    for changes, changed in found:
+        try:
+            changed.update_from_flattened_dict(changes)
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(f'--sweep: {error}') from None
+    return found
 
 
 def _value(text):
@@ -97,24 +110,16 @@ def _define_flags():
 def main() -> None:
     f = flags.FLAGS
     rows, cells = [], []
-    for changes in grid(f.sweep):
-        config = f.config.copy_and_resolve_references()
-        try:
-            config.update_from_flattened_dict(changes)
-        except (KeyError, TypeError, ValueError) as error:
-            raise UserError(f'--sweep: {error}') from None
+    for changes, config in configs(f.config, grid(f.sweep)):
         name = ', '.join(f'{field}={value}' for field, value in changes.items()) or 'as configured'
         try:
             # A process of its own: a device's peak of memory is never reset.
             row = timing.alone(measure, config, f.vocab_size, f.warmup, f.windows, f.steps)
-        except UserError as error:
-            if not f.sweep:
+        except Exception as error:  # of its process, the device or the sizes: the others continue
+            full = isinstance(error, jax.errors.JaxRuntimeError) and 'RESOURCE_EXHAUSTED' in str(error)
+            if not (full or f.sweep):
                 raise
-            row = {'error': str(error)}
-        except jax.errors.JaxRuntimeError as error:
-            if 'RESOURCE_EXHAUSTED' not in str(error):
-                raise
-            row = {'error': 'out of memory'}
+            row = {'error': 'out of memory' if full else runner.one_line(error)}
         rows.append({'changes': changes, **row})
         cells.append((name, *line(row)))
         print(*cells[-1], sep='  ', flush=True)

@@ -11,7 +11,8 @@ TOKENS=${TOKENS:?a prepared directory, gs://BUCKET/...}
 TYPE=${TYPE:-v5litepod-16}
 RUNTIME=${RUNTIME:-v2-alpha-tpuv5-lite}
 POLL=${POLL:-60}                        # seconds between looks at the queue
-ERRORS=${ERRORS:-3}                     # failures of a request, or on a slice that is still there, after which it gives up
+ERRORS=${ERRORS:-3}                     # failures on a slice that is still there, or of requests, after which it gives up
+refused=0                               # requests, since the last look that found one
 
 resources() { local verb=$1; shift; gcloud compute tpus queued-resources "$verb" "$TPU" --zone="$ZONE" "$@"; }
 state() { resources describe --format='value(state.state)' 2>/dev/null || echo NONE; }
@@ -42,13 +43,17 @@ while true; do
         exit 1
       fi ;;
     NONE)                               # or a look that failed: then there is a slice, and the next look sees it
-      resources create --node-id="$TPU" --accelerator-type="$TYPE" --runtime-version="$RUNTIME" --spot || {
-        [ "$((ERRORS -= 1))" -gt 0 ] || exit 1
+      if ! resources create --node-id="$TPU" --accelerator-type="$TYPE" --runtime-version="$RUNTIME" --spot; then
+        if [ "$((refused += 1))" -ge "$ERRORS" ]; then
+          echo "error: $TPU is refused, see above; an earlier request may still be in the queue" >&2
+          exit 1
+        fi
         sleep "$POLL"
-      } ;;
+      fi ;;
     FAILED | SUSPENDED)                 # refused, or preempted: ask again
       resources delete --force --quiet ;;
     *)
+      refused=0
       sleep "$POLL" ;;
   esac
 done

@@ -24,10 +24,12 @@ def write(config: ConfigDict, clock: Clock, failures: Mapping[str, str]) -> None
     out = pathlib.Path(config.out)
     config = config.copy_and_resolve_references()
     config.start = False
-    fine_tuned = dict.fromkeys(task for of in config.runs.values() for task in of.tasks
-                               if any(not condition.startswith('zero_shot') for condition in of.conditions))
+    fine_tuned = tuple(dict.fromkeys(task for stage, of in config.runs.items() if stage in config.stages
+                                     for task in of.tasks if not all(name.startswith('zero_shot')
+                                                                     for name in of.conditions)))
     try:
-        baselines.run(config, out / scores.BASELINES_FILE, tuple(fine_tuned))
+        if fine_tuned:
+            baselines.run(config, out / scores.BASELINES_FILE, fine_tuned)
     except Exception as error:  # scikit-learn is an extra; the tables do without
         print(f'baselines: {runner.one_line(error)}', flush=True)
     parts = [name for name in tables.PARTS if name != 'figure_blimp' or 'blimp' in config.zero_shot_tasks]

@@ -53,7 +53,9 @@ def main() -> None:
         raise UserError('give --out=DIR, the directory to create')
     if f.source:
         source, origin = from_hub.source(f.source)
-        tokenizer = from_hub.source(f.tokenizer)[0] if f.tokenizer else None
+        tokenizer = storage.path(f.tokenizer) if f.tokenizer else None
+        if tokenizer and not tokenizer.exists():
+            tokenizer = from_hub.local_run(f.tokenizer)
         print(import_run.report(convert(source, storage.path(f.out), tokenizer, f.n_head, origin)))
         return
     license_name, dtype = f.license or 'other', f.dtype or 'float32'

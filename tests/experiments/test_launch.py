@@ -122,11 +122,11 @@ def test_a_preempted_slice_is_asked_for_again_and_deleted_when_the_run_is_done(t
 
 
 def test_a_look_at_the_queue_that_fails_is_no_reason_to_ask_for_ever_or_to_stop(tmp_path):
-    status, errors, _, verbs = queued(tmp_path, 1, ['FAILS', 'PROVISIONING', 'ACTIVE'])
-    assert (status, verbs) == (0, ['create', 'create', 'gpt1 pretrain', 'delete']), errors
+    status, errors, _, verbs = queued(tmp_path, 1, ['FAILS', 'PROVISIONING'] * 4 + ['ACTIVE'])
+    assert (status, verbs) == (0, ['create'] * 5 + ['gpt1 pretrain', 'delete']), errors
     (tmp_path / 'other').mkdir()
-    status, _, _, verbs = queued(tmp_path / 'other', 1)  # nothing is granted
-    assert (status, verbs) == (1, ['create'] * 3)
+    status, errors, _, verbs = queued(tmp_path / 'other', 1)  # nothing is granted
+    assert (status, verbs) == (1, ['create'] * 3) and 'error: mine is refused' in errors
 
 
 def test_a_program_that_fails_without_a_preemption_is_not_tried_for_ever(tmp_path):

@@ -70,7 +70,7 @@ def test_the_report_has_baselines_of_the_sets_that_are_fine_tuned_on_and_of_no_o
     def asked(config, out, names):
         raise Killed(names)
     monkeypatch.setattr(report.baselines, 'run', asked)
-    config = changed(small, out=str(tmp_path), stages=(), data=str(tmp_path))
+    config = changed(small, out=str(tmp_path), stages=('few', 'zero_shot'), data=str(tmp_path))
     config.runs = {'few': {'tasks': ('rte', 'cola'), 'conditions': ('full',)},
                    'zero_shot': {'tasks': ('sst2', 'dpr'), 'conditions': ('zero_shot',)}}
     with pytest.raises(Killed, match=r"\('rte', 'cola'\)"):

@@ -146,6 +146,17 @@ def test_a_program_of_another_package_that_imports_this_one_keeps_its_signals(tm
     assert found.splitlines() == [str(signal.default_int_handler), str(signal.SIG_DFL)]
 
 
+@pytest.mark.parametrize('how', ['-m', '-um', '-Bm', '-m' + 'gpt1_jax.interrupted'])
+def test_each_way_to_run_a_module_of_ours_is_a_command(tmp_path, how):
+    """Python sets sys.argv[0] to -m while it looks for the module, which is not there."""
+    words = [how] if 'gpt1' in how else [how, 'gpt1_jax.interrupted']
+    (tmp_path / 'sitecustomize.py').write_text(
+        'import atexit, signal, sys\natexit.register(lambda: print(signal.getsignal(signal.SIGINT).__module__))')
+    found = subprocess.run([sys.executable, *words], cwd=tmp_path, text=True, capture_output=True,
+                           env=os.environ | {'PYTHONPATH': f'{tmp_path}:{ROOT}'})
+    assert found.stdout.strip() == 'gpt1_jax', found.stderr
+
+
 @pytest.mark.parametrize('program, number, options, status', [
     ('pretrain', signal.SIGTERM, [], 75), ('pretrain', signal.SIGHUP, [], 75),
     ('pretrain', signal.SIGTERM, ['--exit_code_when_stopped=3'], 3), ('prepare', signal.SIGTERM, [], 75)])
