@@ -271,8 +271,14 @@ def _evaluate_only():
     for name in f:
         if f[name].present and (name in of_training or name.startswith('config.')):
             raise UserError(f'--{name} has no effect with --evaluate_only: config and columns are those of the run')
-    split = f.split or ('test' if f.data and not pathlib.Path(f.data).is_dir() else 'dev')
-    fine_tuned.evaluate_run(workdir.load(storage.path(f.workdir)), split, f.data or f.data_dir, f.selection)
+    run, split = workdir.load(storage.path(f.workdir)), f.split or 'dev'
+    if f.data and not pathlib.Path(f.data).is_dir():
+        if run.config.get('task') != 'custom':
+            raise UserError(f'--data={f.data}: of {run.config.get("task")} give --data_dir=DIR, with its files')
+        if f.split not in (None, 'test'):
+            raise UserError(f'--split={f.split}: --data=FILE is scored as the split test')
+        split = 'test'
+    fine_tuned.evaluate_run(run, split, f.data or f.data_dir, f.selection)
 
 
 if __name__ == '__main__':

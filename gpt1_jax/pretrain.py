@@ -187,9 +187,10 @@ def build(setting: Setting) -> Job:
         words_per_step = words.per_step(manifest, size * n_ctx)
         at = words.steps_at(config.checkpoint.keep_words, words_per_step, total)
         print(words.line(at, words_per_step), flush=True)
-        effective['checkpoint']['words_at'] = {str(step): count for step, count in at.items()}
-    keep_steps = tuple(sorted({*config.checkpoint.keep_steps, *at, *_kept_before(setting.directory)}))
-    effective['checkpoint']['keep_steps'] = keep_steps
+    kept, words_of = _kept_before(setting.directory)
+    keep_steps = effective['checkpoint']['keep_steps'] = tuple(sorted({*config.checkpoint.keep_steps, *at, *kept}))
+    if words_of or at:
+        effective['checkpoint']['words_at'] = words_of | {str(step): count for step, count in at.items()}
     unigram_loss = unigram.unigram_loss(train)
     pretraining_plan.print_plan(manifest, per_epoch, total, n_ctx, size, unigram_loss, config.optimizer.warmup_steps)
     batches = device_data.batches(train, n_ctx, size, config.seed, setting.mesh, config.data.resident)
@@ -199,10 +200,13 @@ def build(setting: Setting) -> Job:
 
 
 def _kept_before(directory):
-    """The keep_steps of the run that continues in a directory: it keeps them for good."""
+    """([step], {step: words}) of the checkpoints that the run in a directory keeps for good."""
     if not (directory / 'config.json').exists():
-        return []
-    return workdir.load(directory).config.get('checkpoint', {}).get('keep_steps', [])
+        return [], {}
+    run = workdir.load(directory)
+    there, saved = run.config.get('checkpoint', {}), set(run.steps())
+    return (saved & {*there.get('keep_steps', ())},
+            {step: words for step, words in there.get('words_at', {}).items() if int(step) in saved})
 
 
 def _check_length(directory, total, train, valid, n_ctx, size):

@@ -84,13 +84,13 @@ def _steps(run, first, last):
 
 
 def _check_config(run, first, last):
-    """UserError naming the fields of config.json that are not those saved with a checkpoint. Where the training that
-    made the last step started from the first one, --allow_change may have changed some there."""
-    start = [0, *(row['step'] for row in _starts(run, last))][-1]
+    """UserError naming the fields of config.json that are not those saved with a checkpoint. Where training started
+    from the first one, --allow_change may have changed some there."""
+    starts = {row['step'] for row in _starts(run, last)}
     for step in (step for step in run.steps() if first <= step <= last):
         saved = checkpoint.read_meta(run.checkpoints, step)['config']
         changed = workdir.changed(workdir.with_added(saved), run.config)
-        if step == first == start:
+        if step == first and step in starts:
             run.check_checkpoint(step)
         elif changed:
             raise UserError(f'{run.path}: config.json is not what step {step:,} was trained with '

@@ -101,9 +101,15 @@ def test_a_finished_run_is_scored_on_all_rows_of_another_file_and_keeps_its_own_
     assert (row['split'], row['n'], list(row['files'])) == ('test', 10, ['new.csv']) and row['predictions'] in shown
     assert len(results.read(pathlib.Path(row['predictions']))) == 10
 
+    command('finetune', f'--workdir={run}', '--evaluate_only', f'--data={directory}/train.csv', check=0)
+    assert (run / 'predictions_dev.jsonl').read_text() == own and not (run / 'predictions_test.jsonl').exists()
+    said = command('finetune', f'--workdir={run}', '--evaluate_only', f'--data={tmp_path}/new.csv', '--split=dev', check=1)
+    assert '--split=dev: --data=FILE is scored as the split test' in said.stderr
+    results.write(run / 'results.jsonl', [first, row])
+
     reviews(tmp_path / 'train.csv', 40)
     assert fine_tuned.evaluate_run(workdir.load(run), 'dev', str(tmp_path))[0]['n'] == 12
-    assert (run / 'predictions_dev.jsonl').read_text() == own and len(list(run.glob('predictions_*.jsonl'))) == 3
+    assert (run / 'predictions_dev.jsonl').read_text() == own and len(list(run.glob('predictions_*.jsonl'))) == 4
     evaluations = model_card.evaluations(workdir.load(run), row['step'], row['digest'])
     assert [line for line in evaluations if 'finetune' in line] == [
         f'sentiment, {split}, {file}, finetune: accuracy {found["value"]:.4f} (n = {found["n"]})'

@@ -6,6 +6,7 @@ from absl import flags
 from ml_collections import ConfigDict
 
 from gpt1_jax import rules
+from gpt1_jax.cli import config_file
 from gpt1_jax.configs import custom as custom_config
 from gpt1_jax.data.tasks import own_file, tables
 from gpt1_jax.errors import UserError, shown
@@ -64,8 +65,11 @@ def fill(config: ConfigDict, data: str, text: Sequence[str], label: str, choices
     train = directory / files['train']
     custom = config.custom
     custom.format = own_file.describe(train, (*text, label, *choices), custom.columns)
-    if custom.format == 'tsv':
+    if custom.format == 'tsv' and not config_file.given('config.custom.quoting'):
         custom.quoting &= not any(tables.quotes_are_text(directory / name, '\t') for name in files.values())
+        if not custom.quoting:
+            print(f'{train}: its quotation marks are read as text; --config.custom.quoting=True reads them as quoting',
+                  flush=True)
     custom.name, custom.label, custom.segments = place.stem, label, tuple((column,) for column in text)
     custom.files.update(files)
     if not custom.files.dev:

@@ -175,7 +175,7 @@ def check_inputs(out: storage.Path, inputs: dict[str, str]) -> None:
 def _way_out(directory):
     """What to do with a directory that was prepared from other text. A run needs the text that it began with."""
     run = directory.parent
-    if (run / 'config.json').exists():
+    if (run / 'config.json').exists() and any((run / 'checkpoints').glob('*')):
         return (f'the run in {run} continues with the text that it began with where config.data.corpus is left out; '
                 'other text needs a new --workdir')
     return 'choose another directory, or delete it'

@@ -42,7 +42,7 @@ def evaluate_run(run: workdir.Run, split: str, data_dir: str | None = None, sele
     task = custom.of_file(config['custom'], file) if file else tasks.of(config)
     splits.check_split(task, split)
     hashes = provenance.file_hashes(task.files(data_dir or config['data']['dir'], split))
-    foreign = bool(file or split in ('train', 'dev')) and not run.trained_with(hashes)
+    foreign = bool(file) or split in ('train', 'dev') and not run.trained_with(hashes)
     if foreign and not file:
         print(f'notice: {task.name} {split}: not the file that the run was trained with', flush=True)
     rows = _rows(run, task, split, data_dir, hashes)

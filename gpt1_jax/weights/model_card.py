@@ -134,7 +134,8 @@ def _origin(config, prefix):
         digest = other.digest(step)
     except (UserError, OSError):
         return {}
-    same = config['fingerprint'].get('origin') in (digest, None)
+    averaged = config.get('imported', {}).get('files', {}).get(f'step {step}')
+    same = (config['fingerprint'].get('origin') or averaged) in (digest, None)
     return {f'{prefix}{name}': value for name, value in _pretraining(other, step).items()} if same else {}
 
 

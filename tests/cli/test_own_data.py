@@ -127,8 +127,7 @@ def test_a_directory_has_the_splits_by_their_names(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize('rows, message', [
     ('', 'a.csv: no rows'), ('A, b.,x\n' * 3, 'a.csv: row 2: 3 columns, expected 2'),
-    ('A.,x\n"B.,y\nC.,x\n', 'a.csv: row 3: unexpected end of data; if its quotation marks are text, '
-     '--config.custom.quoting=False')])  # of an open quote the row where it begins
+    ('A.,x\n"B.,y\nC.,x\n', 'a.csv: row 3: unexpected end of data')])  # of an open quote the row where it begins
 def test_a_file_without_a_sound_row_says_what_is_wrong_with_its_first(tmp_path, monkeypatch, rows, message):
     (tmp_path / 'a.csv').write_text('t,l\n' + rows)
     assert message in refusal(config_of, monkeypatch, data=str(tmp_path / 'a.csv'), text=['t'], label='l')

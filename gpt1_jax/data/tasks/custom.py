@@ -93,7 +93,12 @@ def _as_written(spec, path):
         raise UserError(f'{path}: the files of {spec.name} are JSON, must end in .jsonl or .json')
     if spec.columns or spec.delimiter not in own_file.SEPARATORS or pathlib.Path(path).suffix not in own_file.SUFFIXES:
         return spec
-    found = own_file.describe(pathlib.Path(path), (*spec.text_columns, *spec.choices))
+    try:
+        found = own_file.describe(pathlib.Path(path), (*spec.text_columns, *spec.choices))
+    except UserError:
+        if spec.quoting:
+            raise
+        return spec  # its header may have quotation marks that are text
     quoting = spec.quoting or custom_spec.FORMATS.get(found, found) != spec.delimiter
     return dataclasses.replace(spec, format=found, quoting=quoting and not (
         found == 'tsv' and tables.quotes_are_text(path, '\t')))

@@ -106,8 +106,7 @@ def _cells(path, quoted, delimiter):
             last = reader.line_num
             yield last, row
     except csv.Error as error:  # after a broken quote no later row can be read
-        raise UserError(f'{path}: row {last + 1}: {error}; if its quotation marks are text, '
-                        '--config.custom.quoting=False') from None
+        raise UserError(f'{path}: row {last + 1}: {error}') from None
 
 
 def _records(path):
