@@ -103,7 +103,8 @@ def test_a_finished_run_is_scored_on_all_rows_of_another_file_and_keeps_its_own_
 
     command('finetune', f'--workdir={run}', '--evaluate_only', f'--data={directory}/train.csv', check=0)
     assert (run / 'predictions_dev.jsonl').read_text() == own and not (run / 'predictions_test.jsonl').exists()
-    said = command('finetune', f'--workdir={run}', '--evaluate_only', f'--data={tmp_path}/new.csv', '--split=dev', check=1)
+    said = command('finetune', f'--workdir={run}', '--evaluate_only', f'--data={tmp_path}/new.csv', '--split=dev',
+                   check=1)
     assert '--split=dev: --data=FILE is scored as the split test' in said.stderr
     results.write(run / 'results.jsonl', [first, row])
 
