@@ -1,5 +1,5 @@
 """The checks of a backbone's config. A field's rule follows from its default: a whole number is at least 1, or 0 where
-that is the default; NAME_dropout is a rate below 1."""
+that is the default; a float is any finite number, and NAME_dropout a rate below 1."""
 import dataclasses
 from typing import Any
 
