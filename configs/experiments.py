@@ -54,6 +54,7 @@ def get_config():
     config.curves = ConfigDict()
     config.curves.tasks = ('sst2', 'mnli')  # a curve each
     config.curves.rows = (500, 2000, 8000, 20000)  # training rows of the points
+    config.curves.conditions = ('full', 'no_pretraining')  # and 'no_aux': without the auxiliary LM (Table 5)
     config.curves.seeds = (0, 1, 2)        # runs of each point
     config.curves.trials = ((6.25e-5, 1000), (1.25e-4, 1000), (2.5e-4, 1000))  # (peak rate, updates)
     config.curves.trial_rows = 2000        # training rows of a trial

@@ -3,10 +3,10 @@
 python -m experiments.learning_curves --config=configs/overnight_cpu.py --config.pretrained=novels --config.data=DATA \\
     --config.out=runs/curves [--dry_run]
 
-Each condition first has its own search: every (rate, updates) of config.curves.trials, on config.curves.trial_rows
-rows, scored on other rows of the training file; with a single trial there is nothing to search. With the best one it
-then trains on each number of rows of config.curves.rows, or on all that there are if those are fewer, and is scored on
-dev. Beside them: n-grams, a logistic regression on the same rows (scikit-learn).
+Each condition of config.curves.conditions first has its own search: every (rate, updates) of config.curves.trials, on
+config.curves.trial_rows rows, scored on other rows of the training file; with a single trial there is nothing to
+search. With the best one it then trains on each number of rows of config.curves.rows, or on all that there are if those
+are fewer, and is scored on dev. Beside them: n-grams, a logistic regression on the same rows (scikit-learn).
 Writes learning_curves.json, .md and .png in config.out. Rerun an interrupted command to resume it.
 """
 import math
@@ -30,7 +30,7 @@ from gpt1_jax.training.fine_tuning_defaults import EPOCHS
 
 LABELS = {score.task: score.label for score in reversed(paper.TABLE2 + paper.TABLE3 + paper.TABLE4)
           if score.group is None}
-CONDITIONS = {'full': 'pretrained', 'no_pretraining': 'from scratch'}
+CONDITIONS = {'full': 'pretrained', 'no_pretraining': 'from scratch', 'no_aux': 'without the auxiliary LM'}
 HELD_OUT = 1000  # rows of a training file that score its trials
 SINGLE = 'give a single one, --config.curves.trials="((RATE,UPDATES),)"'
 NO_HEADER = ('cola',)  # sets whose training file begins with a row
@@ -50,7 +50,7 @@ def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
         print('then, with the best of the trials, here the first:')
         trials = []
     chosen = {(task, condition): best_trial(config, trials, task, condition)
-              for task in config.curves.tasks for condition in CONDITIONS}
+              for task in config.curves.tasks for condition in config.curves.conditions}
     runs = runner.carry_out(config, curve_runs(config, chosen), dry_run)
     if dry_run:
         return []
@@ -91,14 +91,14 @@ def trial_runs(config: ConfigDict) -> list[Run]:
         config.directories[task] = task
     config.data = str(parts)
     return [run for task in config.curves.tasks for rows in rows_of(config, task, (config.curves.trial_rows,))
-            for condition in CONDITIONS for trial in config.curves.trials
+            for condition in config.curves.conditions for trial in config.curves.trials
             for run in with_trial(config, task, f'{condition}@trial', trial, rows, (0,))]
 
 
 def curve_runs(config: ConfigDict, chosen: Mapping[tuple[str, str], Trial]) -> list[Run]:
     """The runs of every point: all of a seed before the next seed."""
     return [run for seed in config.curves.seeds for task in config.curves.tasks
-            for rows in rows_of(config, task, config.curves.rows) for condition in CONDITIONS
+            for rows in rows_of(config, task, config.curves.rows) for condition in config.curves.conditions
             for run in with_trial(config, task, f'{condition}@rows', chosen[task, condition], rows, (seed,))]
 
 
@@ -172,25 +172,25 @@ def trial_row(run: Run) -> dict:
 
 
 def points(config: ConfigDict, runs: Sequence[Run]) -> Iterator[dict]:
-    """{'task', 'rows', 'condition', 'value', 'low', 'high', 'seeds', 'n'} of every point that has results; of the
-    pretrained ones also 'difference', [value, low, high], from scratch, over the same items and seeds. The n-grams, on
-    the same rows, have no interval."""
+    """{'task', 'rows', 'condition', 'value', 'low', 'high', 'seeds', 'n'} of every point that has results; of the other
+    conditions also 'difference', [value, low, high], what the pretrained one is above them, over the same items and
+    seeds. The n-grams, on the same rows, have no interval."""
     for task in config.curves.tasks:
         for rows in dict.fromkeys(run.config.data.train_rows for run in runs if run.task == task):
             found = {}
-            for condition, name in CONDITIONS.items():
+            for condition in config.curves.conditions:
                 own = [result(run) for run in runs if run.rows and run.config.data.train_rows == rows
                        and (run.task, run.condition.split('@')[0]) == (task, condition)]
                 if own:
-                    found[name] = bootstrap.of_rows(own)
-            for name, estimate in found.items():
+                    found[condition] = bootstrap.of_rows(own)
+            full = found.get('full')
+            for condition, estimate in found.items():
                 more = {}
-                other = found.get('from scratch')
-                if name == 'pretrained' and other and estimate.by_seed.keys() & other.by_seed.keys():
-                    gain = bootstrap.minus(estimate, other)
-                    more['difference'] = list(figures.point(gain).values())
-                yield {'task': task, 'rows': rows, 'condition': name, **figures.point(estimate), 'n': estimate.n,
-                       'seeds': {str(seed): value for seed, (value, _) in estimate.by_seed.items()}, **more}
+                if condition != 'full' and full and full.by_seed.keys() & estimate.by_seed.keys():
+                    more['difference'] = list(figures.point(bootstrap.minus(full, estimate)).values())
+                yield {'task': task, 'rows': rows, 'condition': CONDITIONS[condition], **figures.point(estimate),
+                       'n': estimate.n, 'seeds': {str(seed): value for seed, (value, _) in estimate.by_seed.items()},
+                       **more}
             run, = with_trial(config, task, 'full@words', (1.0, 1), rows, (0,))
             row = next(row for row in baselines.of_task(run, 'words', None) if row['split'] == 'dev')
             yield {'task': task, 'rows': rows, 'condition': 'n-grams', 'value': row['value'], 'n': row['n']}
@@ -199,7 +199,7 @@ def points(config: ConfigDict, runs: Sequence[Run]) -> Iterator[dict]:
 def draw(path: pathlib.Path, points: Sequence[dict]) -> None:
     """A panel for each task: its metric against training rows, a line for each condition."""
     styles = {'pretrained': ('pretrained', '-', 0.15), 'from scratch': ('scratch', '-', 0.15),
-              'n-grams': ('baseline', '--', 0)}
+              'without the auxiliary LM': ('no_aux', '-', 0), 'n-grams': ('baseline', '--', 0)}
     names = list(dict.fromkeys(map(label, points)))
     with figures.plt.rc_context(figures.STYLE):
         figure, grid = figures.plt.subplots(1, len(names), figsize=(4.6 * len(names), 3.6), squeeze=False)
@@ -221,13 +221,18 @@ def label(row: Mapping) -> str:
 
 
 def lines(found: dict) -> list[str]:
-    body = []
+    conditions = [name for name in CONDITIONS.values() if any(row['condition'] == name for row in found['points'])]
+    header, body = ['task', 'training rows'], []
+    for name in conditions:
+        header += [name] if name == CONDITIONS['full'] else [name, 'difference']
     for task, rows in dict.fromkeys((row['task'], row['rows']) for row in found['points']):
         of = {row['condition']: row for row in found['points'] if (row['task'], row['rows']) == (task, rows)}
-        cells = [f'{scores.percent(row["value"])} ({scores.span(row["low"], row["high"])})' if row else scores.NA
-                 for row in map(of.get, CONDITIONS.values())]
-        gain = of.get('pretrained', {}).get('difference')
-        cells.append(f'{scores.percent(gain[0], "+")} ({scores.span(*gain[1:], "+")})' if gain else '')
+        cells = []
+        for name in conditions:
+            row = of.get(name)
+            cells.append(_spanned(row['value'], row['low'], row['high']) if row else scores.NA)
+            if name != CONDITIONS['full']:
+                cells.append(_spanned(*row['difference'], '+') if row and 'difference' in row else '')
         body.append([label(of['n-grams']), f'{rows:,}', *cells, scores.percent(of['n-grams']['value'])])
     trials = [[label(row), row['condition'], f'{row["rate"]:g}', f'{row["rows"]:,}', row['epochs'],
                scores.percent(row['value'])] for row in found['trials']]
@@ -237,8 +242,12 @@ def lines(found: dict) -> list[str]:
     seeds = max((len(row.get('seeds', ())) for row in found['points']), default=0)
     return ['# Learning curves', '', f'Dev sets in percent: the median of up to {seeds} seeds, with 95% intervals over '
             'the items, which leave out the spread between seeds. Every point of a condition has the setting that its '
-            'own search chose.', '',
-            *table(('task', 'training rows', 'pretrained', 'from scratch', 'difference', 'n-grams'), body), *searched]
+            'own search chose. Each difference is the pretrained score minus the score to its left.', '',
+            *table((*header, 'n-grams'), body), *searched]
+
+
+def _spanned(value, low, high, sign=''):
+    return f'{scores.percent(value, sign)} ({scores.span(low, high, sign)})'
 
 
 def _define_flags():

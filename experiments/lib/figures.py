@@ -21,8 +21,8 @@ from gpt1_jax.metrics.bootstrap import Estimate, interval  # noqa: E402
 
 # One colour for one meaning in every figure, distinguishable by colour-blind readers (Okabe and Ito).
 COLOURS = {'pretrained': '#0072B2', 'scratch': '#D55E00', 'baseline': '#7F7F7F', 'train': '#56B4E9',
-           'chance': '#B0B0B0', 'race': '#009E73', 'mnli': '#332288', 'sst2': '#CC79A7', 'dpr': '#E69F00',
-           'cola': '#000000'}
+           'no_aux': '#882255', 'chance': '#B0B0B0', 'race': '#009E73', 'mnli': '#332288', 'sst2': '#CC79A7',
+           'dpr': '#E69F00', 'cola': '#000000'}
 MARKERS = {'race': 'o', 'mnli': 's', 'sst2': '^', 'dpr': 'D', 'cola': 'v'}
 OTHER = ('#7F7F7F', 'X')  # a task that the paper's figures do not have
 GREY = '#707070'

@@ -1,5 +1,6 @@
 """Learning curves: the search's rows are held out, the best trial is used, and a rerun trains nothing."""
 import dataclasses
+import json
 import math
 import pathlib
 import types
@@ -14,7 +15,7 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.runs import provenance, results
 from tiny import predictions
 
-BEST = {'full': 1e-3, 'no_pretraining': 1e-4}  # rates with one more right answer
+BEST = {'full': 1e-3, 'no_pretraining': 1e-4, 'no_aux': 1e-4}  # rates with one more right answer
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def config(tmp_path, monkeypatch):
     def train(config, run, name):
         condition, rate = run.condition.split('@')[0], run.config.optimizer.peak_rate
         right = 10 + run.config.data.train_rows // 20 * (condition == 'full') + (rate == BEST[condition]) + run.seed
-        right = min(right, 20)
+        right = min(right + (condition == 'no_aux'), 20)
         path = predictions(tmp_path / 'out' / f'{run.name}.jsonl', right, 20)
         rows = [{'kind': 'finetune', 'task': 'sst2', 'split': 'dev', 'group': None, 'n': 20, 'metric': 'accuracy',
                  'value': right / 20, 'selection': 'final', 'seed': run.seed, 'predictions': path, 'key': run.key}]
@@ -39,7 +40,7 @@ def config(tmp_path, monkeypatch):
     monkeypatch.setattr(run_list, 'check', lambda config: None)
     monkeypatch.setattr(finetune, 'run_key', lambda config, code=None: provenance.digest(
         [config.data.dir, config.data.train_rows, config.optimizer.peak_rate, config.train.epochs, config.seed,
-         config.n_transfer]))
+         config.n_transfer, config.lm_weight]))
     config = experiments_config.get_config()
     config.pretrained, config.data, config.out = 'gpt', str(tmp_path / 'data'), str(tmp_path / 'out')
     config.finetune.batch.size = 8
@@ -56,6 +57,22 @@ def test_each_condition_is_drawn_at_the_rate_that_its_own_search_chose(config):
     before = results.read(runner.results_path(config))
     assert len(before) == 2 * 2 + 2 * 2 * 2
     assert learning_curves.run(config) == lines and results.read(runner.results_path(config)) == before
+
+
+def test_a_third_condition_has_a_search_and_a_difference_of_its_own(config, tmp_path):
+    config.curves.conditions = 'full', 'no_pretraining', 'no_aux'
+    config.curves.rows = 40,
+    lines = learning_curves.run(config)
+    header = next(line for line in lines if line.startswith('| task'))
+    assert header == '| task | training rows | pretrained | from scratch | difference | without the auxiliary LM | ' \
+        'difference | n-grams |'
+    row = next(line for line in lines if line.startswith('| SST-2')).split(' | ')
+    assert [cell.split(' ')[0] for cell in row[2:7]] == ['67.5', '57.5', '+10.0', '62.5', '+5.0']
+    assert sum('| without the auxiliary LM |' in line and '60 |' in line for line in lines) == 2
+    runs = [each for each in results.read(runner.results_path(config)) if 'no_aux@rows' in each['predictions']]
+    assert len(runs) == 2 and all('0.0001' in each['predictions'] for each in runs)
+    drawn = json.loads((tmp_path / 'out' / 'learning_curves.json').read_text())['points']
+    assert [len(each.get('difference', ())) for each in drawn] == [0, 3, 3, 0]
 
 
 def test_trials_are_scored_on_rows_of_the_training_file_that_they_do_not_read(config):
