@@ -44,6 +44,9 @@ def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
     where runs failed.
     """
     run_list.check(config)
+    for name in ('conditions', 'rows', 'seeds'):
+        if not config.curves[name]:
+            raise UserError(f'config.curves.{name} is empty')
     config = with_data(config)
     trials = runner.carry_out(config, trial_runs(config), dry_run)
     if dry_run and any(not run.rows for run in trials):

@@ -75,6 +75,13 @@ def test_a_third_condition_has_a_search_and_a_difference_of_its_own(config, tmp_
     assert [len(each.get('difference', ())) for each in drawn] == [0, 3, 3, 0]
 
 
+@pytest.mark.parametrize('name', ['conditions', 'rows', 'seeds'])
+def test_nothing_to_draw_is_a_line(config, name):
+    config.curves[name] = ()
+    with pytest.raises(UserError, match=f'^config.curves.{name} is empty$'):
+        learning_curves.run(config)
+
+
 def test_trials_are_scored_on_rows_of_the_training_file_that_they_do_not_read(config):
     learning_curves.trial_runs(config)
     part = pathlib.Path(config.out) / 'parts' / 'sst2'
