@@ -44,9 +44,6 @@ def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
     where runs failed.
     """
     run_list.check(config)
-    for name in ('conditions', 'rows', 'seeds'):
-        if not config.curves[name]:
-            raise UserError(f'config.curves.{name} is empty')
     config = with_data(config)
     trials = runner.carry_out(config, trial_runs(config), dry_run)
     if dry_run and any(not run.rows for run in trials):
@@ -224,18 +221,18 @@ def label(row: Mapping) -> str:
 
 
 def lines(found: dict) -> list[str]:
-    conditions = [name for name in CONDITIONS.values() if any(row['condition'] == name for row in found['points'])]
-    header, body = ['task', 'training rows'], []
-    for name in conditions:
-        header += [name] if name == CONDITIONS['full'] else [name, 'difference']
+    pretrained, *others = CONDITIONS.values()
+    others = [name for name in others if any(row['condition'] == name for row in found['points'])]
+    header, body = ['task', 'training rows', pretrained], []
+    for name in others:
+        header += [name, 'difference']
     for task, rows in dict.fromkeys((row['task'], row['rows']) for row in found['points']):
         of = {row['condition']: row for row in found['points'] if (row['task'], row['rows']) == (task, rows)}
-        cells = []
-        for name in conditions:
-            row = of.get(name)
-            cells.append(_spanned(row['value'], row['low'], row['high']) if row else scores.NA)
-            if name != CONDITIONS['full']:
-                cells.append(_spanned(*row['difference'], '+') if row and 'difference' in row else '')
+        cells = [_spanned(of.get(pretrained))]
+        for name in others:
+            cells.append(_spanned(of.get(name)))
+            gain = of.get(name, {}).get('difference')
+            cells.append(_spanned(dict(zip(figures.VALUES, gain)), '+') if gain else '')
         body.append([label(of['n-grams']), f'{rows:,}', *cells, scores.percent(of['n-grams']['value'])])
     trials = [[label(row), row['condition'], f'{row["rate"]:g}', f'{row["rows"]:,}', row['epochs'],
                scores.percent(row['value'])] for row in found['trials']]
@@ -249,8 +246,11 @@ def lines(found: dict) -> list[str]:
             *table((*header, 'n-grams'), body), *searched]
 
 
-def _spanned(value, low, high, sign=''):
-    return f'{scores.percent(value, sign)} ({scores.span(low, high, sign)})'
+def _spanned(row, sign=''):
+    """A point's value with its interval; n/a without a point."""
+    if row is None:
+        return scores.NA
+    return f'{scores.percent(row["value"], sign)} ({scores.span(row["low"], row["high"], sign)})'
 
 
 def _define_flags():

@@ -33,8 +33,10 @@ PER_TASK = (lambda x: all(map(rules.GROUP[0], x.values())), 'a group of fields f
 RULES = {name: rule for name, rule in rules.of_defaults(experiments.get_config(), {
     **dict.fromkeys(('seeds', 'seeds_small', 'grid_seeds'), SEEDS), 'layers': rules.several(rules.whole(-1)),
     'zero_shot_steps': rules.several(rules.whole(0)),
-    'curves.conditions': rules.several(rules.one_of('full', 'no_pretraining', 'no_aux')),
-    'curves.rows': rules.several(rules.whole(1)), 'curves.seeds': SEEDS,
+    'curves.conditions': (lambda x: 'full' in x and {*x} <= {'full', 'no_pretraining', 'no_aux'},
+                          "a tuple of 'full' and any of 'no_pretraining' and 'no_aux'"),
+    'curves.rows': (lambda x: x and rules.several(rules.whole(1))[0](x), 'a tuple of numbers of rows'),
+    'curves.seeds': SEEDS,
     'curves.trials': (lambda x: x and all(len(each) == 2 and min(each) > 0 for each in x), 'pairs (rate, updates)'),
     'curves.trial_rows': rules.whole(1),
     **{f'finetune.{name}': rule for name, rule in finetune.RULES.items()}}).items() if not name.startswith('grid.')} | {

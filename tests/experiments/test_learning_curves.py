@@ -10,7 +10,7 @@ from gpt1_jax.configs import experiments as experiments_config
 
 from experiments import learning_curves
 from experiments.lib import run_list, runner
-from gpt1_jax import finetune
+from gpt1_jax import finetune, rules
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import provenance, results
 from tiny import predictions
@@ -75,11 +75,12 @@ def test_a_third_condition_has_a_search_and_a_difference_of_its_own(config, tmp_
     assert [len(each.get('difference', ())) for each in drawn] == [0, 3, 3, 0]
 
 
-@pytest.mark.parametrize('name', ['conditions', 'rows', 'seeds'])
-def test_nothing_to_draw_is_a_line(config, name):
-    config.curves[name] = ()
-    with pytest.raises(UserError, match=f'^config.curves.{name} is empty$'):
-        learning_curves.run(config)
+@pytest.mark.parametrize('name, value', [('conditions', ()), ('conditions', ('no_aux',)), ('rows', ()), ('seeds', ()),
+                                         ('conditions', ('full', 'lstm'))])
+def test_what_cannot_be_drawn_is_refused(config, name, value):
+    config.curves[name] = value
+    with pytest.raises(UserError, match=rf'^config.curves.{name} is \(.*\), must be a tuple of '):
+        rules.validate(config, run_list.RULES)
 
 
 def test_trials_are_scored_on_rows_of_the_training_file_that_they_do_not_read(config):
