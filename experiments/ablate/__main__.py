@@ -5,7 +5,7 @@ python -m experiments.ablate --idea='squared ReLU: model.ops.gelu=experiments/id
 
 An idea is a difference of the pretraining config: a number, or code of yours as FILE:NAME (CONTRIBUTING.md, "To try an
 idea"). Runs of one seed share batches, dropout masks and, where shapes agree, initial weights, so that most of the
-noise between seeds cancels in their difference. Writes OUT/report.md, report.html and ideas.png.
+noise between seeds cancels in their difference. Writes OUT/report.md and ideas.png.
 
 Rerun an interrupted command to resume it. Runs in OUT/results.jsonl with the same settings, text, files and code are
 not repeated; those that lack a task of config.tasks, or have it of other files, are trained again unless

@@ -1,4 +1,4 @@
-"""What an ablation found: report.md, report.html and the forest plot ideas.png."""
+"""What an ablation found: report.md and the forest plot ideas.png."""
 import math
 import pathlib
 import statistics as builtin
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from experiments.ablate import statistics
 from experiments.ablate.runs import Idea
 from experiments.ablate.statistics import Difference
-from experiments.lib import bootstrap, figures, html_page
+from experiments.lib import bootstrap, figures
 from experiments.lib.markdown import bullets, table
 
 READING = """Differences are idea - baseline, smaller is better. Both were trained on the same seeds: same batches, same
@@ -72,7 +72,7 @@ def shown(found: Difference | None) -> str:
 
 def write(out: pathlib.Path, ideas: Sequence[Idea], compared: Sequence[Comparison], rows: Rows,
           failed: Mapping[tuple[str, int], str], looks: int, tasks: Iterable[str]) -> None:
-    """Writes report.md, report.html and ideas.png. tasks: those that all rows were scored on."""
+    """Writes report.md and ideas.png. tasks: those that all rows were scored on."""
     _draw(out / 'ideas.png', compared)
     level = '95%' if looks == 1 else (
         f'95% for whichever of the {looks} possible reports is read: seeds were added until the intervals were narrow, '
@@ -84,7 +84,6 @@ def write(out: pathlib.Path, ideas: Sequence[Idea], compared: Sequence[Compariso
     if failed:
         lines += ['## Failed', '', *bullets([f'{name}, seed {seed}: {why}' for (name, seed), why in failed.items()])]
     (out / 'report.md').write_text('\n'.join(lines), encoding='utf-8')
-    html_page.write(out / 'report.md')
 
 
 def _draw(path, compared):

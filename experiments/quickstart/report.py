@@ -1,9 +1,9 @@
-"""The quickstart's report: Markdown, HTML and figures, computed from the predictions that the runs wrote."""
+"""The quickstart's report: Markdown and figures, computed from the predictions that the runs wrote."""
 import pathlib
 from collections.abc import Mapping
 
 from experiments import plots
-from experiments.lib import figures, html_page, scores
+from experiments.lib import figures, scores
 from experiments.lib.markdown import table
 from gpt1_jax import metrics
 from gpt1_jax.metrics.bootstrap import Estimate
@@ -38,7 +38,7 @@ def shown(score: Estimate) -> str:
 
 def write(directory: pathlib.Path, facts: Mapping[str, object], pretrained: pathlib.Path,
           predictions: Mapping[str, Mapping[str, pathlib.Path]], zero_shot: Mapping[int, str]) -> list[str]:
-    """Writes report.md, report.html and the figures; returns and prints the headline results.
+    """Writes report.md and the figures; returns and prints the headline results.
 
     pretrained: the run. predictions: {task: {PRETRAINED | SCRATCH | WORDS: path}}. zero_shot: {update: path of the
     predictions on word_order}.
@@ -72,7 +72,7 @@ def write(directory: pathlib.Path, facts: Mapping[str, object], pretrained: path
         *table(['', 'value'], list(facts.items()))]
     path = directory / 'report.md'
     path.write_text('\n'.join(lines), encoding='utf-8')
-    print(f'report: {path}, for a browser {html_page.write(path)}')
+    print(f'report: {path}')
     for line in headlines:
         print(f'  {line}')
     return headlines

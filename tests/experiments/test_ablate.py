@@ -1,7 +1,5 @@
 """experiments.ablate: statistics against scipy and by hand, plan, reuse, kills, reports."""
-import base64
 import random
-import re
 import shutil
 
 import numpy as np
@@ -137,9 +135,7 @@ def test_a_report_has_the_differences_of_the_runs_own_losses(text, undisturbed, 
     page = (out / 'report.md').read_text()
     assert f'| squared ReLU | {relu.found.mean:+.4f} (' in page and '## sst2, zero-shot' in page
     assert '| 2 | 12 |' in page  # seeds and items
-    picture, html = (out / 'ideas.png').read_bytes(), (out / 'report.html').read_text()
-    assert picture[:4] == b'\x89PNG' and f'src="data:image/png;base64,{base64.b64encode(picture).decode()}"' in html
-    assert '<td>squared ReLU</td>' in html and not re.search('<(link|script)', html)  # nothing from a network
+    assert (out / 'ideas.png').read_bytes()[:4] == b'\x89PNG'
 
 
 def test_equal_settings_are_one_run_and_runs_of_other_invocations_are_found(undisturbed, monkeypatch):

@@ -81,7 +81,7 @@ def test_the_step_with_products_by_cublaslt_is_the_step_with_that_flag_of_xla(mo
     assert found == [[], ['--xla_gpu_enable_triton_gemm=false']]
 
 
-OTHERS = ('spacy', 'ftfy', 'sentencepiece', 'safetensors', 'pyarrow', 'matplotlib', 'markdown', 'tensorflow_datasets',
+OTHERS = ('spacy', 'ftfy', 'sentencepiece', 'safetensors', 'pyarrow', 'matplotlib', 'tensorflow_datasets',
           'importlib_resources', 'torch', 'transformers', 'sklearn')
 
 
