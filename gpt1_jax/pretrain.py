@@ -272,7 +272,7 @@ def train(setting: Setting, job: Job, check_lock: Any, allow_change: bool, fallb
     warn = unigram.plateau_warning(job.unigram_loss, config.optimizer.warmup_steps)
     flops = step_cost.flops_per_token(program.state.params, job.model.config.n_ctx)
     with session.Session(this, program, state, total, check_lock, warn, flops) as current:
-        pretraining_plan.print_start(program, state, total, job.batches, job.model.config, config.batch.microbatches)
+        pretraining_plan.print_start(program, state, total, job.batches, job.model.config)
         loop.fit(program, state, job.hyper, job.batches, job.schedule, current, _evaluation(job, setting, current))
     return this
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from experiments.compile import hlo_text
-from gpt1_jax.parallel import step_cost
 
 KINDS = ('all-gather', 'all-reduce', 'reduce-scatter', 'all-to-all', 'ragged-all-to-all', 'collective-permute',
          'collective-broadcast')
@@ -38,7 +37,8 @@ class Collective:
         """Bytes that each device sends in one execution, by the ring algorithms."""
         if self.kind in ('collective-permute', 'collective-broadcast'):
             return self.bytes
-        return step_cost.sent(self.kind, self.bytes, self.devices)
+        rounds = 2 if self.kind == 'all-reduce' else 1  # an all-reduce is a reduce-scatter and an all-gather
+        return rounds * self.bytes * (self.devices - 1) // self.devices
 
 
 def collectives(text: str, devices: int) -> list[Collective]:

@@ -125,8 +125,7 @@ def render(entries: Sequence[Entry], rows: Sequence[dict], missing: Mapping[Entr
         f"The paper's config in bfloat16, compiled on {' or '.join(map(str, cores))} cores without the hardware: "
         f"{'; '.join(versions)}. MB are 10^6 bytes, GiB 2^30. A batch `in 4` is in four microbatches. Collectives are "
         'counted a step, those in the loop over layers as often as it runs; the bytes are what each chip sends by ring '
-        'algorithms, in brackets what the shardings alone let expect (gpt1_jax/parallel/step_cost.py). FLOPs are by '
-        'formula.', '',
+        'algorithms. FLOPs are by formula.', '',
         *table(['slice', 'batch', 'mesh: data x fsdp x tensor', *check.COLUMNS], found),
         *notes, *([''] if notes else []),
         '# What that suggests: an estimate, not a measurement', '',

@@ -23,11 +23,10 @@ def print_plan(manifest: dict, per_epoch: float, total: int, n_ctx: int, size: i
           'after the warm-up', flush=True)
 
 
-def print_start(program: loop.Program, state: loop.TrainState, total: int, batches: loop.Batches, model: Any,
-                microbatches: int) -> None:
+def print_start(program: loop.Program, state: loop.TrainState, total: int, batches: loop.Batches, model: Any) -> None:
     """Print what the program computes and needs, and where it runs. model: the backbone's config."""
     tokens_per_row = int(batches.tokens_per_step) // batches.size
-    print('\n'.join(step_cost.lines(program.state, model.dtype, batches.size, tokens_per_row, microbatches)))
+    print('\n'.join(step_cost.lines(program.state, batches.size, tokens_per_row)))
     _print_advice(model)
     step = int(state.step)
     beginning = 'resuming' if step else 'starting'

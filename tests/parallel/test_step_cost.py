@@ -24,14 +24,3 @@ def test_a_device_holds_its_part_of_parameters_gradients_and_moments():
     state = loop.TrainState(None, state['params'], state['opt_state'], None, None)
     # tokens 30 x 8/2, kernel 2 x 12/2 x 8/2, bias 2 x 8: 120 + 48 + 16 floats; two of each, and the count.
     assert step_cost.memory(state) == {'parameters': 736, 'gradients': 736, 'Adam moments': 1476}
-
-
-def test_what_fsdp_divides_is_gathered_and_scattered_and_the_parts_are_summed_over_data():
-    found = step_cost.traffic(sharding.abstract(TREE, mesh_of((2, 4, 1))), 'bfloat16', rows=16, n_ctx=10)
-    # bfloat16: tokens 480 bytes, kernel 384, bias 32.
-    assert [(t.kind, t.axes, t.devices, t.bytes) for t in found] == [
-        ('all-gather', ('fsdp',), 4, 480 + 2 * 384), ('reduce-scatter', ('fsdp',), 4, 2 * 480 + 384),
-        ('all-reduce', ('data',), 2, (2 * 480 + 384) // 4), ('all-reduce', ('data', 'fsdp'), 8, 32)]
-    assert [t.sent for t in found] == [936, 1008, 336, 56]
-    # A ring of four sends three quarters of an array, and twice that to reduce for all.
-    assert step_cost.sent('all-to-all', 400, 4) == 300 and step_cost.sent('all-reduce', 400, 1) == 0
