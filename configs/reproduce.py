@@ -33,15 +33,10 @@ def get_config():
     config.pack = False                    # copy what is read of the data sets into OUT, for another machine
 
     config.minutes = config_dict.placeholder(float)  # deadline, of device time without prepare and report; default none
-    config.share = config_dict.placeholder(float)      # fraction of config.minutes for pretraining, whose speed
-    # is measured first; default config.pretrain's number of updates
-    config.spare = 0.1                     # fraction of pretraining's time for validation and checkpoints
-    config.warmup = 0.04                   # fraction of pretraining's updates, where config.share gives their number
     config.saved = 12                      # checkpoints, evenly spaced on a log scale, that are scored zero-shot, where
     # config.pretrain.checkpoint.keep_steps names none
 
     config.pretrain = pretrain.get_config()  # the Transformer
     config.lstm_differs = ConfigDict({     # the LSTM of Table 5: overrides of config.pretrain
         'model': {'kind': 'lstm', 'n_units': 2048, 'unroll': 8}})
-    config.dollars_an_hour = config_dict.placeholder(float)  # price of the device; the report tells the cost
     return config

@@ -42,11 +42,7 @@ RULES = run_list.RULES | {
     **dict.fromkeys(('books', 'valid_books'), rules.optional(rules.whole(1))),
     'pack': rules.flag(),
     'minutes': rules.optional(rules.positive()),
-    'share': rules.optional(rules.between(0, 1)),
-    'spare': rules.between(0, 0.9),
-    'warmup': rules.between(0, 1),
-    'saved': rules.whole(1, 1000),
-    'dollars_an_hour': rules.optional(rules.positive())}
+    'saved': rules.whole(1, 1000)}
 
 
 def run(config: ConfigDict, out: str | pathlib.Path, stage: str | None = None, books: str | None = None,
@@ -88,8 +84,6 @@ def checked(config: ConfigDict, out: str | pathlib.Path, data: str | None = None
     out = pathlib.Path(out)
     config = config.copy_and_resolve_references()
     rules.validate(config, RULES)
-    if config.share is not None and config.minutes is None:
-        raise UserError('config.share is a fraction of the minutes: give --minutes')
     conditions = rules.several(rules.one_of(*run_list.CONDITIONS, *plan_lib.GROUPS))
     rules.require({
         'config.stages': (config.stages, rules.several(rules.one_of(*plan_lib.MODELS, *config.runs))),
@@ -115,8 +109,6 @@ def _adopt(config):
     for group in ('model', 'batch', 'optimizer', 'train'):  # imported weights have a model alone
         known = {field: value for field, value in of_run.get(group, {}).items() if field in config.pretrain[group]}
         config.pretrain[group].update(known)
-    if config.pretrain.train.steps:
-        config.share = None
 
 
 def check_finished(directory: str | pathlib.Path) -> None:
@@ -172,7 +164,7 @@ def pretrain_model(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> No
         print('the LSTM: n/a: give --books=DIR, the text to train on', flush=True)
         return
     own = pathlib.Path(config.out) / stage
-    pretrain.run(plan_lib.pretraining(config, clock.used, stage == 'pretrain_lstm'), own)
+    pretrain.run(plan_lib.pretraining(config, stage == 'pretrain_lstm'), own)
     config[plan_lib.MODELS[stage]] = str(own)
 
 

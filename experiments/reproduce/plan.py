@@ -1,7 +1,5 @@
 """The plan of a job: its runs in the order of priority, and the config of pretraining."""
 import pathlib
-import statistics
-import time
 
 import numpy as np
 from ml_collections import ConfigDict
@@ -9,9 +7,6 @@ from ml_collections import ConfigDict
 from experiments import table5_ablations
 from experiments.lib.run_list import CONDITIONS, Run, finetune_runs, zero_shot_runs
 from gpt1_jax.data import tokens
-from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError
-from gpt1_jax.runs import workdir
 from gpt1_jax.runs.console import duration
 
 MODELS = {'pretrain': 'pretrained', 'pretrain_lstm': 'lstm'}  # stages that train a model, and its field of the config
@@ -68,17 +63,10 @@ def tokenizer_of(config: ConfigDict) -> pathlib.Path:
     return (pathlib.Path(config.pretrained) if given(config) else tokens_of(config)) / 'tokenizer'
 
 
-def pretraining(config: ConfigDict, used: float = 0, lstm: bool = False) -> ConfigDict:
-    """The config of the Transformer's pretraining, or of the LSTM's on the same tokens. used: seconds of config.minutes
-    used so far."""
+def pretraining(config: ConfigDict, lstm: bool = False) -> ConfigDict:
+    """The config of the Transformer's pretraining, or of the LSTM's on the same tokens."""
     p = config.pretrain.copy_and_resolve_references()
-    if config.share is not None:
-        begun = pathlib.Path(config.out) / 'pretrain'  # its length stays
-        p.train.steps = (workdir.load(begun).config['train']['steps'] if (begun / 'config.json').exists() else
-                         _affordable(config, p, used))
-        p.optimizer.warmup_steps = round(config.warmup * p.train.steps)
-        p.checkpoint.every = p.eval.every = max(1, p.train.steps // 10)
-    elif not p.train.steps:
+    if not p.train.steps:
         windows = tokens.open_split(tokens_of(config), 'train').n_windows(p.model.n_ctx)
         p.train.steps = int(p.train.epochs * windows / p.batch.size)
     # Without steps in the config they are evenly spaced on a log scale from a 512th of the last one.
@@ -92,31 +80,9 @@ def pretraining(config: ConfigDict, used: float = 0, lstm: bool = False) -> Conf
     return p
 
 
-def _affordable(config, p, used):
-    """The updates that take config.share of config.minutes at the measured speed, validation and checkpoints included.
-    UserError where they are too few."""
-    began = time.perf_counter()
-    each = step_seconds(config, p)
-    seconds = config.share * 60 * config.minutes - used - (time.perf_counter() - began)
-    steps = int(seconds * (1 - config.spare) / each)
-    if steps < 2 * config.saved:
-        raise UserError(f'{seconds:.0f} s of pretraining at {each:.3g} s an update are {steps} updates, at least '
-                        f'{2 * config.saved} are needed: give more --minutes')
-    return steps
-
-
-def step_seconds(config: ConfigDict, p: ConfigDict) -> float:
-    from experiments.benchmarks import train_step
-    vocab_size = Tokenizer.load(tokenizer_of(config)).vocab_size
-    return statistics.median(train_step.measure(p, vocab_size, warmup=3, windows=3, steps=10)['step_seconds'])
-
-
 def lines(config: ConfigDict) -> list[str]:
     """The plan as text: pretraining's length, then the runs of each stage in the order in which time is spent."""
     text = [f'deadline: {duration(60 * config.minutes) if config.minutes else "none"}']
-    config = config.copy_and_resolve_references()
-    if has_text(config):  # the step is timed once for both models
-        config.pretrain.train.steps, config.share = pretraining(config).train.steps, None
     for stage, specs in all_runs(config).items():
         there = [run.name for run in specs if not run.lacks_data()]
         no_data = dict.fromkeys(run.task for run in specs if run.lacks_data())

@@ -16,8 +16,6 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.runs import provenance, results, workdir
 from gpt1_jax.runs.console import duration
 
-PAPER_TOKENS = 100e9  # 100 epochs of BooksCorpus, about a billion tokens each
-
 
 def write(config: ConfigDict, clock: Clock, failures: Mapping[str, str]) -> None:
     """Write OUT/report.md and its PNG files from the finished runs; none is started. failures: {stage: what failed}."""
@@ -78,9 +76,6 @@ def facts(config: ConfigDict, clock: Clock, trained: Mapping[str, workdir.Run]) 
     rows += [[f'time: {stage}', duration(seconds)] for stage, seconds in clock.stages.items()]
     limit = f' of {config.minutes:g} minutes' if config.minutes else ''
     rows.append(['time on the device', f'{duration(clock.used)}{limit}'])
-    if config.dollars_an_hour:
-        cost = clock.used / 3600 * config.dollars_an_hour
-        rows.append(['cost', f'${cost:.2f} at ${config.dollars_an_hour:g} an hour'])
     return [*rows, ['commit', versions['commit']], ['code', versions['code']], *map(list, versions['versions'].items())]
 
 
@@ -90,7 +85,7 @@ def _text(config):
 
 
 def _of_training(config, name, run):
-    """Rows of facts on a model's training: length, speed, perplexity, and the paper's length at this speed."""
+    """Rows of facts on a model's training: length, speed, perplexity."""
     logged = results.read(run.metrics)
     read = logged[-1]['step'] * run.config['batch']['size'] * run.config['model']['n_ctx']
     length = f'{logged[-1]["step"]:,} updates, {read:,} tokens'
@@ -103,10 +98,6 @@ def _of_training(config, name, run):
         mfu = [row['mfu'] for row in timed if row.get('mfu')]
         share = f', MFU {statistics.median(mfu):.1%}' if mfu else ''
         rows.append([f'{name}: speed, median', f'{speed:,.0f} tokens/s{share}'])
-        if config.dollars_an_hour:
-            seconds = PAPER_TOKENS / speed
-            rows.append([f"{name}: the paper's 100 epochs, {PAPER_TOKENS:,.0f} tokens, at this speed",
-                         f'{duration(seconds)}, ${seconds / 3600 * config.dollars_an_hour:,.0f}'])
     valid = [row for row in logged if row.get('valid_perplexity') is not None]
     if valid:
         rows.append([f'{name}: validation perplexity',
