@@ -130,8 +130,6 @@ WSC_ROW = ('A hen saw a bug as it ran.', 'it', 3, 'x', 0, ['a', 'b'], 0, 'x')
     ('cola', 'dev', 'validation', None, [('It rains.', 1, 0)], 'what the numbers in label mean is unknown'),
     ('scitail', 'dev', 'validation', {'label': 'string'}, [('neutral',)], "no column 'sentence1' (columns:"),
     ('race', 'dev', 'all/validation', hub.RACE, [*RACE_ROWS[:2], (None, *RACE_ROWS[2][1:])], 'row 2: no example_id'),
-    ('race', 'test', 'high/test', hub.RACE_BY_PASSAGE, [('An article.', '__import__("os")')],
-     'row 0: problems is no list'),
     ('wsc273', 'test', 'wsc273/test', hub.WSC, [WSC_ROW], "row 0: the pronoun 'it' is not at 3")])
 def test_parquet_files_of_another_set_are_named(tmp_path, name, split, file, columns, rows, cause):
     path = hub.write(tmp_path / f'{file}.parquet', columns or hub.GLUE['cola'], rows, metadata=columns is not None)

@@ -70,17 +70,6 @@ def test_race_is_the_same_however_its_rows_are_divided(tmp_path, folders):
     equal('race', tmp_path / 'official', tmp_path / 'hub', 'dev')
 
 
-def test_race_by_passage_has_the_same_questions(tmp_path):
-    high = {'middle': [], 'high': official.PASSAGES['high']}
-    official.race(tmp_path / 'official', 'test', high)
-    rows = [(passage['article'], str([{'question': q, 'answer': a, 'options': o} for q, o, a in zip(
-        passage['questions'], passage['options'], passage['answers'])])) for passage in high['high']]
-    hub.shards(tmp_path / 'hub' / 'high', 'test', hub.RACE_BY_PASSAGE, rows)
-    found, expected = (tasks.get('race').read(tmp_path / source, 'test') for source in ('hub', 'official'))
-    assert [dataclasses.replace(e, id='') for e in found] == [dataclasses.replace(e, id='') for e in expected]
-    assert [found[0].id, found[-1].id] == ['high/passage0/0', 'high/passage2/3']
-
-
 def test_winograd_schemas_are_the_same_with_their_spelling_and_spaces(tmp_path):
     schemas = [*official.SCHEMAS, ('', 'It', 'recieved a prize.', 'The cat', 'the dog', 'B'),
                ('Ann saw Bea but nobody saw', 'her', '.', 'Ann', 'Bea', 'A')]

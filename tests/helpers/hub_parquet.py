@@ -54,7 +54,6 @@ SNLI = {'premise': 'string', 'hypothesis': 'string', 'label': THREE}
 SCITAIL = {'sentence1_binary_parse': 'string', 'sentence1_parse': 'string', 'sentence1': 'string',
            'sentence2_parse': 'string', 'sentence2': 'string', 'annotator_labels': 'strings', 'gold_label': 'string'}
 RACE = {'example_id': 'string', 'article': 'string', 'answer': 'string', 'question': 'string', 'options': 'strings'}
-RACE_BY_PASSAGE = {'article': 'string', 'problems': 'string'}  # EleutherAI/race
 DPR = {'sentence': 'string', 'pronoun': 'string', 'candidates': 'strings', 'label': ['0', '1']}
 WSC = {'text': 'string', 'pronoun': 'string', 'pronoun_loc': 'int32', 'quote': 'string', 'quote_loc': 'int32',
        'options': 'strings', 'label': ['0', '1'], 'source': 'string'}

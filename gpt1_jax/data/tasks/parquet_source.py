@@ -63,12 +63,6 @@ def files(directory: str | pathlib.Path, source: str) -> list[str]:
     return [str(path) for path in found]
 
 
-def columns(directory: str | pathlib.Path, source: str) -> list[str]:
-    """The columns of the files of 'builder/config:split'. UserError as in `files`."""
-    with records_lib.parquet_file(files(directory, source)[0]) as file:
-        return file.schema_arrow.names
-
-
 def records(directory: str | pathlib.Path, source: str, features: tuple[str, ...],
             classes: dict[str, tuple[str, ...]] | None = None) -> list[tuple[str, dict]]:
     """(where, {feature: value}) of every row of 'builder/config:split', in the files' order.

@@ -3,7 +3,6 @@
 Middle-school passages come first; within a level, passages are sorted by the number in their file names. One model
 answers both levels. Ids begin with the level, so that results can also be reported by level.
 """
-import ast
 import pathlib
 import re
 from typing import Any
@@ -93,12 +92,9 @@ def _tfds(directory, split, sources):
 
 
 def _parquet(directory, split, sources):
-    """The rows of ehovy/race, one a question, and of EleutherAI/race, one a passage of high school."""
+    """The rows of ehovy/race, one a question."""
     passages = {}  # (level, example_id, article) -> its questions; the Hub has them in the order of the files
     for source in sources:
-        if 'problems' in parquet_source.columns(directory, source):
-            yield from _problems(directory, source)
-            continue
         for where, record in parquet_source.records(
                 directory, source, ('example_id', 'article', 'question', 'options', 'answer')):
             try:
@@ -111,20 +107,6 @@ def _parquet(directory, split, sources):
     for level, name, article in sorted(passages, key=lambda passage: (LEVELS.index(passage[0]), by_number(passage[1]))):
         for number, (where, record) in enumerate(passages[level, name, article]):
             yield Row(where, f'{level}/{name}/{number}', record)
-
-
-def _problems(directory, source):
-    """A passage a row; 'problems' is a Python list of {'question', 'options', 'answer'}, written as a text."""
-    for position, (where, record) in enumerate(parquet_source.records(directory, source, ('article', 'problems'))):
-        try:
-            problems = ast.literal_eval(record['problems'])
-            passage = {'article': record['article'], 'questions': [problem['question'] for problem in problems],
-                       'options': [problem['options'] for problem in problems],
-                       'answers': [problem['answer'] for problem in problems]}
-        except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError):
-            yield Row(where, where, RowFault('problems is no list of questions with options and answers'))
-            continue
-        yield from questions(where, 'high', f'passage{position}', passage)
 
 
 RACE = reading.labelled_set(
