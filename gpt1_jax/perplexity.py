@@ -120,9 +120,7 @@ def _files(tokenizer, spec, text_field, join) -> tuple[np.ndarray, dict, dict]:
 
 
 def _prepared(tokenizer, directory, split) -> tuple[np.ndarray, dict, dict]:
-    manifest = tokens_lib.read_manifest(directory)
-    if manifest['tokenizer'] != tokenizer.fingerprint:
-        raise UserError(f"{directory}: tokens of another vocabulary than the pretrained run's")
+    manifest = tokens_lib.read_manifest(directory, tokenizer.fingerprint)
     shards = tokens_lib.open_split(directory, split, verify=True).shards
     counts = {name: manifest['splits'][split][name] for name in ('documents', 'words', 'bytes')}
     return np.concatenate(shards), counts, {'tokens': manifest['fingerprint']}

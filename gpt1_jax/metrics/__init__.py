@@ -14,7 +14,7 @@ from gpt1_jax import rules, storage
 from gpt1_jax.errors import UserError
 from gpt1_jax.metrics.bootstrap import Final, interval, resampled
 
-ABSENT = -1e9  # the score of a choice that a row does not have
+ABSENT = -1e9  # the score, or logit, of a choice that a row does not have
 ANY_LABELS, TWO_LABELS, VALUES = 'labels', 'two labels', 'values'
 
 

@@ -5,10 +5,10 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from gpt1_jax.metrics import ABSENT
 from gpt1_jax.models import build, dropout
 from gpt1_jax.models.gpt import WEIGHTS
 
-ABSENT = -1e9  # the logit of a choice that a row does not have
 SEQUENCES = {'classify': 1, 'similarity': 2, 'choice': None}  # K; for 'choice' as many as there are choices
 
 

@@ -39,7 +39,6 @@ class LSTMConfig:
     resid_dropout: float = 0.1   # on the layer's output
     dtype: str = 'float32'       # of products and activations; parameters and the cell state are always float32
     precision: str = 'highest'   # of products of float32 matrices, one of precision.CHOICES
-    remat: bool = False          # no effect here: recomputing the only layer would save nothing
     unroll: int = 0              # time steps unrolled in each iteration of the scan; 0: one, which compiles fastest
     kernels: str = 'auto'        # one of table.CHOICES
 

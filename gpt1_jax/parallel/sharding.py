@@ -144,7 +144,7 @@ def place(read: Callable[[slice], Any], size: int, mesh: Mesh) -> Any:
 
 def check_batch(size: int, microbatches: int, mesh: Mesh) -> None:
     """UserError unless every device gets the same number of rows of every microbatch."""
-    if microbatches < 1 or size % microbatches:
+    if size % microbatches:
         raise UserError(f'batch.size = {size} is not divisible by batch.microbatches = {microbatches}')
     n = extent(ROWS, mesh)
     if (size // microbatches) % n:

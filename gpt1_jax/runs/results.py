@@ -174,7 +174,7 @@ class Log:
 
 def write_predictions(path: storage.Path, ids: Iterable, gold: Iterable, scores: Iterable[np.ndarray]) -> None:
     """predictions.jsonl: {"id", "gold" (label index, value or null), "scores" (one a label or choice)} a row, in the
-    file's order. The logit of a choice that a row does not have (heads.ABSENT) is left out."""
+    file's order. The logit of a choice that a row does not have (metrics.ABSENT) is left out."""
     rows = []
     for row_id, label, logits in zip(ids, gold, scores, strict=True):
         kept = [float(f'{score:.12g}') for score in np.atleast_1d(logits) if score > -1e8]

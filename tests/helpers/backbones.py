@@ -16,8 +16,8 @@ from meshes import shapes
 SIZES = {'gpt': {'n_embd': 16, 'n_layer': 3, 'n_head': 4, 'n_inner': 24}, 'lstm': {'kind': 'lstm', 'n_units': 16}}
 
 
-def models(vocab_size, n_ctx):
-    return {kind: backbone({'vocab_size': vocab_size, 'n_special': 3, 'n_ctx': n_ctx} | sizes)
+def models(vocab_size, n_ctx, **fields):
+    return {kind: backbone({'vocab_size': vocab_size, 'n_special': 3, 'n_ctx': n_ctx} | sizes | fields)
             for kind, sizes in SIZES.items()}
 
 
