@@ -1,6 +1,6 @@
 """BabyLM: a GPT from scratch on 10M or 100M words, at most ten epochs, checkpoints kept by words read.
 
-python -m gpt1_jax.pretrain --config=configs/babylm.py:10M --workdir=runs/babylm \\
+gpt1 pretrain --config=configs/babylm.py:10M --workdir=runs/babylm \\
     --config.data.corpus=babylm/train_10M --config.data.valid=babylm/dev
 
 config:TRACK, `10M` (strict-small) or `100M` (strict); `cpu`, the same in small: a tenth of the words of 10M through a

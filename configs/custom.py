@@ -1,6 +1,6 @@
 """Fine-tuning on your own labelled data, described by fields: copy the nearest example, or override its fields.
 
-python -m gpt1_jax.finetune --config=configs/custom.py:five_choice --workdir=runs/mine \\
+gpt1 finetune --config=configs/custom.py:five_choice --workdir=runs/mine \\
     --config.init_from=runs/gpt1 --config.data.dir=my/data --config.custom.files.dev=valid.csv
 
 `gpt1 finetune --data=my.csv --text=COLUMN --label=COLUMN --init_from=novels --workdir=DIR` fills these fields alone.

@@ -1,6 +1,6 @@
 """Sections 3.2 and 4.1: the paper's fine-tuning, config:TASK.
 
-python -m gpt1_jax.finetune --config=configs/finetune.py:cola --workdir=runs/cola \\
+gpt1 finetune --config=configs/finetune.py:cola --workdir=runs/cola \\
     --config.init_from=runs/gpt1 --config.data.dir=glue/CoLA
 
 Tasks, with the paper's test figures: mnli (82.1 / 81.4), snli (89.9), scitail (88.3), qnli (88.1), rte (56.0);

@@ -1,6 +1,6 @@
 """Pretraining in the notebooks (experiments/notebooks): GPT-1 in small, trained in a few minutes on two CPU cores.
 
-python -m gpt1_jax.pretrain --config=configs/notebook.py --workdir=runs/small
+gpt1 pretrain --config=configs/notebook.py --workdir=runs/small
 """
 from gpt1_jax.configs import quickstart
 from ml_collections import ConfigDict

@@ -1,6 +1,6 @@
 """Sections 3.1 and 4.1: the paper's pretraining.
 
-python -m gpt1_jax.pretrain --config=configs/pretrain.py --workdir=runs/gpt1 --config.data.corpus='books/*.txt'
+gpt1 pretrain --config=configs/pretrain.py --workdir=runs/gpt1 --config.data.corpus='books/*.txt'
 
 The paper: validation perplexity 18.4 on BooksCorpus after 100 epochs.
 """

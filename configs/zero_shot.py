@@ -1,6 +1,6 @@
 """Section 5, Zero-shot Behaviors: a pretrained model scored without fine-tuning, config:TASK.
 
-python -m gpt1_jax.zero_shot --config=configs/zero_shot.py:cola --config.init_from=runs/gpt1 --config.data.dir=glue/CoLA
+gpt1 zero_shot --config=configs/zero_shot.py:cola --config.init_from=runs/gpt1 --config.data.dir=glue/CoLA
 
 Of wsc273 the metric is that of partial scoring (what comes after the candidate); the accuracy of full scoring (the
 whole sentence) is printed and recorded beside it, as full_accuracy. "recieved", in one schema of WSCollection.xml, is

@@ -11,6 +11,7 @@ import runpy
 import sys
 
 import gpt1_jax
+from gpt1_jax import startup
 from gpt1_jax.errors import did_you_mean
 from gpt1_jax.runs import terminal
 
@@ -31,11 +32,13 @@ def main() -> None:
     if '--version' in sys.argv[1:]:  # also a program's, before its imports
         print(f'gpt1_jax {gpt1_jax.__version__}')
         return
-    module = PROGRAMS.get(name.replace('-', '_'))
+    program = name.replace('-', '_')
+    module = PROGRAMS.get(program)
     if module is None:
         near = did_you_mean(name, PROGRAMS) or ':'
         print(f'error: there is no program {name!r}{near} `gpt1` lists them', file=sys.stderr)
         sys.exit(2)
+    startup.before_imports(program)
     sys.argv[:] = [f'gpt1 {name}', *arguments]
     sys.path.insert(0, os.getcwd())  # as python -m does: a config of one's own may import its neighbours
     runpy.run_module(f'gpt1_jax.{module}', run_name='__main__', alter_sys=True)

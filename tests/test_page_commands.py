@@ -8,7 +8,7 @@ import sys
 import pytest
 from absl import flags
 
-from gpt1_jax import cli, rules
+from gpt1_jax import cli, rules, startup
 from pages import FILES, PAGES, docstring
 from tiny import ROOT, python
 
@@ -60,6 +60,7 @@ def parse(name, *arguments):
     real = argparse.ArgumentParser.parse_args
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cli, 'run', absl)
+        patch.setattr(startup, 'before_imports', lambda program: None)  # it would restart this process
         patch.setattr(argparse.ArgumentParser, 'parse_args', standard)
         patch.setattr(sys, 'argv', [name, *arguments])
         patch.chdir(ROOT)

@@ -144,7 +144,7 @@ def test_killed_parts_go_on_and_merge_to_the_stream_of_one_run(made, tmp_path):
     out = tmp_path / 'out'
     for i in range(2):
         killed = subprocess.Popen(
-            [sys.executable, '-m', 'gpt1_jax.prepare', f'--out={out}', '--part=/2',
+            [sys.executable, '-m', 'gpt1_jax', 'prepare', f'--out={out}', '--part=/2',
              *(f'--{name}={value}' for name, value in given.items())], cwd=ROOT, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL, env=os.environ | {('JOB_COMPLETION_INDEX', 'SLURM_ARRAY_TASK_ID')[i]: str(i)})
         while not (out / Part(i, 2).name / 'tokenizer' / 'tokenizer.json').exists():
@@ -161,15 +161,14 @@ def test_killed_parts_go_on_and_merge_to_the_stream_of_one_run(made, tmp_path):
 
 def test_the_recipes_give_each_part_its_flags(tmp_path):
     """A part is started with them above."""
-    python = tmp_path / '.venv' / 'bin' / 'python'
-    python.parent.mkdir(parents=True)
-    python.write_text('#!/bin/sh\necho "$@"\n')
-    python.chmod(0o755)
+    gpt1 = tmp_path / '.venv' / 'bin' / 'gpt1'
+    gpt1.parent.mkdir(parents=True)
+    gpt1.write_text('#!/bin/sh\necho "$@"\n')
+    gpt1.chmod(0o755)
     given = {'CORPUS': 'corpus', 'TOKENIZER': 'vocabulary', 'OUT': 'out', 'PARTS': '16'}
     done = subprocess.run(['bash', str(LAUNCH / 'prepare_slurm.sh')], cwd=tmp_path, env=os.environ | given, check=True,
                           capture_output=True, text=True)
-    expected = ['-m', 'gpt1_jax.prepare', '--out=out', '--corpus=corpus', '--valid=0.01', '--tokenizer=vocabulary',
-                '--part=/16']
+    expected = ['prepare', '--out=out', '--corpus=corpus', '--valid=0.01', '--tokenizer=vocabulary', '--part=/16']
     assert done.stdout.split() == expected
     job = yaml.safe_load((LAUNCH / 'prepare_kubernetes.yaml').read_text())['spec']
     (container,) = job['template']['spec']['containers']

@@ -1,7 +1,5 @@
 """The runs of an ablation: the settings of each idea, its text, and the training that is not done yet."""
-import ast
 import contextlib
-import functools
 import pathlib
 import shlex
 import shutil
@@ -13,8 +11,9 @@ from gpt1_jax.configs import zero_shot as zero_shot_config
 from ml_collections import ConfigDict
 
 from gpt1_jax import pretrain, rules, storage, user_code, zero_shot
+from gpt1_jax.cli import config_file
 from gpt1_jax.data import prepare, tokens
-from gpt1_jax.errors import UserError, did_you_mean
+from gpt1_jax.errors import UserError
 from gpt1_jax.runs import lock, provenance, results, workdir
 
 BASELINE = 'baseline'
@@ -96,23 +95,8 @@ def _of_idea(name):
 
 
 def _configured(base, changes, out):
-    """The pretraining config with changes, which may add fields to the model, for a backbone of the user's."""
-    config = base.copy_and_resolve_references()
-    for field, text in changes.items():
-        *parents, last = field.split('.')
-        known = rules.flatten(config)
-        if field not in known and parents != ['model']:
-            raise UserError(f'unknown field {field}{did_you_mean(field, known)}')
-        group = functools.reduce(ConfigDict.__getitem__, parents, config)
-        value = text
-        if last not in group or group.get_type(last) is not str:
-            with contextlib.suppress(SyntaxError, ValueError):
-                value = ast.literal_eval(text)
-        try:
-            with config.unlocked():
-                group[last] = value
-        except (TypeError, ValueError) as error:
-            raise UserError(f'{field}={text}: {error}') from None
+    """The pretraining config with changes."""
+    config = config_file.with_fields(base, changes)
     if not config.data.tokens:
         text = provenance.digest([config.data.to_dict(), config.tokenizer.to_dict()])
         config.data.tokens = str(out / f'tokens-{text[:8]}')

@@ -7,9 +7,7 @@ MFU is that of gpt1_jax/parallel/device_peaks.py, n/a on devices whose peak is n
 before and after is printed so that a step that does not learn, or starts elsewhere than at the logarithm of the
 vocabulary, shows.
 """
-import ast
 import itertools
-from collections.abc import Sequence
 
 import jax
 import numpy as np
@@ -21,37 +19,26 @@ from experiments.compile import check
 from experiments.lib import runner
 from experiments.lib.markdown import table
 from gpt1_jax import cli, pretrain, rules
+from gpt1_jax.cli import config_file
 from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import device_peaks, sharding, step_cost
 
 
-def grid(sweep: str) -> list[dict]:
-    """[{field: value}] of 'batch.size=16,32;model.dtype=float32,bfloat16': every combination. UserError for others."""
+def grid(sweep: str) -> list[dict[str, str]]:
+    """[{field: text}] of 'batch.size=16,32;model.dtype=float32,bfloat16': every combination. UserError for others."""
     fields = []
     for part in filter(None, sweep.split(';')):
         name, found, values = part.partition('=')
         if not found or not values:
             raise UserError(f"--sweep: {part!r} is not FIELD=VALUE,VALUE")
-        fields.append([(name.strip(), _value(value.strip())) for value in values.split(',')])
+        fields.append([(name.strip(), value.strip()) for value in values.split(',')])
     return [dict(each) for each in itertools.product(*fields)]
 
 
-def configs(config: ConfigDict, sweep: Sequence[dict]) -> list[tuple[dict, ConfigDict]]:
-    """[(changes, the config with them)] of a sweep. UserError for a field or a value that the config does not take."""
-    found = [(changes, config.copy_and_resolve_references()) for changes in sweep]
-    for changes, changed in found:
-        try:
-            changed.update_from_flattened_dict(changes)
-        except (KeyError, TypeError, ValueError) as error:
-            raise UserError(f'--sweep: {error}') from None
-    return found
-
-
-def _value(text):
-    try:
-        return ast.literal_eval(text)
-    except (SyntaxError, ValueError):
-        return text
+def configs(config: ConfigDict, sweep: str) -> list[tuple[dict, ConfigDict]]:
+    """[({field: value}, the config with them)] of a sweep. UserError for what the config does not take."""
+    found = [(given, config_file.with_fields(config, given)) for given in grid(sweep)]
+    return [({field: rules.flatten(changed)[field] for field in given}, changed) for given, changed in found]
 
 
 def measure(config: ConfigDict, vocab_size: int, warmup: int, windows: int, steps: int) -> dict:
@@ -110,7 +97,7 @@ def _define_flags():
 def main() -> None:
     f = flags.FLAGS
     rows, cells = [], []
-    for changes, config in configs(f.config, grid(f.sweep)):
+    for changes, config in configs(f.config, f.sweep):
         name = ', '.join(f'{field}={value}' for field, value in changes.items()) or 'as configured'
         try:
             # A process of its own: a device's peak of memory is never reset.

@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
     chosen = parser.parse_args(arguments)
     if chosen.processes < 1:
         parser.error(f'--processes={chosen.processes}, must be at least 1')
-    return run([sys.executable, '-m', f'gpt1_jax.{chosen.module}', *chosen.options], chosen.processes, chosen.devices)
+    return run([sys.executable, '-m', 'gpt1_jax', chosen.module, *chosen.options], chosen.processes, chosen.devices)
 
 
 if __name__ == '__main__':

@@ -14,6 +14,6 @@ TOKENIZER=${TOKENIZER:?a directory that holds a tokenizer, the same for all part
 VALID=${VALID:-0.01}
 OUT=${OUT:-runs/tokens}             # on a file system that all nodes share, or gs://BUCKET/...
 
-.venv/bin/python -m gpt1_jax.prepare --out="$OUT" --corpus="$CORPUS" --valid="$VALID" --tokenizer="$TOKENIZER" \
+.venv/bin/gpt1 prepare --out="$OUT" --corpus="$CORPUS" --valid="$VALID" --tokenizer="$TOKENIZER" \
   --part="/$PARTS"                  # the number of this one is $SLURM_ARRAY_TASK_ID
-# Then, once: sbatch --dependency=afterok:JOB --wrap ".venv/bin/python -m gpt1_jax.prepare --out=$OUT --merge"
+# Then, once: sbatch --dependency=afterok:JOB --wrap ".venv/bin/gpt1 prepare --out=$OUT --merge"

@@ -10,7 +10,7 @@
 set -uo pipefail
 WORKDIR=${WORKDIR:-runs/gpt1}       # on a file system that all nodes share
 
-srun .venv/bin/python -m gpt1_jax.pretrain --config=configs/pretrain.py --workdir="$WORKDIR" \
+srun .venv/bin/gpt1 pretrain --config=configs/pretrain.py --workdir="$WORKDIR" \
   --config.model.dtype=bfloat16 "$@"
 status=$?
 # 75: stopped, the state is saved. The same job goes on where it was.

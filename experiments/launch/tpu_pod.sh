@@ -5,9 +5,9 @@ set -euo pipefail
 TPU=${TPU:?name of the TPU VM}                        # gcloud compute tpus tpu-vm create $TPU ...
 ZONE=${ZONE:?its zone}
 WORKDIR=${WORKDIR:?gs://BUCKET/RUN, or a directory that all hosts share}  # holds checkpoints and logs
-TOKENS=${TOKENS:?a prepared directory}                # made once by python -m gpt1_jax.prepare, seen by all hosts
+TOKENS=${TOKENS:?a prepared directory}                # made once by gpt1 prepare, seen by all hosts
 CLONE=${CLONE:-gpt1_jax}                              # where the clone is on each host, with its .venv of Python 3.11 or newer
 
 exec gcloud compute tpus tpu-vm ssh "$TPU" --zone="$ZONE" --worker=all --command="cd $CLONE && \
-  .venv/bin/python -m gpt1_jax.pretrain --config=configs/pretrain.py --workdir=$WORKDIR \
+  .venv/bin/gpt1 pretrain --config=configs/pretrain.py --workdir=$WORKDIR \
   --config.data.tokens=$TOKENS --config.model.dtype=bfloat16 ${1+$(printf '%q ' "$@")}"

@@ -191,7 +191,7 @@ def main() -> None:
     f = flags.FLAGS
     processes.start(f.coordinator, f.processes, f.process, f.deterministic)
     if processes.joined():
-        raise UserError('experiments.reproduce works in one process: pretrain with several (gpt1_jax.pretrain), then '
+        raise UserError('experiments.reproduce works in one process: pretrain with several (gpt1 pretrain), then '
                         'give --config.pretrained=RUN')
     if f.minutes is not None:
         f.config.minutes = f.minutes

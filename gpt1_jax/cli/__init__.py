@@ -7,6 +7,7 @@ import difflib
 import functools
 import os
 import re
+import signal
 import sys
 import traceback
 import warnings
@@ -47,7 +48,8 @@ def _run_main(main, argv):
     if len(argv) > 1:
         _fail(f'unexpected argument {argv[1]!r}: options are written --name=value', 2)
     try:
-        gpt1_jax.interruptible()
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # of a job in the background
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # no longer startup.py's
         if 'jax' in sys.modules:
             from gpt1_jax.parallel import compilation_cache
             compilation_cache.enable()

@@ -1,10 +1,13 @@
 """Which file --config names: a path, or the name of a config that comes with the package, such as `finetune:rte`."""
 import ast
+import contextlib
+import functools
 import os
 import pathlib
 import re
 import runpy
 import sys
+from collections.abc import Mapping
 
 from absl import flags
 from ml_collections import ConfigDict, config_flags
@@ -41,8 +44,8 @@ def define(default: str, help_string: str) -> None:
             sys.argv[:] = [earlier for earlier in sys.argv if earlier.partition('=')[0] != flag]
         if none:
             unset.add(field)
-        elif several and value[:1] not in ('', '(', '['):
-            sys.argv.append(f'{flag}={tuple(map(_literal, value.split(",")))}')
+        elif several:
+            sys.argv.append(f'{flag}={_value(value, tuple)}')
         elif flag != '--config':
             sys.argv.append(argument)
     config_flags.DEFINE_config_dict('config', config, help_string, flags.FLAGS)
@@ -100,10 +103,31 @@ def _joined(arguments):
     return found
 
 
-def _literal(text):
-    """A number of a list, or its text."""
-    try:
-        number = ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError):
-        return text.strip()
-    return number if isinstance(number, (int, float)) else text.strip()
+def with_fields(config: ConfigDict, given: Mapping[str, str]) -> ConfigDict:
+    """A copy of a config with fields as --config.FIELD=VALUE sets them: {'batch.size': '16'}. A field that the group
+    `model` lacks is added, for a backbone of the user's. UserError for other unknown fields and a value of another
+    type."""
+    config = config.copy_and_resolve_references()
+    for field, text in given.items():
+        *parents, last = field.split('.')
+        known = rules.flatten(config)
+        if field not in known and parents != ['model']:
+            raise UserError(f'unknown field {field}{did_you_mean(field, known)}')
+        group = functools.reduce(ConfigDict.__getitem__, parents, config)
+        try:
+            with config.unlocked():
+                group[last] = _value(text, group.get_type(last) if last in group else object)
+        except (TypeError, ValueError) as error:
+            raise UserError(f'{field}={text}: {error}') from None
+    return config
+
+
+def _value(text, kind):
+    """What a text gives a field of this type. A tuple may stand without brackets: numbers, and other parts as texts."""
+    if kind is tuple and text[:1] not in ('', '(', '[') and text != 'None':
+        return tuple(value if isinstance(value := _value(part, object), (int, float)) else part.strip()
+                     for part in text.split(','))
+    if kind is not str or text == 'None':
+        with contextlib.suppress(SyntaxError, ValueError):
+            return ast.literal_eval(text.strip())
+    return text

@@ -17,12 +17,6 @@ from gpt1_jax.errors import UserError, one_line
 PREFIX = 'hf:'
 EXTRA = "names on the Hugging Face Hub need the extra hub: pip install 'gpt1_jax[hub]'"
 NAME = r'[\w.-]+(/[\w.-]+)?'
-MEANINGS = {  # of huggingface_hub's errors; a GatedRepoError is a RepositoryNotFoundError as well
-    'GatedRepoError': 'is gated: ask for access on its page and set HF_TOKEN',
-    'RevisionNotFoundError': 'the Hub has no such revision',
-    'RepositoryNotFoundError': 'the Hub has no such repository, or it is private: check the name, and set HF_TOKEN for '
-                               'a private one',
-    'OfflineModeIsEnabled': 'HF_HUB_OFFLINE is set'}
 
 
 def is_name(path: Any) -> bool:
@@ -72,18 +66,18 @@ def one_line_errors(name: str) -> Iterator[None]:
 
 def _meaning(error):
     """What an exception of huggingface_hub, of its connection or of its cache means; None of any other."""
-    from huggingface_hub import constants, errors
-    for kind, meaning in MEANINGS.items():
-        if isinstance(error, getattr(errors, kind)):
-            return meaning
+    from huggingface_hub import errors
+    if isinstance(error, errors.OfflineModeIsEnabled):
+        return 'HF_HUB_OFFLINE is set'
     if isinstance(error, errors.LocalEntryNotFoundError):
-        cause = 'HF_HUB_OFFLINE is set' if constants.HF_HUB_OFFLINE else _meaning(error.__cause__)
-        return f'{cause or "the Hub cannot be reached"}, and not all of it was downloaded before'
+        return f'{_meaning(error.__cause__) or "the Hub cannot be reached"}, and not all of it was downloaded before'
+    if type(error) is errors.RepositoryNotFoundError:  # without a token the Hub says that the password is wrong
+        return 'the Hub has no such repository, or it is private: check the name, and set HF_TOKEN for a private one'
     if isinstance(error, errors.HfHubHTTPError):
         status = error.response.status_code
-        if status in (401, 403):
-            return f'the Hub refuses it (HTTP {status}): set HF_TOKEN to a token with the right to do this'
-        return f'the Hub answers HTTP {status} ({error.server_message or one_line(str(error), 300)})'
+        hint = ': set HF_TOKEN to a token with the right to do this' if status in (401, 403) else ''
+        said = ' '.join((error.server_message or str(error)).split())
+        return f'the Hub answers HTTP {status} ({one_line(said, 300)}){hint}'
     if type(error).__module__.startswith(('httpx', 'httpcore')):  # also httpx2, of newer versions
         return f'the Hub cannot be reached ({type(error).__name__}: {one_line(str(error), 300)})'
     if isinstance(error, RuntimeError):  # of an upload

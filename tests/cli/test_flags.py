@@ -71,6 +71,14 @@ def test_none_unsets_a_field_and_commas_make_a_list(monkeypatch):
     assert config.eval.splits == ('dev', 'test')
 
 
+@pytest.mark.parametrize('field, text', [
+    ('batch.size', '7'), ('data.valid', '0.4'), ('init_from', 'None'), ('checkpoint.keep_steps', '1,2'),
+    ('checkpoint.keep_steps', '(3,)'), ('train.steps', 'None'), ('optimizer.peak_rate', '1e-3')])
+def test_a_text_gives_a_field_the_value_that_the_command_line_gives_it(monkeypatch, field, text):
+    expected = config_of(monkeypatch, f'--config.{field}={text}', default='pretrain')
+    assert config_file.with_fields(load_config('pretrain'), {field: text}).to_dict() == expected.to_dict()
+
+
 def test_of_a_field_that_is_given_twice_the_last_value_counts(monkeypatch):
     config = config_of(monkeypatch, '--config.checkpoint.keep_steps=1,2', '--config.checkpoint.keep_steps=3',
                        '--config.train.steps=None', '--config.train.steps=7', default='pretrain')

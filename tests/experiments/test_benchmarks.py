@@ -26,11 +26,16 @@ TINY = dict(model__n_layer=1, model__n_embd=16, model__n_head=1, model__n_inner=
 
 
 def test_a_sweep_is_every_combination_of_its_values_and_a_mistake_in_it_one_line():
-    assert train_step.grid('batch.size=16,32;model.dtype=float32,bfloat16') == [
+    found = train_step.configs(load_config('pretrain'), 'batch.size=16,32;model.dtype=float32,bfloat16')
+    assert [changes for changes, _ in found] == [
         {'batch.size': 16, 'model.dtype': 'float32'}, {'batch.size': 16, 'model.dtype': 'bfloat16'},
         {'batch.size': 32, 'model.dtype': 'float32'}, {'batch.size': 32, 'model.dtype': 'bfloat16'}]
-    with pytest.raises(UserError, match='^--sweep: .* is not FIELD=VALUE'):
-        train_step.grid('batch.size=')
+    assert [config.batch.size for _, config in found] == [16, 16, 32, 32]
+    for sweep, message in (('batch.size=', '^--sweep: .* is not FIELD=VALUE'),
+                           ('batch.sise=8', "^unknown field batch.sise, did you mean 'batch.size'"),
+                           ('batch.size=x', '^batch.size=x: ')):
+        with pytest.raises(UserError, match=message):
+            train_step.configs(load_config('pretrain'), sweep)
 
 
 def test_windows_are_timed_after_the_first_step_and_the_warm_up(monkeypatch):

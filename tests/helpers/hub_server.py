@@ -109,7 +109,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         repository = self.repository(kind, name)
         found = repository.files(revision)
         if found is None:
-            raise Refused(404, {'X-Error-Code': 'RevisionNotFound'})
+            raise Refused(404, {'X-Error-Code': 'RevisionNotFound', 'X-Error-Message': f'Invalid rev id: {revision}'})
         return repository, repository.branches.get(revision, revision), found
 
 

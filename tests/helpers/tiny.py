@@ -112,6 +112,6 @@ def python(*words, check=None, cwd=ROOT, timeout=300, env=None, **how):
     return found
 
 
-def command(module, *arguments, **how):
-    """Run python -m gpt1_jax.MODULE, as a user does."""
-    return python('-m', f'gpt1_jax.{module}', *arguments, **how)
+def command(program, *arguments, **how):
+    """Run gpt1 PROGRAM, as a user does."""
+    return python('-m', 'gpt1_jax', program, *arguments, **how)

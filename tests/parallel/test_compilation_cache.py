@@ -1,10 +1,8 @@
-"""The first minute: compiled programs are kept between starts, and training on a CPU gets huge pages."""
+"""The first minute: compiled programs are kept between starts."""
 import os
 import pathlib
 import subprocess
 import sys
-
-import pytest
 
 from tiny import ROOT
 
@@ -34,18 +32,3 @@ def test_compiled_programs_are_kept_by_the_kind_of_host_unless_the_user_has_a_ca
     assert output(['-c', PROGRAM], GPT1_JAX_CACHE=str(tmp_path), JAX_COMPILATION_CACHE_DIR=mine) == [mine, '7.0']
     (tmp_path / 'file').write_text('')
     assert output(['-c', PROGRAM], GPT1_JAX_CACHE=str(tmp_path / 'file')) == ['None', '7.0']
-
-
-HUGE_PAGES = pathlib.Path('/sys/kernel/mm/transparent_hugepage/enabled')
-
-
-@pytest.mark.skipif(not HUGE_PAGES.exists() or '[madvise]' not in HUGE_PAGES.read_text(),
-                    reason='the kernel decides about huge pages itself')
-@pytest.mark.parametrize('environment, expected', [
-    ({'GPT1_JAX_HUGE_PAGES': '0'}, 'None'), ({'GLIBC_TUNABLES': 'glibc.malloc.hugetlb=0'}, 'glibc.malloc.hugetlb=0'),
-    ({'GLIBC_TUNABLES': 'glibc.malloc.check=0'}, 'glibc.malloc.check=0:glibc.malloc.hugetlb=1')])
-def test_training_programs_start_with_huge_pages_unless_the_user_chose(tmp_path, environment, expected):
-    """The restarted command is this code once more, with `pretrain` as its argument."""
-    code = ("import os, sys; sys.argv[:] = ['gpt1']; sys.orig_argv[1:] = [*sys.orig_argv[1:3], 'pretrain', '--a=b c'];"
-            "import gpt1_jax; print(os.environ.get('GLIBC_TUNABLES'))")
-    assert output(['-c', code], **environment) == [expected]

@@ -99,7 +99,7 @@ def test_a_process_whose_peers_never_come_ends_with_a_line(process):
 
 
 def test_a_signal_while_waiting_for_the_others_ends_a_process_with_the_status_that_asks_for_a_restart():
-    command = [sys.executable, '-m', 'gpt1_jax.pretrain', '--workdir=none', '--processes=2', '--process=0',
+    command = [sys.executable, '-m', 'gpt1_jax', 'pretrain', '--workdir=none', '--processes=2', '--process=0',
                f'--coordinator=localhost:{local.free_port()}']
     waiting = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     assert waiting.stderr.readline().startswith('waiting for 2 processes')

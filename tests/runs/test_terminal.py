@@ -1,4 +1,4 @@
-"""Output that nobody reads, a terminal that is closed, an interrupt at any moment: with real processes."""
+"""Output that nobody reads, a terminal that is closed: with real processes."""
 import fcntl
 import os
 import pty
@@ -27,7 +27,7 @@ def base(tmp_path_factory):
 
 
 def arguments(base, name, steps=STEPS):
-    return [sys.executable, '-m', 'gpt1_jax.pretrain', '--config=configs/pretrain.py', f'--workdir={base / name}',
+    return [sys.executable, '-m', 'gpt1_jax', 'pretrain', '--config=configs/pretrain.py', f'--workdir={base / name}',
             *small_flags(data__corpus=base / 'text', model__n_layer=1, model__n_inner=16, train__steps=steps,
                          batch__size=4, log_every=7, checkpoint__every=1000, eval__every=1000)]
 
@@ -117,62 +117,10 @@ def test_a_run_without_output_and_errors_saves_when_it_is_hung_up_twice(base, be
 
 @pytest.mark.parametrize('program', ['generate --prompt=cat --tokens=2000', 'perplexity --sentence=cats_sat'])
 def test_a_short_program_whose_output_nobody_reads_ends_as_a_closed_pipe_ends_any(pretrained, program):
-    module, *flags = program.split()
+    program, *flags = program.split()
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([sys.executable, '-m', f'gpt1_jax.{module}', f'--init_from={pretrained}', *flags], cwd=ROOT,
+    done = subprocess.run([sys.executable, '-m', 'gpt1_jax', program, f'--init_from={pretrained}', *flags], cwd=ROOT,
                           stdout=writer, stderr=subprocess.PIPE, text=True, timeout=300)
     os.close(writer)
     assert done.returncode == 141 and 'Traceback' not in done.stderr and 'BrokenPipe' not in done.stderr, done.stderr
-
-
-@pytest.mark.parametrize('module', ['numpy', 'gpt1_jax.runs.checkpoint'])
-def test_an_interrupt_once_a_module_is_loaded_is_one_line(pretrained, begin, module):
-    process = begin([sys.executable, '-X', 'importtime', '-m', 'gpt1_jax.generate', '--prompt=cat',
-                     f'--init_from={pretrained}', '--tokens=100000'], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    assert any(line.rpartition('|')[2].strip() == module for line in process.stderr), 'never loaded'
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert [line for line in errors.splitlines() if not line.startswith('import time:')] == ['error: interrupted']
-
-
-def test_a_program_of_another_package_that_imports_this_one_keeps_its_signals(tmp_path):
-    (tmp_path / 'mine').mkdir()
-    (tmp_path / 'mine' / '__init__.py').write_text('import gpt1_jax')
-    (tmp_path / 'mine' / 'serve.py').write_text('import signal\nprint(*map(signal.getsignal, (2, 15)), sep="\\n")')
-    found = subprocess.check_output([sys.executable, '-m', 'mine.serve', 'pretrain'], cwd=tmp_path, text=True,
-                                    env=os.environ | {'PYTHONPATH': str(ROOT)})
-    assert found.splitlines() == [str(signal.default_int_handler), str(signal.SIG_DFL)]
-
-
-@pytest.mark.parametrize('how', ['-m', '-um', '-Bm', '-m' + 'gpt1_jax.interrupted'])
-def test_each_way_to_run_a_module_of_ours_is_a_command(tmp_path, how):
-    """Python sets sys.argv[0] to -m while it looks for the module, which is not there."""
-    words = [how] if 'gpt1' in how else [how, 'gpt1_jax.interrupted']
-    (tmp_path / 'sitecustomize.py').write_text(
-        'import atexit, signal, sys\natexit.register(lambda: print(signal.getsignal(signal.SIGINT).__module__))')
-    found = subprocess.run([sys.executable, *words], cwd=tmp_path, text=True, capture_output=True,
-                           env=os.environ | {'PYTHONPATH': f'{tmp_path}:{ROOT}'})
-    assert found.stdout.strip() == 'gpt1_jax', found.stderr
-
-
-@pytest.mark.parametrize('program, number, options, status', [
-    ('pretrain', signal.SIGTERM, [], 75), ('pretrain', signal.SIGHUP, [], 75),
-    ('pretrain', signal.SIGTERM, ['--exit_code_when_stopped=3'], 3), ('prepare', signal.SIGTERM, [], 75)])
-def test_a_signal_while_a_program_is_still_importing_ends_it_with_the_status_that_asks_for_a_restart(
-        base, begin, program, number, options, status):
-    words = arguments(base, 'early') if program == 'pretrain' else [
-        sys.executable, '-m', 'gpt1_jax.prepare', f'--out={base / "early"}', f'--corpus={base / "text"}', '--valid=0.2']
-    process = begin([*words, *options], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    wait_for(lambda: caught(process.pid, number), process, 60)
-    process.send_signal(number)
-    _, error = process.communicate(timeout=60)
-    assert process.returncode == status
-    assert error == f'error: stopped by {signal.Signals(number).name}: rerun the same command to resume\n'
-
-
-def caught(pid, number):
-    """Whether a process has a handler for a signal."""
-    line = next(line for line in open(f'/proc/{pid}/status') if line.startswith('SigCgt'))
-    return int(line.split()[1], 16) >> (number - 1) & 1

@@ -44,7 +44,7 @@ def test_the_run_says_where_it_is_from(released_run):
 
 
 def test_the_same_command_again_does_no_harm_and_other_weights_want_another_directory(source, released_run, tmp_path):
-    done = command('weights.openai', f'--source={source}', f'--out={tmp_path / "run"}', '--n_head=4', check=0)
+    done = command('openai', f'--source={source}', f'--out={tmp_path / "run"}', '--n_head=4', check=0)
     assert 'parameters, vocabulary of 72, digest ' in done.stdout and f'--init_from={tmp_path / "run"}' in done.stdout
     assert workdir.load(tmp_path / 'run').steps() == [0]
     before = checkpoint.read_meta(released_run.checkpoints, 0)
