@@ -2,7 +2,8 @@
 
 A claim holds where the 95% interval of its difference lies above 0 and every seed's difference does too, does not hold
 where all lie below it, and is undecided otherwise. A claim about every one of several differences holds where that is
-so of all of them and none is missing, and does not hold where one lies below 0 at Bonferroni's level for so many.
+so of all of them and none is missing, and does not hold where one lies below 0 at Bonferroni's level for so many. A
+claim about their mean is undecided where one is missing.
 """
 import dataclasses
 import itertools
@@ -40,13 +41,15 @@ class Claim:
 
     text: in our words. paper: its difference, as text. measured: {what: difference}, each above 0 if the claim is true;
     empty where a run or its data is missing. about: which differences these are. wanted: how many the claim is about.
-    split, parameters: what was evaluated. described: too weak a measure for a verdict.
+    averaged: of how many of these the one in `measured` is the mean, if it is one. split, parameters: what was
+    evaluated. described: too weak a measure for a verdict.
     """
     text: str
     paper: str
     measured: dict[str, Estimate]
     about: str
     wanted: int = 1
+    averaged: int | None = None
     split: str = 'dev'
     parameters: str = 'final'
     described: bool = False
@@ -57,14 +60,15 @@ def verdict(claim: Claim) -> str:
     found = list(claim.measured.values())
     if not found:
         return scores.NA
-    limits = [f'{len(found)} of {claim.wanted} there'] if len(found) < claim.wanted else []
+    there = claim.averaged or len(found)
+    limits = [f'{there} of {claim.wanted} there'] if there < claim.wanted else []
     said = UNDECIDED
     if claim.described:
         limits.append('described only')
     elif all(each.interval()[0] > 0 and each.range[0] > 0 for each in found):
         said = UNDECIDED if limits else HOLDS
     elif any(each.interval(len(found))[1] < 0 and each.range[1] < 0 for each in found):
-        said = FAILS
+        said = UNDECIDED if limits and claim.averaged else FAILS  # the mean of all may lie on the other side
     if min(len(each.seeds) for each in found) < 2 and not claim.described:
         limits.append('1 seed')
     return f'{said} ({", ".join(limits)})' if limits else said
@@ -177,6 +181,7 @@ def of_ablations(runs: Sequence[Run]) -> list[Claim]:
         value = np.mean(list(theirs.values()))
         if tuple(theirs) == COLUMNS:
             value = paper.TABLE5_AVERAGE[a] - paper.TABLE5_AVERAGE[b]  # as printed
-        claims.append(Claim(text, f'{value:+.1f}', {'mean': bootstrap.mean(list(measured.values()))} if measured else
-                            {}, f'{about}, mean of {", ".join(theirs)}'))
+        mean = {'mean': bootstrap.mean(list(measured.values()))} if measured else {}
+        claims.append(Claim(text, f'{value:+.1f}', mean, f'{about}, mean of {", ".join(theirs)}', len(names),
+                            len(measured)))
     return claims

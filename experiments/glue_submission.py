@@ -31,14 +31,13 @@ TASKS = tuple(dict.fromkeys(member.task for member in MEMBERS.values()))
 INCOMPLETE = 'a submission needs all nine tasks and their test files: '
 
 
-def run(config: ConfigDict, out: str | pathlib.Path, selection: str = 'best', reuse: bool = False,
-        dry_run: bool = False) -> None:
+def run(config: ConfigDict, out: str | pathlib.Path, selection: str = 'best', dry_run: bool = False) -> None:
     """Predict every test set with its task's run, and write the zip `out`. Warns of sets of another size than the
     published one, which the leaderboard would refuse.
 
     config: configs/experiments.py's; `submission` names a run directory for a task. selection: 'best' or 'final'
-    parameters. reuse: take the predictions that the runs hold already, where they do. dry_run: look for runs and files,
-    list what would be fine-tuned, and stop. UserError listing all runs and test files that are missing.
+    parameters. dry_run: look for runs and files, list what would be fine-tuned, and stop. UserError listing all runs
+    and test files that are missing.
     """
     runs = open_runs(config, dry_run)
     if dry_run:
@@ -47,8 +46,7 @@ def run(config: ConfigDict, out: str | pathlib.Path, selection: str = 'best', re
     for name, member in MEMBERS.items():
         tuned = runs[member.task]
         path = tuned.predictions(f'{member.split}_final' if selection == 'final' else member.split)
-        if not (reuse and path.is_file()):
-            fine_tuned.evaluate_run(tuned, member.split, selection=selection)
+        fine_tuned.evaluate_run(tuned, member.split, selection=selection)
         ids, scores = read_scores(path)
         examples = tasks.get(member.task).read(tuned.config['data']['dir'], member.split)
         indices[name] = [example.id for example in examples]
@@ -154,14 +152,13 @@ def _define_flags():
     config_file.define('experiments', 'Its `submission`: a run directory for a task.')
     flags.DEFINE_string('out', 'submission.zip', 'The zip to write.')
     flags.DEFINE_enum('selection', 'best', fine_tuned.SELECTIONS, 'Parameters: best on dev, or those of the last step.')
-    flags.DEFINE_bool('reuse', False, 'Take the predictions that the runs hold already, where they do.')
     flags.DEFINE_bool('dry_run', False, 'Look for runs and test files, list what would be fine-tuned, and stop.')
 
 
 def main() -> None:
     f = flags.FLAGS
     run_list.find_models(f.config)
-    run(f.config, f.out, f.selection, f.reuse, f.dry_run)
+    run(f.config, f.out, f.selection, f.dry_run)
     if not f.dry_run:
         print(f'{f.out}: {len(MEMBERS)} files, checked')
 

@@ -67,6 +67,8 @@ def glue_line(runs: Sequence[Run]) -> tuple[list[str], str]:
     if not ours:
         return ['GLUE', 'mean', scores.number(paper.GLUE_SCORE), scores.NA, *[''] * 8], ''
     mean = paper.glue_score(ours, bootstrap.mean)
+    rows = {(score.task, score.split): each.n for score, each in found.items() if each}  # two metrics share theirs
+    n = sum(rows.values())
     best = {score: scores.find(runs, score, selection='best') for score in found if found[score]}
     optimistic = paper.glue_score(paper.shared_glue(best)[0], bootstrap.mean)
     about = 'GLUE: the mean over nine tasks, of each task\'s metrics (MRPC, STS-B, QQP) or sets (MNLI) first.'
@@ -74,7 +76,7 @@ def glue_line(runs: Sequence[Run]) -> tuple[list[str], str]:
         about += (f' Missing here: {", ".join(missing)}; so both columns are averages over the rest, {len(ours)} tasks '
                   f'(the paper\'s score over all nine is {paper.GLUE_SCORE}).')
     return ['GLUE', 'mean', scores.number(paper.glue_score(theirs)), scores.percent(mean.value), '',
-            scores.interval(mean), '', '', f'{mean.n:,}', 'dev', 'final', scores.percent(optimistic.value)], about
+            scores.interval(mean), '', '', f'{n:,}', 'dev', 'final', scores.percent(optimistic.value)], about
 
 
 # Each has specs(config), its runs; lines(config, these runs with their results), Markdown; and a figure draw(config,

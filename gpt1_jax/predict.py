@@ -34,13 +34,17 @@ def run(init_from: str | storage.Path, source: str, target: str | storage.Path, 
     tuned = load.fine_tuned(workdir.load(from_hub.local_run(init_from)), step)
     unreadable: list[str] = []
     too_long: list[str] = []
-    examples = unlabelled.read(tuned.task, source, unreadable.append if skip_bad else fail)
+    examples = unlabelled.read(tuned.task, source, unreadable.append if skip_bad else _refuse)
     try:
-        answers = fine_tuned.predict(tuned, examples, too_long.append if skip_bad else fail)
+        answers = fine_tuned.predict(tuned, examples, too_long.append if skip_bad else _refuse)
     except UserError as error:
         raise UserError(f'{source}: {error}') from None
     results.write(target, answers)
     return answers, unreadable + [f'{source}: {message}' for message in too_long]
+
+
+def _refuse(message):
+    fail(f'{message}; --skip_bad leaves such rows out')
 
 
 def _define_flags():

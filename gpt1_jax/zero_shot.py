@@ -62,6 +62,11 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
     scored = rows[split]
     if setting.chosen:  # known now, not after minutes of scoring
         minimal_pairs.filtered([row.id for row in scored], setting.chosen)
+        missing = setting.chosen - {row.id.partition('/')[2] for row in scored}
+        if missing:  # the directory may hold some of the sets alone
+            there = len(setting.chosen) - len(missing)
+            print(f'notice: {config.data.filter}: {there:,} of {len(setting.chosen):,} listed pairs are there, '
+                  f'not {min(missing)}', flush=True)
     mesh = sharding.make_mesh()
     found = []
     for step in steps:

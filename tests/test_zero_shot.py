@@ -128,6 +128,12 @@ def test_a_run_in_bfloat16_is_scored_in_float32(pretrained, blimp, tmp_path):
     assert scores[0, 0] == pytest.approx(right.sum(), abs=1e-4) and np.abs(plain - right).max() > 1e-3
 
 
+def test_listed_pairs_that_are_not_there_are_counted(pretrained, blimp, tmp_path, capsys):
+    (tmp_path / 'filter.json').write_text(json.dumps({'hills': [0, 1], 'hlils': [0], 'rivers': [1000]}))
+    zero_shot.run(config('blimp', pretrained, blimp, step=4, data__filter=str(tmp_path / 'filter.json')))
+    assert f'notice: {tmp_path}/filter.json: 2 of 4 listed pairs are there, not hlils/0\n' in capsys.readouterr().out
+
+
 def test_the_filter_is_reported_and_part_of_the_key(pretrained, blimp, tmp_path):
     (tmp_path / 'filter.json').write_text(json.dumps({'hills': [0, 1], 'rivers': [5]}))
     plain, filtered = (config('blimp', pretrained, blimp, step=4, **more)

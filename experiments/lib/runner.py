@@ -56,10 +56,12 @@ def carry_out(config: ConfigDict, runs: Sequence[Run], dry_run: bool = False,
             left = elapsed / len(started) * (len(to_do) - len(started))
             print(f'{duration(elapsed)} elapsed, about {duration(left)} left', flush=True)
         line = _line(run)
-        if line not in printed and (dry_run or run.status in ('no data', 'failed', 'left out')):
+        if line not in printed and (dry_run or run.status in ('no data', 'failed')):
             printed.add(line)  # once for all runs without a set
             print(line, flush=True)
         runs[i] = run
+    if left_out := sum(run.status == 'left out' for run in runs):
+        print(f'{left_out} left out', flush=True)
     if dry_run:
         print(f'in all: {sum(run.tokens for run in runs):,} tokens to process')
     return runs

@@ -1,4 +1,4 @@
-"""A row of metrics.jsonl over the steps since the row before: mean metrics and tokens per second."""
+"""A row of metrics.jsonl over the steps since the row before: mean metrics, last learning rate, tokens per second."""
 import math
 import time
 from collections.abc import Sequence
@@ -47,6 +47,7 @@ class Window:
         if self._timed and self._since is not None:
             pace = (now - self._since) / self._timed
         row = {name: _finite_mean([float(step[name]) for step in metrics]) for name in metrics[0] if name not in COUNTS}
+        row['learning_rate'] = float(metrics[-1]['learning_rate'])
         if metrics[-1]['skipped']:
             row['skipped'] = int(metrics[-1]['skipped'])
         self.metrics, self._since, self._timed = [], None, 0

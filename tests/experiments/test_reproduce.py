@@ -213,7 +213,7 @@ def test_stages_resume_and_the_report_says_which_runs_the_deadline_cut_off(given
         patch.setattr(clock_lib.Clock, 'left', property(lambda self: next(done)))
         do('small')
     printed = capsys.readouterr().out
-    assert 'cola-no_pretraining-0: done' in printed and 'cola-no_aux-0: left out' in printed
+    assert 'cola-no_pretraining-0: done' in printed and '\n4 left out\n' in printed
     do('report')
     report = (prepared / 'report.md').read_text()
     assert 'n/a (not run): cola-full-1' in report and '| no auxiliary LM, ours | n/a | n/a (not run) |' in report

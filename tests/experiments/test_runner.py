@@ -93,6 +93,12 @@ def test_a_second_time_nothing_runs_and_the_rows_are_those_found(config, trainer
     assert len(set(trainer.ran)) == 4  # changed settings: another directory
 
 
+def test_how_many_runs_are_left_out_is_one_line(config, trainer, capsys):
+    config.start = False
+    assert carried_out(config) == ['left out', 'left out'] and not trainer.ran
+    assert capsys.readouterr().out == '2 runs: 2 to do, 0 done, 0 no data, 0 failed\n2 left out\n'
+
+
 @pytest.mark.parametrize('lost', ['selection', 'metric', 'predictions'])
 def test_a_run_that_lacks_a_row_or_its_predictions_is_not_done(config, trainer, lost):
     row = runner.carry_out(config, specs(config, 'cola', 'full'))[1].rows[0]

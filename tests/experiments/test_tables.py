@@ -85,6 +85,13 @@ def test_the_papers_nine_values_give_its_glue_score_and_its_columns_the_averages
         assert np.mean(list(columns.values())) == pytest.approx(paper.TABLE5_AVERAGE[condition], abs=0.065)
 
 
+def test_the_rows_of_a_set_with_two_metrics_count_once_in_the_glue_score(made):
+    for task, metric, n in (('mrpc', 'f1', 10), ('mrpc', 'accuracy', 10), ('sst2', 'accuracy', 20)):
+        made.add(task, 'full', 0, 6, n=n, metric=metric)
+    row, _ = tables.glue_line(made.outcomes)
+    assert row[tables.HEADER.index('n')] == '30' and row[3] == '45.0'  # the mean of 60 (both metrics) and 30
+
+
 def test_several_seeds_give_median_range_and_joint_interval(made):
     for seed, right in enumerate((700, 500, 600)):
         made.add('sst2', 'full', seed, right, n=HARD)
@@ -190,7 +197,10 @@ UP, DOWN, OPEN = (.1, .01, .2), (-.1, -.2, -.01), (.1, -.1, .2)
     ([UP, OPEN], {}, 'undecided'), ([UP, DOWN], {}, 'does not hold'), ([], {}, 'n/a'),
     ([(*UP, (.2, -.01))], {}, 'undecided'), ([(*DOWN, (-.2, .01))], {}, 'undecided'),  # each seed must agree
     ([(*UP, (.1,))], {}, 'holds (1 seed)'), ([UP], {'wanted': 3}, 'undecided (1 of 3 there)'),
-    ([DOWN], {'wanted': 3}, 'does not hold (1 of 3 there)'), ([UP], {'described': True}, 'undecided (described only)')])
+    ([DOWN], {'wanted': 3}, 'does not hold (1 of 3 there)'), ([UP], {'described': True}, 'undecided (described only)'),
+    ([DOWN], {'wanted': 8, 'averaged': 8}, 'does not hold'),
+    ([DOWN], {'wanted': 8, 'averaged': 3}, 'undecided (3 of 8 there)'),
+    ([UP], {'wanted': 8, 'averaged': 8}, 'holds'), ([UP], {'wanted': 8, 'averaged': 1}, 'undecided (1 of 8 there)')])
 def test_a_verdict_is_read_off_the_intervals_and_the_seeds(measured, fields, expected):
     found = {i: estimate(*one) for i, one in enumerate(measured)}
     assert claims.verdict(claims.Claim('', '', found, '', **{'wanted': len(found)} | fields)) == expected

@@ -6,6 +6,7 @@ import pytest
 
 from gpt1_jax import finetune, pretrain, verify
 from gpt1_jax.runs import results
+from gpt1_jax.training import optimizer
 from tiny import ROOT, finetune_config, pretrain_config
 
 
@@ -19,7 +20,7 @@ def runs(tmp_path, monkeypatch):
 
 
 def _figures(path):
-    names = ('step', 'loss', 'lm_loss', 'task_loss', 'grad_norm', 'learning_rate', 'valid_loss', 'dev_accuracy')
+    names = ('step', 'loss', 'lm_loss', 'task_loss', 'grad_norm', 'valid_loss', 'dev_accuracy')
     return [{name: row[name] for name in names if name in row} for row in results.read(pathlib.Path(path))]
 
 
@@ -32,6 +33,10 @@ def _assert_same(found, expected):
 def test_a_pretraining_run_resumes_and_is_verified(runs):
     pretrain.run(pretrain_config('text', checkpoint__every=15), 'pretrain')
     _assert_same(_figures('pretrain/metrics.jsonl'), _figures('pretrain_metrics.jsonl'))
+    rates = {row['step']: row['learning_rate'] for row in results.read(pathlib.Path('pretrain/metrics.jsonl'))
+             if 'learning_rate' in row and row['step'] > 15}  # until then a row had the mean over its steps
+    schedule = optimizer.warmup_cosine(0.01, 3, 30)
+    assert rates == pytest.approx({step: float(schedule(step - 1)) for step in (20, 25, 30)}, abs=1e-8)
     assert verify.run('pretrain')[0].startswith('steps 15 to 30 replayed: ')
 
 

@@ -87,6 +87,13 @@ def test_the_loop_logs_evaluates_and_saves_at_its_steps_and_at_the_end():
     assert [s for s, _ in calls.logged] == [3, 4, 5, 6, 8, 9, 10, 12]
 
 
+def test_a_row_has_the_learning_rate_of_its_step_and_the_mean_loss_since_the_row_before():
+    each = dict(loop(program(), 6, log_every=1).logged)
+    for step, row in loop(program(), 6, evaluate_every=NEVER, save_every=NEVER).logged:
+        assert row['learning_rate'] == each[step]['learning_rate'] != each[step - 1]['learning_rate']
+        assert row['loss'] == pytest.approx(np.mean([each[i]['loss'] for i in (step - 2, step - 1, step)]))
+
+
 def test_a_signal_saves_after_the_step_and_says_how_to_go_on():
     calls = loop(program(), 12, log=send(signal.SIGTERM, 6))
     assert isinstance(calls.error, Interrupted)
