@@ -46,10 +46,11 @@ def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = 
     results.check(results_file)
     with workdir.hold(directory) as check_lock:
         job = build(setting)
+        workdir.compare(directory, job.config, allow_change, job.schedule.total)
         started = time.perf_counter()
         this, scored = train(setting, job, directory, check_lock, allow_change, fallback)
-        details: dict[str, Any] = {'key': fine_tuning.run_key(setting),
-                                   'tokens': int(job.batches.tokens_per_step * job.schedule.total)}
+        details: dict[str, Any] = {} if this.was_changed() else {'key': fine_tuning.run_key(setting)}
+        details['tokens'] = int(job.batches.tokens_per_step * job.schedule.total)
         rows = []
         for split in config.eval.splits:
             for selection in config.eval.selections:
@@ -62,7 +63,7 @@ def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = 
 def run_key(config: ConfigDict, code: str | None = None) -> str:
     """The 'key' of this run's rows of results.jsonl: 16 hex digits over all that decides their values, the code
     included (provenance.code_digest(), by default of the code here). Equal keys, equal values: experiments skip runs
-    whose rows are there. UserError as `run`."""
+    whose rows are there. Rows of a run whose settings were changed on its way have none. UserError as `run`."""
     return fine_tuning.run_key(resolve(config), code)
 
 

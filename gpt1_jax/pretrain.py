@@ -45,9 +45,8 @@ def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = 
     with contextlib.nullcontext(lambda: None) if dry_run else workdir.hold(setting.directory) as check_lock:
         _check_run_there(setting, allow_change)
         job = build(setting)
-        _check_made(setting.directory, job.schedule.total)
+        workdir.compare(setting.directory, job.config, allow_change, job.schedule.total)
         if dry_run:
-            workdir.compare(setting.directory, job.config, allow_change)
             pretraining_plan.estimate(job.program, job.hyper, job.batches, job.schedule.total, job.model.config)
             return None
         return train(setting, job, check_lock, allow_change, fallback)
@@ -133,7 +132,8 @@ def _check_run_there(setting, allow_change):
     """workdir.compare for all that is known before any text is read."""
     if (setting.directory / 'config.json').exists():
         there = workdir.load(setting.directory).config
-        workdir.compare(setting.directory, _effective(setting, there['model'], there['fingerprint']), allow_change)
+        workdir.compare(setting.directory, _effective(setting, there['model'], there['fingerprint']), allow_change,
+                        setting.config.train.steps)
 
 
 def _effective(setting, model, fingerprint):
@@ -187,16 +187,26 @@ def build(setting: Setting) -> Job:
         words_per_step = words.per_step(manifest, size * n_ctx)
         at = words.steps_at(config.checkpoint.keep_words, words_per_step, total)
         print(words.line(at, words_per_step), flush=True)
+    wanted = {*config.checkpoint.keep_steps, *at}
+    if gone := _gone(setting.directory, wanted):
+        print(f'notice: steps {", ".join(map(str, sorted(gone)))} were made before, and are not saved: none of them is '
+              'kept', flush=True)
     kept, words_of = _kept_before(setting.directory)
-    keep_steps = effective['checkpoint']['keep_steps'] = tuple(sorted({*config.checkpoint.keep_steps, *at, *kept}))
+    keep_steps = effective['checkpoint']['keep_steps'] = tuple(sorted({*wanted, *kept} - gone))
     if words_of or at:
-        effective['checkpoint']['words_at'] = words_of | {str(step): count for step, count in at.items()}
+        effective['checkpoint']['words_at'] = words_of | {str(step): at[step] for step in at.keys() - gone}
     unigram_loss = unigram.unigram_loss(train)
     pretraining_plan.print_plan(manifest, per_epoch, total, n_ctx, size, unigram_loss, config.optimizer.warmup_steps)
     batches = device_data.batches(train, n_ctx, size, config.seed, setting.mesh, config.data.resident)
     schedule = loop.Schedule(total, config.log_every, config.eval.every, config.checkpoint.every, keep_steps)
     return Job(effective, model, make_program(config, model, setting.mesh, total), tokenizer, valid,
                manifest['splits']['valid'], batches, hyperparameters(config, total), schedule, unigram_loss)
+
+
+def _gone(directory, wanted):
+    """Those of the wanted steps that a run in a directory made without a checkpoint that is there."""
+    saved = checkpoint.steps(directory / 'checkpoints')
+    return {step for step in wanted - {*saved} if step < max(saved, default=0)}
 
 
 def _kept_before(directory):
@@ -251,13 +261,6 @@ def hyperparameters(config: ConfigDict, total: int) -> dict[str, np.generic]:
 
 
 # Run
-
-def _check_made(directory, total):
-    made = max(checkpoint.steps(directory / 'checkpoints'), default=0)
-    if made > total:
-        raise UserError(f'{directory}: step {made:,} is there already: config.train.steps or epochs must give at least '
-                        f'{made:,} steps, not {total:,}')
-
 
 def train(setting: Setting, job: Job, check_lock: Any, allow_change: bool, fallback: bool) -> workdir.Run:
     """Train a Job from its newest checkpoint, or from the start, to its last step. check_lock: see workdir.hold."""

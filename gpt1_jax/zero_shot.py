@@ -46,10 +46,12 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
     """Score every saved checkpoint, or config.step, or `steps`; append to results.jsonl and write predictions.
 
     Returns the rows, one for each checkpoint, metric and group of rows (group None: all of them). UserError for a
-    mistake in the config, the data or the pretrained run.
+    mistake in the config, the data or the pretrained run. A step that a run in progress deletes before its turn is left
+    out, unless it was asked for.
     """
     setting = resolve(config)
     config = setting.config
+    every = steps is None and config.step is None
     if steps is None:
         steps = [config.step] if config.step is not None else setting.run.steps() or [setting.run.step()]  # raises
     steps = [setting.run.step(step) for step in steps]
@@ -71,7 +73,14 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
     found = []
     for step in steps:
         started = time.perf_counter()
-        model, params = load.pretrained(setting.run, step, mesh, setting.heuristic.float32)
+        try:
+            origin = {'key': _key(setting, step), **setting.run.origin(step)}
+            model, params = load.pretrained(setting.run, step, mesh, setting.heuristic.float32)
+        except UserError:
+            if every and step not in setting.run.steps():
+                print(f'step {step:,}: deleted meanwhile, not scored', flush=True)
+                continue
+            raise
 
         def score(sequences, model=model, params=params):
             return log_probs.last_tokens(model, params, mesh, sequences, config.tokens_per_batch)[0]
@@ -82,7 +91,7 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
         for row in measured:
             if '/' not in (row['group'] or ''):  # BLiMP's 67 sets are in the file alone
                 print(_line(row, step, details), flush=True)
-        found += _record(setting, step, scored, scores, measured, details | about)
+        found += _record(setting, step, scored, scores, measured, details | about | origin)
     if _outputs(setting) != setting.run.path:
         print(f'rows in {setting.results}, predictions in {_outputs(setting)}', flush=True)
     return found
@@ -103,16 +112,17 @@ def _rows(setting, split, on_bad, sample=None) -> tuple[list[zero_shot_heuristic
 
 
 def _record(setting, step, rows, scores, measured, details):
-    """Write a checkpoint's metrics and predictions; returns the rows of results.jsonl."""
+    """Write a checkpoint's metrics and predictions; returns the rows of results.jsonl.
+
+    details: further fields of the rows, the key and the checkpoint's origin among them: it may be deleted by now.
+    """
     task, config = setting.task, setting.config
-    own_key = _key(setting, step)
     # The key in the name: predictions that rows of results.jsonl point to are never replaced by those of other rows,
     # files or code.
-    name = setting.run.predictions(f'zero_shot_{task.name}_{config.data.split}_{step}_{own_key[:8]}').name
+    name = setting.run.predictions(f'zero_shot_{task.name}_{config.data.split}_{step}_{details["key"][:8]}').name
     predictions = _outputs(setting) / name
-    origin = {**details, 'files': setting.hashes, 'key': own_key, 'predictions': str(predictions),
-              'config': config.to_dict(), **setting.run.origin(step)}
-    found = [{'kind': 'zero_shot'} | row | origin for row in measured]
+    details |= {'files': setting.hashes, 'predictions': str(predictions), 'config': config.to_dict()}
+    found = [{'kind': 'zero_shot'} | row | details for row in measured]
     results.write_predictions(predictions, [row.id for row in rows], [row.label for row in rows], scores)
     results.append_new(setting.results, found)
     return found

@@ -38,3 +38,6 @@ def test_checkpoints_are_kept_when_so_many_words_are_read(tmp_path):
     assert f'* words read: {step * per_step:,.0f}, of the {train["words"]:,} of the corpus\n' in card
     again = pretrain.run(override(config, {'checkpoint__keep_words': (500,)}), tmp_path / 'run')  # a finished run
     assert sorted(again.config['checkpoint']['words_at'].values()) == [500, 2000, 3000]  # those that it has stay
+    late = pretrain.run(override(config, {'checkpoint__keep_words': (1000,)}), tmp_path / 'run')  # made, but not saved
+    assert sorted(late.config['checkpoint']['words_at'].values()) == [500, 2000, 3000]
+    assert late.config['checkpoint']['keep_steps'] == again.config['checkpoint']['keep_steps']

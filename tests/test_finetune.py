@@ -60,6 +60,33 @@ def test_a_finished_run_evaluates_again_from_its_directory_alone(tuned, pretrain
     assert config['labels'] == ['0', '1'] and config['task'] == 'cola' and (tmp_path / 'moved' / 'tokenizer').is_dir()
 
 
+@pytest.mark.parametrize('change, message', [
+    ({'optimizer__peak_rate': 1e-6}, 'run: the run is finished, nothing is left to train with the new settings '
+                                     '.optimizer.peak_rate: 0.01 -> 1e-06.: use a new --workdir'),
+    ({'train__epochs': 3}, 'step 30 is there already: the new settings .train.epochs: 6 -> 3. must give at least 30 '
+                           'steps, not 15'),
+    ({'train__epochs': 7, 'n_transfer': 0}, 'holds another run .n_transfer: 3 -> 0.: use a new --workdir')])
+def test_settings_with_which_nothing_would_be_trained_are_refused_and_recorded_nowhere(
+        tuned, pretrained, data, tmp_path, change, message):
+    directory = shutil.copytree(tuned[0], tmp_path / 'run')
+    before = [(directory / name).read_bytes() for name in ('config.json', 'results.jsonl')]
+    config = finetune_config('cola', data, **{'init_from': str(pretrained), 'train__epochs': 6} | change)
+    with pytest.raises(UserError, match=message):
+        finetune.run(config, directory, allow_change=True)
+    assert [(directory / name).read_bytes() for name in ('config.json', 'results.jsonl')] == before
+
+
+def test_rows_of_a_run_whose_rate_changed_on_its_way_have_no_key(pretrained, data, tmp_path):
+    first, other = (finetune_config('cola', data, init_from=str(pretrained), optimizer__peak_rate=rate)
+                    for rate in (1e-2, 1e-3))
+    with power_cut(6):
+        finetune.run(first, tmp_path / 'run')
+    for rows in (finetune.run(other, tmp_path / 'run', allow_change=True), finetune.run(other, tmp_path / 'run')):
+        assert len(rows) == 2 and not any('key' in row for row in rows)
+    shutil.rmtree(tmp_path / 'run' / 'checkpoints')  # it starts again at step 0
+    assert {row['key'] for row in finetune.run(other, tmp_path / 'run')} == {finetune.run_key(other)}
+
+
 def test_layers_transferred_and_seed_decide_what_training_starts_from(pretrained, data, tmp_path):
     def start(directory, **overrides):
         """The digests of the parameters that training begins with, as no update changes them."""

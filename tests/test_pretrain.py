@@ -182,6 +182,22 @@ def test_fewer_steps_than_were_made_are_refused_and_recorded_nowhere(text, strai
     assert workdir.load(tmp_path / 'run').config['train']['steps'] == 30
 
 
+def test_a_finished_run_takes_another_evaluation_but_no_other_rate(text, straight, tmp_path):
+    shutil.copytree(straight.path, tmp_path / 'run')
+    assert pretrain.run(pretrain_config(text, eval__windows=8), tmp_path / 'run', True).config['eval']['windows'] == 8
+    with pytest.raises(UserError, match='run: the run is finished, nothing .* .optimizer.peak_rate: 0.01 -> 0.02.: '):
+        pretrain.run(pretrain_config(text, eval__windows=8, optimizer__peak_rate=0.02), tmp_path / 'run', True)
+    assert workdir.load(tmp_path / 'run').config['optimizer']['peak_rate'] == 0.01
+
+
+def test_a_step_of_the_past_that_is_not_saved_is_named_and_not_recorded_as_kept(text, straight, tmp_path, capsys):
+    shutil.copytree(straight.path, tmp_path / 'run')
+    config = pretrain_config(text, train__steps=31, checkpoint__keep_steps=(12, 25, 31))
+    run = pretrain.run(config, tmp_path / 'run', allow_change=True)
+    assert 'notice: steps 12 were made before, and are not saved: ' in capsys.readouterr().out
+    assert run.config['checkpoint']['keep_steps'] == (25, 31)
+
+
 def test_weights_of_other_sizes_are_refused_by_field_before_the_text_is_read(straight, tmp_path):
     config = pretrain_config('no such corpus', init_from=str(straight.path), model__n_ctx=32,
                              tokenizer__source=str(straight.path))

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -39,6 +40,24 @@ def test_every_saved_step_is_scored_and_its_predictions_recompute(pretrained, tm
     for row in rows:
         assert recomputed(row) == row['value'] and row['n'] == 13 and row['threshold'] < 0 and row['skipped'] == 0
         assert sorted(row['files']) == ['dev.tsv', 'train.tsv']  # the threshold comes from the training split
+
+
+@pytest.mark.parametrize('when, scored', [('_rows', [4]), ('_line', [2, 4])])
+def test_a_step_that_is_deleted_before_its_turn_is_left_out_and_one_that_was_asked_for_is_an_error(
+        pretrained, tmp_path, monkeypatch, capsys, when, scored):
+    run, original = shutil.copytree(pretrained, tmp_path / 'run'), getattr(zero_shot, when)
+
+    def deleting(*given):
+        shutil.rmtree(run / 'checkpoints' / '2', ignore_errors=True)
+        return original(*given)
+    monkeypatch.setattr(zero_shot, when, deleting)
+    rows = zero_shot.run(config('cola', run, cola(tmp_path / 'cola')))
+    assert sorted({row['step'] for row in rows}) == scored
+    assert ('step 2: deleted meanwhile, not scored' in capsys.readouterr().out) == (2 not in scored)
+    if 2 not in scored:
+        shutil.copytree(pretrained / 'checkpoints' / '2', run / 'checkpoints' / '2')
+        with pytest.raises(UserError, match='no checkpoint of step 2; there are 4'):
+            zero_shot.run(config('cola', run, tmp_path / 'cola', step=2))
 
 
 def test_the_key_says_whether_a_row_was_made_from_the_same_things(pretrained, tmp_path):

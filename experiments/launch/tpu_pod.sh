@@ -8,6 +8,6 @@ WORKDIR=${WORKDIR:?gs://BUCKET/RUN, or a directory that all hosts share}  # hold
 TOKENS=${TOKENS:?a prepared directory}                # made once by gpt1 prepare, seen by all hosts
 CLONE=${CLONE:-gpt1_jax}                              # where the clone is on each host, with its .venv of Python 3.11 or newer
 
-exec gcloud compute tpus tpu-vm ssh "$TPU" --zone="$ZONE" --worker=all --command="cd $CLONE && \
-  .venv/bin/gpt1 pretrain --config=configs/pretrain.py --workdir=$WORKDIR \
-  --config.data.tokens=$TOKENS --config.model.dtype=bfloat16 ${1+$(printf '%q ' "$@")}"
+exec gcloud compute tpus tpu-vm ssh "$TPU" --zone="$ZONE" --worker=all --command="cd $(printf %q "$CLONE") && \
+  .venv/bin/gpt1 pretrain --config=configs/pretrain.py --workdir=$(printf %q "$WORKDIR") \
+  --config.data.tokens=$(printf %q "$TOKENS") --config.model.dtype=bfloat16 ${1+$(printf '%q ' "$@")}"

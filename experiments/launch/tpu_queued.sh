@@ -26,7 +26,8 @@ train() {
     on_all "tar xzf gpt1_jax.tar.gz && curl -LsSf https://astral.sh/uv/install.sh | sh && export PATH=\$HOME/.local/bin:\$PATH &&
       uv venv -q --allow-existing --python 3.12 venv &&
       uv pip install -q -p venv/bin/python -c gpt1_jax/constraints.txt 'jax[tpu]' './gpt1_jax[gcs]'" &&
-    on_all "venv/bin/gpt1 pretrain --config=pretrain --workdir=$WORKDIR --config.data.tokens=$TOKENS \
+    on_all "venv/bin/gpt1 pretrain --config=pretrain --workdir=$(printf %q "$WORKDIR") \
+      --config.data.tokens=$(printf %q "$TOKENS") \
       --config.model.dtype=bfloat16 ${1+$(printf '%q ' "$@")}"
 }
 

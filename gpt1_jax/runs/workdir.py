@@ -29,8 +29,11 @@ FREE = ('log_every', 'eval.every', 'eval.splits', 'eval.selections', 'eval.batch
 # Fields that later versions added, with the values that runs without them were trained with.
 ADDED = {'pretrain': {'kind': 'adam', 'schedule': 'cosine', 'decay_steps': 0},
          'finetune': {'kind': 'adam', 'schedule': 'linear', 'decay_steps': 0}}
+# Fields that act in evaluation alone; with data.skip_bad or without, a run that trained has the same training rows.
+SCORING = ('eval.windows', 'data.eval_rows', 'data.skip_bad', 'lengths',
+           *(f'custom.{name}' for name in ('name', 'files.', 'id', 'metrics', 'positive')))
 # Fields that make it another run, which needs a new work directory.
-FIXED = ('kind', 'seed', 'batch.size', 'model.', 'fingerprint.', 'task', 'labels',
+FIXED = ('kind', 'seed', 'batch.size', 'model.', 'fingerprint.', 'task', 'labels', 'n_transfer',
          *(f'custom.{name}' for name in ('columns', 'questions', 'quoting', 'segments', 'cut', 'orders', 'label',
                                          'labels', 'score', 'squared', 'choices', 'max_choices', 'answer',
                                          'dev_fraction', 'dev_seed')))
@@ -107,6 +110,13 @@ class Run:
         return {'run': str(self.path), 'step': step, 'digest': self.digest(step),
                 'device': jax.devices()[0].device_kind, **provenance.versions()}
 
+    def was_changed(self) -> bool:
+        """Whether other settings than config.json's trained some of its steps, as --allow_change came between them."""
+        found = False
+        for row in results.read(self.path / 'environment.jsonl', results.OF_A_START):
+            found = row['step'] > 0 and (found or bool(row.get('changed')))
+        return found
+
     def trained(self) -> bool:
         """Whether anything is there that was computed with config.json: a saved step, or a row of metrics."""
         return bool(self.steps()) or self.metrics.exists()
@@ -160,7 +170,8 @@ def with_added(config: dict) -> dict:
 def check(path: storage.Path, kind: str = '') -> None:
     """UserError where a path is a file, or a directory that holds something other than a run, or a run of another kind.
     """
-    leftovers = ('tokens', 'tokenizer', 'config.json.partial', lock.FILE)  # of a process killed in `start`
+    # Of a process that was killed before it wrote config.json.
+    leftovers = ('tokens', 'tokenizer', 'environment.jsonl', 'config.json.partial', lock.FILE)
     if path.exists() and not path.is_dir():
         raise UserError(f'{path}: is a file, not a directory')
     if (path / 'config.json').exists():
@@ -191,33 +202,41 @@ def hold(path: storage.Path) -> Iterator[Callable[[], None]]:
 
 def start(path: storage.Path, config: dict, tokenizer: Tokenizer, allow_change: bool = False) -> Run:
     """Create a run directory, or open the one there to continue its run; of several processes only process 0 writes.
+    config.json stays as it is until `write_config`.
 
     config: the effective one, a nested dict with 'kind' and 'fingerprint'. allow_change: continue although the length,
-    the learning rate or the like changed, and print what. UserError for a run that this one cannot continue.
+    the learning rate or the like changed. UserError for a run that this one cannot continue.
     """
     if not processes.primary():
         return Run(path, config)
-    for line in compare(path, config, allow_change):
-        print(f'changed: {line}', flush=True)
+    compare(path, config, allow_change)
     storage.mkdir(path)
     if not (path / 'tokenizer' / SETTINGS_FILE).exists() or not Run(path, config).trained():
         tokenizer.save(path / 'tokenizer')
     elif Tokenizer.load(path / 'tokenizer').fingerprint != tokenizer.fingerprint:
         raise UserError(f'{path / "tokenizer"}: is another tokenizer: use a new --workdir')
-    storage.write(path / 'config.json', json.dumps(config, indent=1).encode() + b'\n')
     return Run(path, config)
 
 
+def write_config(run: Run) -> None:
+    storage.write(run.path / 'config.json', json.dumps(run.config, indent=1).encode() + b'\n')
+
+
 def describe(run: Run, step: int, params: Any) -> None:
-    """Write parameters.txt, the table of parameters, and append this start to environment.jsonl: from which step, when,
-    where, with which versions and devices. Of several processes only process 0 writes."""
+    """Append this start to environment.jsonl: from which step, what changed in the config, when, where, with which
+    versions and devices; then write config.json, and parameters.txt, the table of parameters. Of several processes only
+    process 0 writes."""
     if not processes.primary():
         return
-    storage.write(run.path / 'parameters.txt', '\n'.join([*console.parameters(params), '']).encode())
+    lines = compare(run.path, run.config, allow_change=True)
+    for line in lines:
+        print(f'changed: {line}', flush=True)
     results.append(run.path / 'environment.jsonl', {
-        'step': step, 'time': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds'),
+        'step': step, 'changed': lines, 'time': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds'),
         'host': platform.node(), 'platform': platform.platform(), **provenance.versions(),
         'environment': provenance.environment(params)})
+    write_config(run)
+    storage.write(run.path / 'parameters.txt', '\n'.join([*console.parameters(params), '']).encode())
 
 
 def changed(old: dict, new: dict) -> dict[str, str]:
@@ -231,9 +250,10 @@ def changed(old: dict, new: dict) -> dict[str, str]:
     return lines
 
 
-def compare(path: storage.Path, config: dict, allow_change: bool = False) -> list[str]:
+def compare(path: storage.Path, config: dict, allow_change: bool = False, total: int | None = None) -> list[str]:
     """What changed in the config since the run in a directory, a line a field; [] where nothing was trained there.
-    Arguments and errors as in `start`."""
+    Arguments and errors as in `start`. total: the steps of the whole training: UserError where these are made, so that
+    other settings would train nothing."""
     if not (path / 'config.json').exists():
         return []
     there = load(path)
@@ -245,6 +265,14 @@ def compare(path: storage.Path, config: dict, allow_change: bool = False) -> lis
     fixed = [line for k, line in lines.items() if listed(k, FIXED)]
     if fixed:
         raise UserError(f'{path} holds another run ({"; ".join(fixed)}): use a new --workdir')
+    made = max(there.steps(), default=0)
+    new = '; '.join(line for k, line in lines.items() if not listed(k, SCORING))
+    if new and total is not None and made > total:
+        raise UserError(f'{path}: step {made:,} is there already: the new settings ({new}) must give at least {made:,} '
+                        f'steps, not {total:,}')
+    if new and made == total:
+        raise UserError(f'{path}: the run is finished, nothing is left to train with the new settings ({new}): use a '
+                        'new --workdir')
     if lines and not allow_change:
         raise UserError(f'{path} holds a run with other settings ({"; ".join(lines.values())}): '
                         'give --allow_change to continue with the new ones')

@@ -29,7 +29,11 @@ def local_run(name: str | storage.Path | None) -> storage.Path | None:
         return None
     if isinstance(name, str) and re.fullmatch(r'[\w-][\w.-]*/[\w.-]+(@.+)?', name):
         here = pathlib.Path(name)
-        name = name if here.exists() or here.parent.exists() else hub.PREFIX + name
+        if not here.exists() and not here.parent.exists():
+            try:
+                return local_run(hub.PREFIX + name)
+            except UserError as error:
+                raise UserError(f'{error}; and there is no directory {name} here') from None
     directory, origin = source(name)
     if hub.is_name(name):
         place = storage.cache('hub') / hub.split(name)[0].replace('/', '--') / directory.name

@@ -61,6 +61,7 @@ def save(out: storage.Path, origin: str, config: dict, make: Callable[[], Any], 
     params = jax.tree.map(jnp.asarray, make())  # may raise: before anything is written
     with workdir.hold(out):
         run = workdir.start(out, config, tokenizer)
+        workdir.write_config(run)
         zero = jnp.zeros([], jnp.int32)
         # Without Adam's moments: training from it starts with a fresh optimizer, as with any `init_from`.
         state = TrainState(jnp.int32(STEP), params, {'count': zero}, zero, jnp.zeros([], bool))

@@ -95,7 +95,7 @@ esac
 KEEP = '--config.checkpoint.keep_steps=(100, 200)'
 
 
-def queued(directory, trains_at, *granted):
+def queued(directory, trains_at, *granted, **variables):
     """(exit status, stderr, what was called, in short) of tpu_queued.sh. granted: the states after each request."""
     for name, script in (('gcloud', GCLOUD), ('git', '#!/usr/bin/env bash\n')):
         (directory / name).write_text(script)
@@ -105,7 +105,7 @@ def queued(directory, trains_at, *granted):
     environment = {'PATH': f'{directory}:{os.environ["PATH"]}', 'TPU': 'mine', 'ZONE': 'z', 'WORKDIR': 'gs://b/run',
                    'TOKENS': 'gs://b/tokens', 'POLL': '0', 'TRAINS_AT': str(trains_at), 'TMPDIR': str(directory)}
     done = subprocess.run(['bash', str(LAUNCH / 'tpu_queued.sh'), '--config.batch.size=512', KEEP], cwd=directory,
-                          env=environment, capture_output=True, text=True, timeout=60)
+                          env=environment | variables, capture_output=True, text=True, timeout=60)
     calls = (directory / 'calls').read_text()
     verbs = re.findall(r'queued-resources (create|delete)|(gpt1 pretrain) .*batch\.size=512', calls)
     return done.returncode, done.stderr, calls, [a or b for a, b in verbs]
@@ -119,6 +119,19 @@ def test_a_preempted_slice_is_asked_for_again_and_deleted_when_the_run_is_done(t
     assert '--spot' in calls and '--workdir=gs://b/run' in calls
     (command, *_) = re.findall('--command=(venv/bin/gpt1 pretrain .*)', calls)
     assert shlex.split(command)[-1] == KEEP  # as the remote shell reads it
+
+
+def test_directories_with_spaces_reach_the_remote_shell_whole(tmp_path):
+    places = {'WORKDIR': '/mnt/my run', 'TOKENS': '/mnt/my tokens'}
+    _, _, calls, _ = queued(tmp_path, 1, ['ACTIVE'], **places)
+    (called,) = re.findall('--command=(venv/bin/gpt1 pretrain .*)', calls)
+    (tmp_path / 'gcloud').write_text('#!/usr/bin/env bash\necho "$*"\n')
+    pod = subprocess.run(['bash', str(LAUNCH / 'tpu_pod.sh')], env=places | {
+        'PATH': f'{tmp_path}:{os.environ["PATH"]}', 'TPU': 'mine', 'ZONE': 'z', 'CLONE': 'my clone'},
+        capture_output=True, text=True).stdout
+    for line in (called, pod):
+        assert {'--workdir=/mnt/my run', '--config.data.tokens=/mnt/my tokens'} <= set(shlex.split(line))
+    assert 'my clone' in shlex.split(pod.replace('--command=', ''))
 
 
 def test_a_look_at_the_queue_that_fails_is_no_reason_to_ask_for_ever_or_to_stop(tmp_path):

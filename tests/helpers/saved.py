@@ -23,6 +23,7 @@ def run(path, config, tokenizer, params, steps=1, first=1, by=1):
     """A run's directory as training leaves it: that of `config` with these parameters as its last and best step, which
     is the step's number; those from `first` on before it, `by` apart, hold other models, of other signs and sizes."""
     this = workdir.start(path, config, tokenizer)
+    workdir.write_config(this)
     writer = checkpoint.Writer(this.checkpoints, keep_latest=steps)
     for step in range(first, steps + 1, by):
         tree = jax.tree.map(lambda x: jnp.asarray(x if step == steps else x / (step - steps - 1)), params)

@@ -83,6 +83,15 @@ def test_missing_rows_are_reported(run, rows, missing, tmp_path, capsys):
     assert notices == ([f'notice: {copy}/metrics.jsonl has no rows for steps {missing}'] if missing else [])
 
 
+def test_settings_are_not_recorded_before_the_checkpoint_is_read(run, tmp_path):
+    config, directory = run
+    copy = shutil.copytree(directory, tmp_path / 'run')
+    (copy / 'checkpoints' / '4' / 'params' / 'manifest.ocdbt').unlink()
+    with pytest.raises(CheckpointError, match='4: params is damaged'):
+        pretrain.run(override(config.copy_and_resolve_references(), {'train__steps': 6}), copy, allow_change=True)
+    assert (copy / 'config.json').read_bytes() == (directory / 'config.json').read_bytes()
+
+
 def test_a_run_whose_checkpoints_are_gone_starts_again_and_says_so(run, tmp_path, capsys):
     config, directory = run
     copy = shutil.copytree(directory, tmp_path / 'run')

@@ -112,6 +112,14 @@ def test_a_path_goes_before_a_name(server, repository, released_run, tmp_path, m
     assert gpt1_jax.load(NAME).path == NAME and server.requests == []
 
 
+def test_a_directory_that_is_not_there_is_named_beside_what_the_hub_says(server, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = refusal(gpt1_jax.load, 'runs/none')
+    assert said.startswith('hf:runs/none: the Hub has no such repository')
+    assert said.endswith('; and there is no directory runs/none here')
+    assert 'directory' not in refusal(gpt1_jax.load, 'hf:runs/none')
+
+
 def test_a_repository_that_cannot_be_read_is_one_line(server, repository, monkeypatch):
     files = repository.files('main')
     server.add('me/pickle', {'config.json': files['config.json'], 'pytorch_model.bin': b'\x80\x02.'})
