@@ -37,7 +37,8 @@ def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = 
         fallback: bool = False) -> list[dict]:
     """Fine-tune with a ConfigDict of configs/finetune.py, then score `eval.splits`; returns rows of results.jsonl.
 
-    directory: the work directory; an unfinished run there is resumed. fallback: as in session.resume.
+    directory: the work directory; an unfinished run there is resumed. allow_change: as in workdir.start.
+    fallback: as in session.resume.
     UserError for a mistake in the config, the data or the directory, and where another process works in it.
     """
     directory = storage.path(directory)

@@ -38,7 +38,7 @@ def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = 
     """Pretrain with a ConfigDict of configs/pretrain.py; returns the workdir.Run, finished.
 
     directory: the work directory. dry_run: report sizes and the estimated time, train nothing, return None.
-    fallback: as in session.resume.
+    allow_change: as in workdir.start. fallback: as in session.resume.
     UserError for a mistake in the config, the corpus or the directory, and where another process works in it.
     """
     setting = resolve(config, storage.path(directory))
