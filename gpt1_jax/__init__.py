@@ -28,6 +28,7 @@ _configs_of_the_clone()
 
 
 _PUBLIC = {'load': 'api', 'Trained': 'api', 'UserError': 'errors'}  # name: module, imported at the first use
+__all__ = [*_PUBLIC]  # which help(gpt1_jax) prints
 
 if TYPE_CHECKING:
     from gpt1_jax.api import Trained as Trained

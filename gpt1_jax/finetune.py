@@ -29,7 +29,7 @@ from gpt1_jax.models.fast import self_check, table
 from gpt1_jax.models.heads import TaskModel
 from gpt1_jax.parallel import processes, sharding
 from gpt1_jax.runs import checkpoint, fine_tuning, results, session, workdir
-from gpt1_jax.training import fine_tuning_defaults, loop, losses, optimizer, transfer
+from gpt1_jax.training import fine_tuning_defaults, loop, losses, optimizer_config, transfer
 from gpt1_jax.weights import from_hub
 
 
@@ -37,7 +37,8 @@ def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = 
         fallback: bool = False) -> list[dict]:
     """Fine-tune with a ConfigDict of configs/finetune.py, then score `eval.splits`; returns rows of results.jsonl.
 
-    directory: the work directory; an unfinished run there is resumed. fallback: as in session.resume.
+    directory: the work directory; an unfinished run there is resumed. allow_change: as in workdir.start.
+    fallback: as in session.resume.
     UserError for a mistake in the config, the data or the directory, and where another process works in it.
     """
     directory = storage.path(directory)
@@ -50,7 +51,7 @@ def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = 
         started = time.perf_counter()
         this, scored = train(setting, job, directory, check_lock, allow_change, fallback)
         details: dict[str, Any] = {} if this.was_changed() else {'key': fine_tuning.run_key(setting)}
-        details['tokens'] = int(job.batches.tokens_per_step * job.schedule.total)
+        details['tokens'] = int(job.batches.tokens_per_step * job.intervals.total)
         rows = []
         for split in config.eval.splits:
             for selection in config.eval.selections:
@@ -108,7 +109,7 @@ class Job:
     shapes: batches.Sizes
     batches: loop.Batches
     hyper: dict[str, np.generic]
-    schedule: loop.Schedule
+    intervals: loop.Intervals
 
 
 def build(setting: fine_tuning.Setting) -> Job:
@@ -131,15 +132,15 @@ def build(setting: fine_tuning.Setting) -> Job:
     def read(step, rows):
         return {name: array[rows] for name, array in of_step(step).items()}
     warmup = config.optimizer.warmup * total
-    hyper = {'lm_weight': np.float32(config.lm_weight), **optimizer.hyperparameters(config, warmup, total)}
+    hyper = {'lm_weight': np.float32(config.lm_weight), **optimizer_config.hyperparameters(config, warmup, total)}
     _print_plan(setting, train, dev, shapes, total)
     self_check.check(model.backbone.config)
-    program = _program(model, optimizer.settings(config.optimizer),
-                       optimizer.schedule_key(config.optimizer, warmup, total), mesh, config.batch.microbatches,
+    program = _program(model, optimizer_config.settings(config.optimizer),
+                       optimizer_config.schedule_key(config.optimizer, warmup, total), mesh, config.batch.microbatches,
                        config.batch.loss_chunks, shapes.sequences, setting.task.squared)
     return Job(_effective_config(setting, shapes, epochs), model, program, dev, shapes,
                loop.Batches(read, config.batch.size, config.batch.size * _mean_tokens(train)), hyper,
-               loop.Schedule(total, config.log_every, evaluate_every=every, save_every=every))
+               loop.Intervals(total, config.log_every, evaluate_every=every, save_every=every))
 
 
 def _mean_tokens(rows):
@@ -168,7 +169,7 @@ def _effective_config(setting, shapes, epochs):
 
 
 def _print_plan(setting, train, dev, shapes, total):
-    cut_train, cut_dev = (sum(row.cut for row in rows) for rows in (train, dev))
+    cut_train, cut_dev = (sum(row.truncated for row in rows) for rows in (train, dev))
     print(f'{setting.task.name}: {len(train):,} training and {len(dev):,} dev rows, {cut_train} and {cut_dev} of them '
           f'cut to {setting.n_ctx} tokens; lengths {", ".join(map(str, shapes.lengths))}; '
           f'{total:,} steps of {setting.config.batch.size} rows, peak rate {setting.config.optimizer.peak_rate:.3g}',
@@ -196,8 +197,8 @@ def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, s
         return task + hyper['lm_weight'] * lm, {'task_loss': task, 'lm_loss': lm}
 
     init = functools.partial(heads.init_params, model, sequences)
-    return loop.make_program(init, loss, optimizer.make(settings), optimizer.schedule(*schedule), mesh, microbatches,
-                             precision.of(model.backbone.config))
+    return loop.make_program(init, loss, optimizer_config.make(settings), optimizer_config.schedule(*schedule), mesh,
+                             microbatches, precision.of(model.backbone.config))
 
 
 # Run
@@ -216,9 +217,9 @@ def train(setting: fine_tuning.Setting, job: Job, directory: storage.Path, check
     this = session.open_run(directory, job.config, setting.tokenizer, allow_change)
     state = session.initial_state(this, job.program, setting.config.seed, fallback, transferred)
     scored: dict[tuple[str, int], np.ndarray] = {}
-    with session.Session(this, job.program, state, job.schedule.total, check_lock) as current:
+    with session.Session(this, job.program, state, job.intervals.total, check_lock) as current:
         evaluate = _evaluation(setting, job, current, scored)
-        loop.fit(job.program, state, job.hyper, job.batches, job.schedule, current, evaluate)
+        loop.fit(job.program, state, job.hyper, job.batches, job.intervals, current, evaluate)
     return this, scored
 
 

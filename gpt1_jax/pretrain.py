@@ -29,7 +29,7 @@ from gpt1_jax.models import precision
 from gpt1_jax.models.fast import self_check, table
 from gpt1_jax.parallel import processes, sharding, step_cost
 from gpt1_jax.runs import checkpoint, lock, origins, pretraining_plan, session, workdir
-from gpt1_jax.training import device_data, loop, losses, optimizer, validation
+from gpt1_jax.training import device_data, loop, losses, optimizer_config, validation
 from gpt1_jax.weights import from_hub
 
 
@@ -38,16 +38,16 @@ def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = 
     """Pretrain with a ConfigDict of configs/pretrain.py; returns the workdir.Run, finished.
 
     directory: the work directory. dry_run: report sizes and the estimated time, train nothing, return None.
-    fallback: as in session.resume.
+    allow_change: as in workdir.start. fallback: as in session.resume.
     UserError for a mistake in the config, the corpus or the directory, and where another process works in it.
     """
     setting = resolve(config, storage.path(directory))
     with contextlib.nullcontext(lambda: None) if dry_run else workdir.hold(setting.directory) as check_lock:
         _check_run_there(setting, allow_change)
         job = build(setting)
-        workdir.compare(setting.directory, job.config, allow_change, job.schedule.total)
+        workdir.compare(setting.directory, job.config, allow_change, job.intervals.total)
         if dry_run:
-            pretraining_plan.estimate(job.program, job.hyper, job.batches, job.schedule.total, job.model.config)
+            pretraining_plan.estimate(job.program, job.hyper, job.batches, job.intervals.total, job.model.config)
             return None
         return train(setting, job, check_lock, allow_change, fallback)
 
@@ -74,8 +74,8 @@ def resolve(config: ConfigDict, directory: storage.Path) -> Setting:
     rules.validate(config, {'model': rules.GROUP})
     rules.all_of(lambda: rules.validate(config, RULES), model)
     mesh = sharding.make_mesh(**config.mesh)
-    rules.all_of(lambda: optimizer.check(config.optimizer),
-                 lambda: optimizer.check_code(config.optimizer, lambda: models.shapes(model())),
+    rules.all_of(lambda: optimizer_config.check(config.optimizer),
+                 lambda: optimizer_config.check_code(config.optimizer, lambda: models.shapes(model())),
                  lambda: sharding.check_batch(config.batch.size, config.batch.microbatches, mesh),
                  lambda: workdir.check(directory, 'pretrain'))
     config = config.copy_and_resolve_references()
@@ -159,7 +159,7 @@ class Job:
     held_out: dict[str, Any]  # the manifest's entry of valid
     batches: loop.Batches
     hyper: dict[str, np.generic]
-    schedule: loop.Schedule
+    intervals: loop.Intervals
     unigram_loss: float
 
 
@@ -198,9 +198,9 @@ def build(setting: Setting) -> Job:
     unigram_loss = unigram.unigram_loss(train)
     pretraining_plan.print_plan(manifest, per_epoch, total, n_ctx, size, unigram_loss, config.optimizer.warmup_steps)
     batches = device_data.batches(train, n_ctx, size, config.seed, setting.mesh, config.data.resident)
-    schedule = loop.Schedule(total, config.log_every, config.eval.every, config.checkpoint.every, keep_steps)
+    intervals = loop.Intervals(total, config.log_every, config.eval.every, config.checkpoint.every, keep_steps)
     return Job(effective, model, make_program(config, model, setting.mesh, total), tokenizer, valid,
-               manifest['splits']['valid'], batches, hyperparameters(config, total), schedule, unigram_loss)
+               manifest['splits']['valid'], batches, hyperparameters(config, total), intervals, unigram_loss)
 
 
 def _gone(directory, wanted):
@@ -235,8 +235,8 @@ def make_program(config: ConfigDict, model: Any, mesh: jax.sharding.Mesh, total:
     further argument where a batch is the numbers of its windows. total: steps of the whole training, for a schedule of
     the user's own."""
     self_check.check(model.config)
-    schedule = optimizer.schedule_key(config.optimizer, config.optimizer.warmup_steps, total)
-    return _program(model, optimizer.settings(config.optimizer), schedule, mesh, config.batch.microbatches,
+    schedule = optimizer_config.schedule_key(config.optimizer, config.optimizer.warmup_steps, total)
+    return _program(model, optimizer_config.settings(config.optimizer), schedule, mesh, config.batch.microbatches,
                     config.batch.loss_chunks)
 
 
@@ -251,20 +251,20 @@ def _program(model, settings, schedule, mesh, microbatches, chunks):
         ops = table.ops(model.config)
         return jnp.mean(losses.pretraining_loss(hidden, embeddings, ids[:, 1:], chunks, ops=ops)), {}
 
-    return loop.make_program(init, loss, optimizer.make(settings), optimizer.schedule(*schedule), mesh, microbatches,
-                             precision.of(model.config))
+    return loop.make_program(init, loss, optimizer_config.make(settings), optimizer_config.schedule(*schedule), mesh,
+                             microbatches, precision.of(model.config))
 
 
 def hyperparameters(config: ConfigDict, total: int) -> dict[str, np.generic]:
     """The scalars that a step takes besides state and batch. total: steps of the whole training."""
-    return optimizer.hyperparameters(config, config.optimizer.warmup_steps, total)
+    return optimizer_config.hyperparameters(config, config.optimizer.warmup_steps, total)
 
 
 # Run
 
 def train(setting: Setting, job: Job, check_lock: Any, allow_change: bool, fallback: bool) -> workdir.Run:
     """Train a Job from its newest checkpoint, or from the start, to its last step. check_lock: see workdir.hold."""
-    config, program, total = setting.config, job.program, job.schedule.total
+    config, program, total = setting.config, job.program, job.intervals.total
 
     def transfer(fresh):
         if setting.origin is None:
@@ -276,7 +276,7 @@ def train(setting: Setting, job: Job, check_lock: Any, allow_change: bool, fallb
     flops = step_cost.flops_per_token(program.state.params, job.model.config.n_ctx)
     with session.Session(this, program, state, total, check_lock, warn, flops) as current:
         pretraining_plan.print_start(program, state, total, job.batches, job.model.config)
-        loop.fit(program, state, job.hyper, job.batches, job.schedule, current, _evaluation(job, setting, current))
+        loop.fit(program, state, job.hyper, job.batches, job.intervals, current, _evaluation(job, setting, current))
     return this
 
 

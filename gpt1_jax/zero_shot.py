@@ -85,7 +85,7 @@ def run(config: ConfigDict, steps: list[int] | None = None) -> list[dict]:
         def score(sequences, model=model, params=params):
             return log_probs.last_tokens(model, params, mesh, sequences, config.tokens_per_batch)[0]
 
-        scores, details = zero_shot_heuristics.answer(setting.heuristic, score, scored, rows.get('train'))
+        scores, details = zero_shot_heuristics.answer_scores(setting.heuristic, score, scored, rows.get('train'))
         measured = setting.heuristic.report(setting.task, split, scored, scores, score, setting.chosen)
         about = {'skipped': len(skipped), 'seconds': round(time.perf_counter() - started, 1)}
         for row in measured:

@@ -135,7 +135,7 @@ MUTATIONS = [Mutation(*fields) for fields in (
      'placed = ahead(step)', 'placed = ahead(0)',
      'training/test_loop.py::test_rows_of_a_loop_that_stopped_between_them_are_those_of_one_that_did_not'),
     ('a preempted run does not save', 'training/loop.py',
-     'if signal or schedule.saves(step):', 'if schedule.saves(step):',
+     'if signal or intervals.saves(step):', 'if intervals.saves(step):',
      'training/test_loop.py::test_a_signal_saves_after_the_step_and_says_how_to_go_on'),
     ('one layer too many is transferred', 'training/transfer.py',
      'jnp.where(layers < n_layers, old, new)', 'jnp.where(layers <= n_layers, old, new)',

@@ -1,5 +1,6 @@
 """gpt1_jax.load and what a run says of texts: the examples of its documentation, every kind of run, and mistakes."""
 import doctest
+import pydoc
 
 import jax
 import jax.numpy as jnp
@@ -136,6 +137,8 @@ def test_a_mistake_is_one_line(ask, message, base, gpt1):
 
 def test_the_names_of_the_package_are_found():
     assert {'load', 'Trained', 'UserError', '__version__'} <= set(dir(gpt1_jax))
+    page = pydoc.plain(pydoc.render_doc(gpt1_jax))
+    assert 'class Trained(' in page and 'class UserError(' in page and '    load(' in page
     assert gpt1_jax.UserError is UserError and gpt1_jax.Trained is api.Trained
     with pytest.raises(AttributeError, match="module 'gpt1_jax' has no attribute 'lood'"):
         gpt1_jax.lood

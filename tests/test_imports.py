@@ -86,7 +86,7 @@ def test_a_library_is_imported_in_one_place(library):
     ('gpt1_jax', r'(?!models\.build$)', 'gpt1_jax.models.lstm gpt1_jax.models.gpt.GPT'),  # there they are chosen
     ('experiments', r'(?!ideas\.)',  # no training code, but examples of code of the user's
      'flax optax orbax gpt1_jax.training.loop gpt1_jax.training.losses gpt1_jax.training.optimizer '
-     'gpt1_jax.runs.checkpoint')], ids=['numpy', 'models', 'experiments'])
+     'gpt1_jax.training.optimizer_config gpt1_jax.runs.checkpoint')], ids=['numpy', 'models', 'experiments'])
 def test_modules_do_not_import(folder, importers, forbidden):
     found = {module: names for module, names in modules(folder).items() if re.match(importers, module)}
     assert found and not [(module, package) for module, names in found.items() for package in forbidden.split()

@@ -1,5 +1,6 @@
 """The notebooks: they keep short outputs, need the package alone, and every cell runs, on models of a few steps."""
 import ast
+import collections
 import csv
 import os
 import pathlib
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from gpt1_jax.data.tasks import custom
+from gpt1_jax.runs import workdir
 from own_sets import LINES, lines
 from tiny import ROOT, WORDS, corpus, load_config
 
@@ -69,6 +71,43 @@ def test_outputs_are_kept_and_short_and_the_package_is_all_that_is_needed(name):
     modules |= {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     libraries = {module.partition('.')[0] for module in modules} - set(sys.stdlib_module_names)
     assert libraries <= {'gpt1_jax', 'matplotlib', 'numpy', 'IPython'}
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize('name', NAMES)
+def test_what_a_cell_reads_from_others_one_cell_alone_assigns(name):
+    """So that cells that are run again, in whatever order, read what they are meant to."""
+    assigned, read_from_others = collections.Counter(), set()
+    for cell in code(read(name))[1:]:  # without `install`, which is no plain Python
+        nodes = list(ast.walk(ast.parse(cell.source)))
+        own = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        own |= {alias.name for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}
+        assigned.update(own)
+        read_from_others |= {node.id for node in nodes if isinstance(node, ast.Name)} - own
+    assert {word for word in read_from_others if assigned[word] > 1} == set()
+
+
+@pytest.mark.quick
+def test_the_losses_of_a_run_are_drawn_in_another_process_than_its_training(monkeypatch, tmp_path):
+    monkeypatch.setenv('MPLBACKEND', 'agg')
+    run = workdir.Run(tmp_path, {})
+    monkeypatch.setattr(workdir, 'load', {'my run': run}.get)
+    run.metrics.write_text(lines([{'step': 1, 'loss': 5.0}, {'step': 2, 'loss': 4.0, 'valid_loss': 4.5}]))
+    source = next(cell.source for cell in code(read('pretrain_and_sample')) if cell.id == 'curve')
+    exec(source.replace('plt.show()', ''), names := {'RUN': 'my run'})
+    assert [line.get_xydata().tolist() for line in names['axes'].lines] == [[[1, 5], [2, 4]], [[2, 4.5]]]
+
+
+@pytest.mark.quick
+def test_an_interrupt_before_the_example_is_written_leaves_no_directory(monkeypatch, tmp_path):
+    def interrupted(name):
+        raise KeyboardInterrupt
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr('gpt1_jax.data.corpus.documents', interrupted)
+    source = next(cell.source for cell in code(read('finetune_your_task')) if cell.id == 'example')
+    with pytest.raises(KeyboardInterrupt):
+        exec(source, {'DATA': 'authors'})
+    assert not (tmp_path / 'authors').exists()
 
 
 def test_pretraining_on_a_text_of_one_s_own(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.models import build, ops
 from gpt1_jax.models.fast import table
 from gpt1_jax.runs import results
-from gpt1_jax.training import optimizer
+from gpt1_jax.training import optimizer_config
 from tiny import ROOT, corpus, pretrain_config
 
 IDEAS = f'{ROOT}/experiments/ideas'
@@ -34,7 +34,7 @@ def test_an_optimizer_of_optax_moves_as_it_does_by_itself(kind):
     """At a constant rate, without clipping, with decay of matrices alone."""
     values = {'kind': kind, 'b1': 0.9, 'b2': 0.999, 'eps': 1e-8, 'weight_decay': 0.1, 'clip': 0}
     params = {'kernel': jnp.linspace(-1, 1, 6).reshape(2, 3), 'bias': jnp.ones(3)}
-    ours, factory = optimizer.make(optimizer.settings(values)), getattr(optax, kind.split(':')[1])
+    ours, factory = optimizer_config.make(optimizer_config.settings(values)), getattr(optax, kind.split(':')[1])
     decay = {} if kind == 'optax:sgd' else {'weight_decay': 0.1, 'mask': {'kernel': True, 'bias': False}}
     theirs = factory(0.01, **decay)
     a = b = params
@@ -57,7 +57,7 @@ def test_a_field_that_an_optimizer_of_optax_does_not_read_stays_at_its_default(k
     config = pretrain_config('').optimizer.to_dict() | {'kind': kind} | values
     refused = pytest.raises(UserError, match=f'config.optimizer.{name} = .* no effect with it')
     with refused if name else contextlib.nullcontext():
-        optimizer.check_code(config, lambda: {'kernel': jnp.ones((2, 3))})
+        optimizer_config.check_code(config, lambda: {'kernel': jnp.ones((2, 3))})
 
 
 def own(tmp_path, code, **more):

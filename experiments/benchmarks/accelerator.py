@@ -111,10 +111,10 @@ def train(config: ConfigDict, vocab_size: int, directory: str, kill: bool = Fals
             time.sleep(0.01)
         return batches.read(step, rows)
     effective = config.to_dict() | {'kind': 'pretrain', 'model': fields, 'fingerprint': {}}
-    schedule = pretrain.loop.Schedule(STEPS, 1, STEPS, KILLED_AFTER)
+    intervals = pretrain.loop.Intervals(STEPS, 1, STEPS, KILLED_AFTER)
     job = pretrain.Job(effective, model, pretrain.make_program(config, model, mesh), Tokenizer(b'', 0, 0), stream,
                        {'bytes': 1, 'tokens': 1}, batches._replace(read=read),
-                       pretrain.hyperparameters(config, STEPS), schedule, 0.)
+                       pretrain.hyperparameters(config, STEPS), intervals, 0.)
     setting = pretrain.Setting(config, path, {}, mesh, path, None, None, None)
     pretrain.train(setting, job, lambda: None, allow_change=False, fallback=False)
     arrays = storage.read_json(path / 'checkpoints' / str(STEPS) / 'meta' / 'data.json')['arrays']

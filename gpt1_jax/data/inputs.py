@@ -23,13 +23,13 @@ class Encoded(NamedTuple):
     label:     as in Example.
     target:    the training target: one number for each label or choice, or the value for a squared loss; None if
                unlabelled.
-    cut:       whether text was truncated.
+    truncated: whether a text was.
     """
     id: str
     sequences: list[list[int]]
     label: int | float | None
     target: list[float] | None
-    cut: bool
+    truncated: bool
 
 
 def encode(example: Example, task: Task, tokenizer: Any, n_ctx: int,
@@ -48,7 +48,7 @@ def encode(example: Example, task: Task, tokenizer: Any, n_ctx: int,
     ids_of = ids_of or tokenizer.encode
     texts = [ids_of(text) for text in example.texts]
     choices = [ids_of(choice) for choice in example.choices]
-    cut = False
+    truncated = False
     if task.cut is not None:
         specials = 1 + len(task.segments or texts) + bool(choices)
         rest = sum(map(len, texts)) - len(texts[task.cut]) + max(map(len, choices), default=0)
@@ -56,7 +56,7 @@ def encode(example: Example, task: Task, tokenizer: Any, n_ctx: int,
         if room < 1:
             raise UserError(f'{rest} tokens that are never cut, and {specials} more, leave no room in a context of '
                             f'{n_ctx}')
-        cut = len(texts[task.cut]) > room
+        truncated = len(texts[task.cut]) > room
         texts[task.cut] = texts[task.cut][:room]
 
     segments, first = [], 0
@@ -70,12 +70,12 @@ def encode(example: Example, task: Task, tokenizer: Any, n_ctx: int,
     limit = n_ctx if task.cut is not None else n_ctx // (len(segments) + bool(choices)) - 2
     sequences = []
     for order in orders:
-        cut = cut or any(len(segment) > limit for segment in order)
+        truncated = truncated or any(len(segment) > limit for segment in order)
         sequences.append([tokenizer.start_id])
         for i, segment in enumerate(order):
             sequences[-1] += ([tokenizer.delimiter_id] if i else []) + segment[:limit]
         sequences[-1].append(tokenizer.extract_id)
-    return Encoded(example.id, sequences, example.label, target(example, task), cut)
+    return Encoded(example.id, sequences, example.label, target(example, task), truncated)
 
 
 def target(example: Example, task: Task) -> list[float] | None:

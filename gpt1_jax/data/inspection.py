@@ -40,7 +40,7 @@ def _row(task, example, row, tokenizer):
     yield f'row {row.id}'
     read = [(f'text {i}', text) for i, text in enumerate(example.texts, 1)] + [
         (f'choice {task.labels[i]}', text) for i, text in enumerate(example.choices)]
-    read += [('label', label), ('target', _target(task, row.target)), ('cut', 'yes' if row.cut else 'no')]
+    read += [('label', label), ('target', _target(task, row.target)), ('cut', 'yes' if row.truncated else 'no')]
     indent = max(len(name) for name, _ in read)
     room = WIDTH - indent - 4
     for name, text in read:
@@ -92,7 +92,7 @@ def _statistics(task, encoded, n_ctx):
     """Statistics of the whole split: labels or scores, choices, lengths and truncated rows."""
     n = len(encoded)
     longest = [max(map(len, row.sequences)) for row in encoded]
-    cut = sum(row.cut for row in encoded)
+    cut = sum(row.truncated for row in encoded)
     labels = [row.label for row in encoded if row.label is not None]
     found = [('rows', [f'{n:,}'])]
     if len(labels) < n:

@@ -76,13 +76,13 @@ def open_split(directory: str | os.PathLike, split: str, verify: bool = False) -
 
 def batch(stream: 'TokenStream', step: int, seed: int, batch_size: int, n_ctx: int,
           rows: slice = slice(None)) -> np.ndarray:
-    """The tokens of one step's windows: int32[rows, n_ctx + 1]. Arguments as in `numbers`."""
-    chosen = numbers(stream, step, seed, batch_size, n_ctx, rows)
+    """The tokens of one step's windows: int32[rows, n_ctx + 1]. Arguments as in `window_numbers`."""
+    chosen = window_numbers(stream, step, seed, batch_size, n_ctx, rows)
     return np.array([stream.window(i, n_ctx) for i in chosen], np.int32).reshape(-1, n_ctx + 1)
 
 
-def numbers(stream: 'TokenStream', step: int, seed: int, batch_size: int, n_ctx: int,
-            rows: slice = slice(None)) -> np.ndarray:
+def window_numbers(stream: 'TokenStream', step: int, seed: int, batch_size: int, n_ctx: int,
+                   rows: slice = slice(None)) -> np.ndarray:
     """Which windows make up the batch of one step: int32[rows].
 
     step:       counts from 0.

@@ -113,7 +113,7 @@ def predict(tuned: FineTuned, examples: Sequence[Example], on_bad: Callable[[str
         if not task.squared:
             names = task.labels[:len(row.sequences)] if task.head == 'choice' else task.labels
             answer['probabilities'] = {name: _six_digits(share) for name, share in zip(names, shares)}
-        answers.append(answer | ({'cut': True} if row.cut else {}))
+        answers.append(answer | ({'cut': True} if row.truncated else {}))
     return answers
 
 

@@ -22,7 +22,7 @@ def report(task: Task, split: str, pairs: Sequence[Any], scores: np.ndarray, sco
     """The rows of results.jsonl for a checkpoint, over all pairs, each phenomenon and each set.
 
     pairs: zero_shot_heuristics.Row, with ids PHENOMENON/SET/PAIR. scores: float[pairs, 2], the good sentence first.
-    score: as in zero_shot_heuristics.answer, for the first tokens. chosen: 'SET/PAIR' of the filtered pairs, if any.
+    score: as in zero_shot_heuristics.answer_scores, for first tokens. chosen: 'SET/PAIR' of the filtered pairs, if any.
     """
     ids = [pair.id for pair in pairs]
     half = outcomes(scores)

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
+LARGEST = 3000  # pixels a side of a PNG, about
 MOST_BITS = 12  # the darkest colour: a surprisal of 12 bits, a probability of 1 in 4,096, or more
 
 
@@ -15,14 +16,19 @@ def attention(path: Any, pieces: Sequence[str], maps: np.ndarray, layers: Sequen
               heads: Sequence[int] | None = None) -> None:
     """Write a PNG with a row for each layer and a panel for each head: how much each token attends to those before it.
 
+    Panels shrink where they are many or the text is long; where the tokens' labels could not be read there are none.
     pieces, maps [N, H, L, L]: of api.Trained.attention. layers, heads: those to show, numbered from 0, by default all.
     """
     layers = range(maps.shape[0]) if layers is None else layers
     heads = range(maps.shape[1]) if heads is None else heads
     names = [label(piece) for piece in pieces]
     L = len(pieces)
-    side = max(1.35, (0.135 if len(layers) * len(heads) > 1 else 0.26) * L)  # of a panel, in inches
-    figure = Figure(figsize=(side * len(heads) + 1.9, side * len(layers) + 1.3), dpi=150, layout='constrained')
+    # Of a panel, in inches: wide enough for its title.
+    side = max(1.35, min((0.135 if len(layers) * len(heads) > 1 else 0.26) * L, 18 / max(len(layers), len(heads))))
+    size = side * len(heads) + 1.9, side * len(layers) + 1.3
+    figure = Figure(figsize=size, dpi=min(150, LARGEST / max(size)), layout='compressed')
+    points = 72 * side / L  # of a token
+    places = range(L) if points >= 5 else ()
     grid = figure.subplots(len(layers), len(heads), squeeze=False, sharex=True, sharey=True)
     shades = colormaps['Blues'].with_extremes(bad='#F0F0F0')
     for row, layer in zip(grid, layers):
@@ -30,8 +36,8 @@ def attention(path: Any, pieces: Sequence[str], maps: np.ndarray, layers: Sequen
             later = np.triu(np.ones((L, L), bool), 1)
             image = axes.imshow(np.ma.array(maps[layer, head], mask=later), cmap=shades, vmin=0, vmax=1)
             axes.set_title(f'layer {layer}, head {head}', fontsize=9)
-            axes.set_xticks(range(L), names, rotation=90, fontsize=7)
-            axes.set_yticks(range(L), names, fontsize=7)
+            axes.set_xticks(places, names[:len(places)], rotation=90, fontsize=min(7, points))
+            axes.set_yticks(places, names[:len(places)], fontsize=min(7, points))
             axes.tick_params(length=0)
             axes.spines[:].set_visible(False)
     figure.supylabel('query token', fontsize=10)

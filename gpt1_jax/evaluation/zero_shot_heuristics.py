@@ -149,8 +149,8 @@ def encode_all(heuristic: Heuristic, examples: Sequence[Example], tokenizer: Tok
     return inputs.each(examples, encode, what, on_bad)
 
 
-def answer(heuristic: Heuristic, score: Callable[[list[Candidate]], np.ndarray], rows: Sequence[Row],
-           train: Sequence[Row] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+def answer_scores(heuristic: Heuristic, score: Callable[[list[Candidate]], np.ndarray], rows: Sequence[Row],
+                  train: Sequence[Row] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
     """(scores float[rows, answers], details): the answer with the highest score is the model's.
 
     score: sequences -> their log-probabilities, as log_probs.last_tokens. train: the rows on which a threshold is
@@ -162,6 +162,7 @@ def answer(heuristic: Heuristic, score: Callable[[list[Candidate]], np.ndarray],
         assert train is not None
         gold = np.array([row.label for row in train])
         threshold = best_threshold(_values(heuristic, score, train)[:, 0], gold)
+        # Label 0 scores 0: label 1 has the higher score where the sentence is above the threshold.
         return np.insert(values - threshold, 0, 0, axis=1), {'threshold': threshold}
     if not heuristic.full:
         return values, {}

@@ -52,7 +52,7 @@ class Dropout:
 
     def mask(self, shape: tuple[int, ...], offsets: Sequence[Any]) -> jax.Array:
         assert self.key is not None
-        return keep((self.key.seed, self.key.step, self.layer, self.site), shape, self.rate, offsets)
+        return keep_mask((self.key.seed, self.key.step, self.layer, self.site), shape, self.rate, offsets)
 
     def words(self) -> jax.Array:
         """uint32[3] for a kernel: `fold` of the words, to fold rows and heads into, and the batch's first row."""
@@ -65,7 +65,7 @@ class Dropout:
 NONE = Dropout(None)
 
 
-def keep(words: Sequence[Any], shape: tuple[int, ...], rate: float, offsets: Sequence[Any] = ()) -> jax.Array:
+def keep_mask(words: Sequence[Any], shape: tuple[int, ...], rate: float, offsets: Sequence[Any] = ()) -> jax.Array:
     """The keep mask, bool[shape], each element true with probability 1 - rate (to 2^-32).
 
     words: uint32 scalars (seed, step, layer, site), Python ints or arrays; any number of them.
@@ -77,7 +77,7 @@ def keep(words: Sequence[Any], shape: tuple[int, ...], rate: float, offsets: Seq
     offsets = tuple(offsets) + (0,) * (len(shape) - len(offsets))
     index = [along + jnp.asarray(offset, jnp.uint32)  # in the global mask, along each dimension
              for along, offset in zip(jnp.indices(shape, jnp.uint32, sparse=True), offsets)]
-    return kept(*fold((*words, *index[:-2])), index[-2], index[-1], rate)
+    return keep_at(*fold((*words, *index[:-2])), index[-2], index[-1], rate)
 
 
 # The first digits of pi: the state before any word.
@@ -99,7 +99,7 @@ def fold(words: Sequence[Any], state: tuple[Any, Any] = START) -> tuple[jax.Arra
     return a, b
 
 
-def kept(a: jax.Array, b: jax.Array, i: jax.Array, j: jax.Array, rate: float) -> jax.Array:
+def keep_at(a: jax.Array, b: jax.Array, i: jax.Array, j: jax.Array, rate: float) -> jax.Array:
     """The mask's elements in rows i and columns j, uint32 below 65,536 that broadcast, where (a, b) is its `fold`."""
     x = ((i << 16) | j) ^ a
     # `mix` with the second word put in half-way: were both added to the counter instead, two masks would be shifted

@@ -93,14 +93,14 @@ class Embedding(nn.Module):
 
 
 class Dense(nn.Module):
-    """x @ kernel + bias. features: the dimensions of the result, which replace the last n of x."""
+    """x @ kernel + bias. features: the dimensions of the result, which replace the last n_in of x."""
     config: GPTConfig
     features: tuple[int, ...]
-    n: int = 1
+    n_in: int = 1
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        kernel = self.param('kernel', self.config.initializer(str(self.name)), (*x.shape[-self.n:], *self.features))
+        kernel = self.param('kernel', self.config.initializer(str(self.name)), (*x.shape[-self.n_in:], *self.features))
         bias = self.param('bias', nn.initializers.zeros, self.features, jnp.float32)
         return table.ops(self.config).dense(x, kernel, bias)
 
@@ -117,7 +117,7 @@ class Attention(nn.Module):
             a = table.ops(c).attention(qkv, drop.at(dropout.ATTENTION, c.attn_dropout))
         else:
             a = kv_cache.attention(self, qkv, drop.layer, positions)
-        return Dense(c, (c.n_embd,), n=2, name='out')(a)
+        return Dense(c, (c.n_embd,), n_in=2, name='out')(a)
 
 
 class MLP(nn.Module):

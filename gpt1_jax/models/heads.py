@@ -32,8 +32,8 @@ class TaskModel(nn.Module):
         Returns (logits [B, n_labels], or [B, K] for 'choice'; hidden [B * K, L, D]; Embeddings).
         """
         B, K, L = tokens.shape
-        rows = None if key is None else key._replace(row=key.row * K)
-        hidden, embeddings = self.backbone(tokens.reshape(B * K, L), rows)
+        sequences_key = None if key is None else key._replace(row=key.row * K)
+        hidden, embeddings = self.backbone(tokens.reshape(B * K, L), sequences_key)
         pooled = jnp.take_along_axis(hidden, extract.reshape(B * K, 1, 1), axis=1).reshape(B, K, -1).astype(jnp.float32)
         if self.head != 'choice':
             pooled = jnp.sum(pooled, axis=1, keepdims=True)

@@ -2,7 +2,8 @@
 
 models/fast/ has the same operations, faster: they are tested against these (tests/models/test_ops.py), and
 `config.model.kernels = 'plain'` computes with these instead, on any device. An activation's dtype is float32 or
-bfloat16; parameters are float32. Sums, softmax, LayerNorm and GELU are computed in float32.
+bfloat16; parameters are float32. Sums, softmax, LayerNorm and GELU are computed in float32. Axes are added by hand
+(`scale[None, None]`), as the tests forbid implicit rank promotion (tests/conftest.py).
 """
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -30,7 +31,8 @@ class Ops(NamedTuple):
 
 def look_up(table: jax.Array, ids: jax.Array, whole: jax.Array) -> jax.Array:
     """table[ids] in the dtype of `whole`, the rounded table that is also the output layer. NaN for an id out of range.
-    The gradient is the table's, summed in float32."""
+    Both are passed since the gradient is the table's, summed in float32 and sharded as the table, while on a mesh
+    fast/xla.py reads `whole`, which every device has."""
     return jnp.take(table, ids, axis=0).astype(whole.dtype)
 
 
@@ -76,7 +78,7 @@ def add_and_norm(x: jax.Array, a: jax.Array, scale: jax.Array, bias: jax.Array, 
 
 
 def normalise(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(float32 vectors with mean 0 and variance 1, 1 / their standard deviation before)."""
+    """(float32 vectors with mean 0 and variance 1; 1 / their deviation before, for the gradient in fast/xla.py)."""
     mean = jnp.mean(x, axis=-1, keepdims=True)
     variance = jnp.mean(jnp.square(x - mean), axis=-1, keepdims=True)
     inverse = jax.lax.rsqrt(variance + 1e-5)  # epsilon as released (train.py 44-50), as the biased variance is

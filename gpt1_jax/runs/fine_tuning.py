@@ -13,7 +13,7 @@ from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, fail, shown
 from gpt1_jax.models import build
 from gpt1_jax.runs import origins, provenance, workdir
-from gpt1_jax.training import fine_tuning_defaults, optimizer, transfer
+from gpt1_jax.training import fine_tuning_defaults, optimizer_config, transfer
 
 # Fields that name weights, or say when they are looked at: the weights themselves enter a key, by their digest.
 NOT_IN_KEY = ('init_from', 'init_step', 'n_transfer', 'model.', 'eval.')
@@ -64,7 +64,7 @@ def resolve(config: ConfigDict, init_from: storage.Path | None) -> Setting:
         f'config.tokenizer = {config.tokenizer} is for training from scratch: the run of config.init_from has its own':
             not scratch and config.tokenizer is not None,
         'give --config.data.dir=DIR, the directory of the data set': not config.data.dir and config.task != 'custom'}
-    rules.all_of(lambda: optimizer.check(config.optimizer), check_splits,
+    rules.all_of(lambda: optimizer_config.check(config.optimizer), check_splits,
                  *(functools.partial(fail, message) for message, made in mistakes.items() if made))
     task = tasks.of(config.to_dict())
     given = {name: value for name, value in config.model.to_dict().items() if value is not None}
@@ -79,7 +79,7 @@ def resolve(config: ConfigDict, init_from: storage.Path | None) -> Setting:
     del sizes['n_special']
     module = build.backbone(sizes)
     backbone = module.config
-    optimizer.check_code(config.optimizer, lambda: {'backbone': build.shapes(module)})
+    optimizer_config.check_code(config.optimizer, lambda: {'backbone': build.shapes(module)})
     if config.optimizer.peak_rate is None:
         config.optimizer.peak_rate = fine_tuning_defaults.peak_rate(backbone.n_embd)
     depth = backbone.n_layer

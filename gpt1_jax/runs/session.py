@@ -4,7 +4,7 @@
         run = session.open_run(directory, config, tokenizer)
         state = session.initial_state(run, program, seed)
         with session.Session(run, program, state, total, check_lock) as current:
-            loop.fit(program, state, hyper, batches, schedule, current, evaluate)
+            loop.fit(program, state, hyper, batches, intervals, current, evaluate)
 """
 import functools
 import sys

@@ -18,7 +18,7 @@ def batches(stream: tokens.TokenStream, n_ctx: int, size: int, seed: int, mesh: 
     """Batches of `size` windows in the order of `seed`: {'tokens': int32[size, n_ctx + 1]}, or where the tokens are on
     the devices {'window': int32[size]}, the windows' numbers, with the tokens as Batches.resident. See `place`."""
     corpus = place(stream, n_ctx, mesh, wanted)
-    name, batch = ('tokens', tokens.batch) if corpus is None else ('window', tokens.numbers)
+    name, batch = ('tokens', tokens.batch) if corpus is None else ('window', tokens.window_numbers)
 
     def read(step, rows):
         return {name: batch(stream, step, seed, size, n_ctx, rows)}

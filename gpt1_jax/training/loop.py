@@ -51,12 +51,12 @@ def make_program(init_params: Callable, loss: Callable, optimizer: Any, schedule
 
     init_params: seed -> parameter tree.
     loss: (params, batch, dropout.Key, hyper, *resident) -> (mean over the batch's rows, metrics).
-    optimizer, schedule: as optimizer.make and optimizer.schedule give them.
+    optimizer, schedule: as optimizer_config.make and optimizer_config.schedule give them.
     microbatches: gradients of this many equal parts of a batch are averaged: the same loss and, as parts know the
         global number of their first row, the same dropout masks.
     precision: of the step's matrix products, as precision.of gives it.
-    The step's `hyper` is what optimizer.hyperparameters gives, and what else `loss` reads. `resident` are arrays that
-    stay on the devices from step to step, such as the training tokens; most losses take none.
+    The step's `hyper` is what optimizer_config.hyperparameters gives, and what else `loss` reads. `resident` are arrays
+    that stay on the devices from step to step, such as the training tokens; most losses take none.
     """
     def init(seed):
         params = init_params(seed)
@@ -139,7 +139,7 @@ class Batches(NamedTuple):
     resident: tuple[jax.Array, ...] = ()
 
 
-class Schedule(NamedTuple):
+class Intervals(NamedTuple):
     """How many steps are trained, and after which of them (counted from 1) the loop logs, evaluates and saves: after
     every so many, after those of `keep_steps`, and after the last."""
     total: int
@@ -158,9 +158,9 @@ class Schedule(NamedTuple):
         return step % self.log_every == 0 or self.evaluates(step) or self.saves(step)
 
 
-def fit(program: Program, state: TrainState, hyper: dict, batches: Batches, schedule: Schedule, session: Any,
+def fit(program: Program, state: TrainState, hyper: dict, batches: Batches, intervals: Intervals, session: Any,
         evaluate: Callable[[TrainState], float]) -> TrainState:
-    """Train to `schedule.total` steps; the only loop.
+    """Train to `intervals.total` steps; the only loop.
 
     session: a runs.session.Session, where metrics and states go. evaluate: state -> its quality, higher is better.
     The host reads metrics only where it logs, and looks one step late whether the state has halted, so that between
@@ -168,7 +168,7 @@ def fit(program: Program, state: TrainState, hyper: dict, batches: Batches, sche
     UserError naming the step where a loss or gradient is not finite, after saving the state before it. Interrupted
     after SIGTERM, SIGINT or SIGHUP, once the state is saved.
     """
-    step, signal, total = int(state.step), '', schedule.total
+    step, signal, total = int(state.step), '', intervals.total
     window = Window(session.unlogged)
     before = None  # the metrics of the step before
 
@@ -188,7 +188,7 @@ def fit(program: Program, state: TrainState, hyper: dict, batches: Batches, sche
             window.add(metrics)
             session.trace.after(step, metrics, final=step == total)
             signal = stopped_by(step)
-            logs = schedule.logs(step)
+            logs = intervals.logs(step)
             # One step late, unless the host waits anyway.
             last = metrics if logs or signal or before is None else before
             if last['halted']:
@@ -197,8 +197,8 @@ def fit(program: Program, state: TrainState, hyper: dict, batches: Batches, sche
             session.show(step)
             if logs:
                 session.log(step, window.row(batches.tokens_per_step, total - step))
-            quality = evaluate(state) if schedule.evaluates(step) else None
-            if signal or schedule.saves(step):
+            quality = evaluate(state) if intervals.evaluates(step) else None
+            if signal or intervals.saves(step):
                 session.save(state, step, quality, window.unlogged())
             if signal:
                 break

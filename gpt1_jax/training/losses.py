@@ -20,17 +20,17 @@ def token_losses(hidden: jax.Array, rows: jax.Array, targets: jax.Array, chunks:
     B, L, D = hidden.shape
     part = -(-L // chunks)
 
-    def losses(hidden, targets):
-        # With several chunks, the gradients with respect to rows are accumulated in float32.
+    def losses(hidden, targets, rows):
         flat = hidden.reshape(-1, D), rows.astype(hidden.dtype), targets.reshape(-1)
         return ops.cross_entropy(*flat, logits_dtype).reshape(targets.shape)
     if chunks == 1:
-        return losses(hidden, targets)
+        return losses(hidden, targets, rows)
+    rows = rows.astype(jnp.float32)  # in which their gradients are summed over the chunks
     # Positions are padded to equal chunks; the last line cuts their losses off.
-    rows = rows.astype(jnp.float32)
     hidden = jnp.pad(hidden, ((0, 0), (0, part * chunks - L), (0, 0))).reshape(B, chunks, part, D)
     targets = jnp.pad(targets, ((0, 0), (0, part * chunks - L))).reshape(B, chunks, part)
-    by_chunk = jax.lax.map(lambda each: jax.checkpoint(losses)(*each), (hidden.swapaxes(0, 1), targets.swapaxes(0, 1)))
+    by_chunk = jax.lax.map(lambda chunk: jax.checkpoint(losses)(*chunk, rows),
+                           (hidden.swapaxes(0, 1), targets.swapaxes(0, 1)))
     return by_chunk.swapaxes(0, 1).reshape(B, chunks * part)[:, :L]
 
 

@@ -1,17 +1,11 @@
 """Section 4.1: the released opt.py: Adam with decoupled weight decay, three schedules; and warmup-stable-decay."""
-import functools
-import inspect
 import re
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 
-from gpt1_jax import user_code
-from gpt1_jax.errors import UserError
 from gpt1_jax.parallel.sharding import leaf_name
 
 NOT_DECAYED = r'(^|/)(bias|scale)$'  # 4.1: "w = 0.01 on all non bias or gain weights"
@@ -87,111 +81,12 @@ def adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, weight_decay: fl
             return -corrected_rate * (m / (jnp.sqrt(v) + eps) + (weight_decay * p if decays(path) else 0))
         return jax.tree_util.tree_map_with_path(step, params, mu, nu), optax.ScaleByAdamState(count, mu, nu)
 
-    return _clipped(optax.GradientTransformationExtraArgs(init, update), clip)
+    return clipped(optax.GradientTransformationExtraArgs(init, update), clip)
 
 
-def _clipped(transformation, clip):
+def clipped(transformation: Any, clip: float) -> Any:
+    """The transformation, of gradients scaled to a global norm of at most `clip`; 0 leaves them as they are."""
     return optax.chain(optax.clip_by_global_norm(clip), transformation) if clip else transformation
-
-
-def from_optax(factory: Callable, weight_decay: float, clip: float) -> optax.GradientTransformationExtraArgs:
-    """An optax optimizer as a transformation whose `update` takes the step's `learning_rate=`, as `adam` is.
-
-    factory: called with learning_rate=1, after which updates must be proportional to the learning rate; and with
-    weight_decay and its mask (`decays`), where it has such arguments. Its other settings are its own defaults.
-    """
-    def mask(params):
-        return jax.tree_util.tree_map_with_path(lambda path, _: decays(path), params)
-    offered = {'weight_decay': weight_decay, 'mask': mask, 'weight_decay_mask': mask}
-    known = inspect.signature(factory).parameters
-    inner = factory(learning_rate=1.0, **{name: value for name, value in offered.items() if name in known})
-
-    def update(grads, state, params, *, learning_rate, **unused):
-        updates, state = inner.update(grads, state, params)
-        return jax.tree.map(lambda u: learning_rate * u, updates), state
-    return _clipped(optax.GradientTransformationExtraArgs(inner.init, update), clip)
-
-
-def make(settings: tuple[tuple[str, Any], ...]) -> optax.GradientTransformationExtraArgs:
-    """The optimizer of `settings`. UserError where config.optimizer.kind names code that cannot be loaded."""
-    values = dict(settings)
-    kind = values.pop('kind')
-    if kind == 'adam':
-        return adam(**values)
-    return from_optax(user_code.load(kind, 'config.optimizer.kind'), values['weight_decay'], values['clip'])
-
-
-def schedule(name: str, *numbers: float) -> Callable[..., optax.Schedule]:
-    """(peak, warmup, total, decay) -> an optax schedule: one of SCHEDULES; or the one that the function FILE:NAME makes
-    of `numbers`, these four, as optax's own builders compare them and refuse traced arrays."""
-    if name in SCHEDULES:
-        return SCHEDULES[name]
-    made = user_code.load(name, 'config.optimizer.schedule')(*numbers)
-    return lambda *_: made
-
-
-def schedule_key(values: Mapping[str, Any], warmup: float, total: int) -> tuple[Any, ...]:
-    """The arguments of `schedule`, of config.optimizer: hashable, as runs share a compiled program where they are
-    equal. The numbers of a built-in schedule are arguments of the step. warmup, total: in steps."""
-    name = values['schedule']
-    return (name,) if name in SCHEDULES else (name, values['peak_rate'], warmup, total, values['decay_steps'])
-
-
-def check_code(values: Mapping[str, Any], params: Callable[[], Any]) -> None:
-    """UserError where an optimizer or a schedule of the user's own cannot be loaded, fails, or returns something else
-    than training needs, or where a field is set that the optimizer does not read. Only shapes and types are computed.
-    params: () -> the parameters' shapes."""
-    kind, name = values['kind'], values['schedule']
-    if user_code.names_code(kind):
-        with user_code.running(kind, 'config.optimizer.kind'):
-            _check_unread(values, user_code.load(kind, 'config.optimizer.kind'))
-            transformation, tree = make(settings(values)), params()
-            state = jax.eval_shape(transformation.init, tree)
-            found = jax.eval_shape(functools.partial(transformation.update, learning_rate=1e-3), tree, state, tree)
-            for what, ours, theirs in zip(('updates', 'state'), found, (tree, state)):
-                if _types(ours) != _types(theirs):
-                    raise UserError(f'its update returns a tree of {what} with other shapes or types than it was given')
-            if any(jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) for leaf in jax.tree.leaves(state)):
-                raise UserError('its state has a random key, which no checkpoint can hold')
-    if user_code.names_code(name):
-        with user_code.running(name, 'config.optimizer.schedule'):
-            of_step = schedule(*schedule_key(dict(values, peak_rate=values['peak_rate'] or 1e-3), 10, 1000))()
-            rate = jax.eval_shape(of_step, jax.ShapeDtypeStruct((), jnp.int32))
-            if _types(rate) != _types(jax.ShapeDtypeStruct((), jnp.float32)):
-                raise UserError('it must return a function from a step to one number, its learning rate')
-
-
-def _check_unread(values, factory):
-    """UserError where a field of `adam` that another optimizer does not read is set."""
-    reads_decay = 'weight_decay' in inspect.signature(factory).parameters or values['weight_decay'] == 0
-    for name in ('b1', 'b2', 'eps', *(() if reads_decay else ('weight_decay',))):
-        default = inspect.signature(adam).parameters[name].default
-        if values[name] != default:
-            raise UserError(f'config.optimizer.{name} = {values[name]} has no effect with it: leave it at {default}')
-
-
-def _types(tree):
-    return jax.tree.structure(tree), [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree)]
-
-
-def check(values: Mapping[str, Any]) -> None:
-    """UserError unless `schedule` and `decay_steps` of config.optimizer fit together."""
-    if values['schedule'] in SCHEDULES and (values['schedule'] == 'stable_decay') != (values['decay_steps'] > 0):
-        raise UserError(f"config.optimizer.schedule = {values['schedule']!r} with config.optimizer.decay_steps = "
-                        f"{values['decay_steps']}: 'stable_decay' needs at least 1 and no other schedule reads it")
-
-
-def hyperparameters(config: Any, warmup: float, total: int) -> dict[str, np.generic]:
-    """The scalars of a run's config that a training step takes besides state and batch. warmup, total: in steps."""
-    return {'seed': np.uint32(config.seed), 'skips': np.int32(config.train.skip_nonfinite),
-            'peak': np.float32(config.optimizer.peak_rate), 'warmup': np.float32(warmup), 'total': np.float32(total),
-            'decay': np.float32(config.optimizer.decay_steps)}
-
-
-def settings(values: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """What `make` takes, of config.optimizer: hashable, as equal settings share a compiled program."""
-    return (('kind', values['kind']),
-            *((name, float(values[name])) for name in inspect.signature(adam).parameters))
 
 
 def decays(path: Any) -> bool:

@@ -47,7 +47,7 @@ def test_texts_are_laid_out_as_in_figure_1(head, texts, choices, segments, expec
     (('1' * 9, '2' * 9, '3' * 3), 21, [10, 1, 1, 1, 1, 1, 11, 2, 2, 2, 2, 2, 11, 3, 3, 3, 12])])
 def test_n_texts_keep_their_first_nth_of_the_context_each(texts, n_ctx, expected):
     assert ids(Example('0', texts), 'classify', n_ctx) == [expected]
-    cut = [inputs.encode(Example('0', ('1' * n,)), task_of('classify'), DIGITS, 16).cut for n in (14, 15)]
+    cut = [inputs.encode(Example('0', ('1' * n,)), task_of('classify'), DIGITS, 16).truncated for n in (14, 15)]
     assert cut == [False, True]
 
 

@@ -42,8 +42,9 @@ def test_each_chosen_head_has_its_panel_without_later_tokens(drawn):
         assert [label.get_text() for label in labels] == ['the', 'ca-', 't', '<b>', '↵']
 
 
-def test_no_text_of_a_small_picture_is_cut_off(drawn):
-    figure = drawn(['it ', 'is '], np.full((12, 12, 2, 2), 0.5), [11], [11])
+@pytest.mark.parametrize('tokens, layers, heads', [(2, [11], [11]), (21, [0, 5, 11], [0, 5, 10, 11])])
+def test_no_text_of_a_picture_is_cut_off(drawn, tokens, layers, heads):
+    figure = drawn(['wondering '] * tokens, np.full((12, 12, tokens, tokens), 0.5), layers, heads)
     width, height = figure.canvas.get_width_height()
     texts = [text for text in figure.findobj(Text) if text.get_text()]
     assert {'layer 11, head 11', 'query token', 'key token', 'attention probability'} <= {
@@ -51,6 +52,14 @@ def test_no_text_of_a_small_picture_is_cut_off(drawn):
     for text in texts:
         box = text.get_window_extent()
         assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height, text
+
+
+def test_a_long_text_has_panels_without_labels_and_a_picture_that_can_be_shown(drawn):
+    figure = drawn(['it '] * 168, np.full((2, 4, 168, 168), 0.5))
+    assert max(figure.canvas.get_width_height()) <= 3000
+    assert not any(len(axes.get_xticks()) or len(axes.get_yticks()) for axes in figure.axes if axes.get_title())
+    figure = drawn(['it '] * 45, np.full((1, 1, 45, 45), 0.5))
+    assert len(figure.axes[0].get_xticklabels()) == len(figure.axes[0].get_yticklabels()) == 45
 
 
 @pytest.mark.quick

@@ -31,7 +31,7 @@ def answer(task, text, examples, train=None, tokenizer=TOKENIZER):
 
     def score(sequences):
         return np.array([sum(itertools.starmap(log, itertools.pairwise(ids[-n - 1:]))) for ids, n in sequences])
-    return heuristics.answer(heuristic, score, *rows)
+    return heuristics.answer_scores(heuristic, score, *rows)
 
 
 SPELT = types.SimpleNamespace(encode=lambda text: TOKENIZER.encode(text.replace('positive', 'x y')))
@@ -142,6 +142,6 @@ def test_full_scoring_of_winograd_schemas_is_told_beside_the_partial_one():
     def score(sequences):
         return np.array([sum(logs[i] for i in ids[-n:]) - (ids[1] == 2 and len(ids) == 4 and n == 1)
                          for ids, n in sequences], float)
-    scores, details = heuristics.answer(heuristics.get('wsc273'), score, rows)
+    scores, details = heuristics.answer_scores(heuristics.get('wsc273'), score, rows)
     assert scores.tolist() == [[-3, -2], [-2, -3]] and details == {'full_accuracy': 1.0}
-    assert heuristics.answer(heuristics.get('dpr'), score, rows)[1] == {}
+    assert heuristics.answer_scores(heuristics.get('dpr'), score, rows)[1] == {}

@@ -16,7 +16,7 @@ def mix(x):
 
 
 def keep(words, shape, rate, offsets=()):
-    """dropout.keep, one element at a time in Python's unbounded ints."""
+    """dropout.keep_mask, one element at a time in Python's unbounded ints."""
     offsets = tuple(offsets) + (0,) * (len(shape) - len(offsets))
     mask = np.zeros(shape, bool)
     for leading in np.ndindex(*shape[:-2]):

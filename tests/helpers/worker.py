@@ -22,7 +22,7 @@ def define_flags():
 
 
 def main():
-    f, read, real = flags.FLAGS, {}, tokens.numbers
+    f, read, real = flags.FLAGS, {}, tokens.window_numbers
     directory, process, overrides = storage.path(f.workdir), f.process or 0, json.loads(f.overrides or '{}')
     own = {name: overrides.pop(name) for name in list(overrides) if name.startswith('process_')}
     overrides |= own.get(f'process_{process}', {})
@@ -30,14 +30,14 @@ def main():
     processes.HEARTBEAT_S = overrides.pop('heartbeat', processes.HEARTBEAT_S)
     processes.start(f.coordinator, f.processes, f.process, f.deterministic)
 
-    def numbers(stream, step, seed, size, n_ctx, rows=slice(None)):
+    def window_numbers(stream, step, seed, size, n_ctx, rows=slice(None)):
         if step == dies:
             time.sleep(3)  # for the last checkpoint, which is written in the background
             os._exit(9)
         found = real(stream, step, seed, size, n_ctx, rows)
         read.update({f'{step}/{row}': number for row, number in zip(range(size)[rows], found)})
         return found
-    tokens.numbers = numbers
+    tokens.window_numbers = window_numbers
     pretrain.run(pretrain_config(f.text, **overrides), directory)
     if not storage.remote(directory):
         np.savez(directory.parent / f'{directory.name}_read_{process}.npz', **read)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import reference
-from gpt1_jax.models.dropout import ATTENTION, ATTENTION_OUT, CLASSIFIER, EMBEDDING, MLP_OUT, Dropout, Key, keep
+from gpt1_jax.models.dropout import ATTENTION, ATTENTION_OUT, CLASSIFIER, EMBEDDING, MLP_OUT, Dropout, Key, keep_mask
 
 SITES = {'embedding': EMBEDDING, 'attention': ATTENTION, 'attention_out': ATTENTION_OUT, 'mlp_out': MLP_OUT,
          'classifier': CLASSIFIER}
@@ -19,7 +19,7 @@ GOLDEN_SHA = {'embedding': '9bcfefd63ab61097', 'attention': 'fe8ef7a232ae1ae0', 
 def test_masks_of_every_site_are_frozen():
     """A mask that changes makes every saved run another run on resuming."""
     for name, site in SITES.items():
-        mask = np.asarray(keep((17, 1234567, 11, site), (3, 2, 40, 50), 0.1, (4093,)))
+        mask = np.asarray(keep_mask((17, 1234567, 11, site), (3, 2, 40, 50), 0.1, (4093,)))
         assert hashlib.sha256(np.packbits(mask).tobytes()).hexdigest()[:16] == GOLDEN_SHA[name], name
 
 
@@ -32,11 +32,11 @@ def test_masks_of_every_site_are_frozen():
 def test_masks_equal_the_hash_computed_in_python_ints(words, shape, rate, offsets):
     expected = reference.keep(words, shape, rate, offsets)
     assert 0 < expected.sum() < expected.size
-    np.testing.assert_array_equal(keep(words, shape, rate, offsets), expected)
+    np.testing.assert_array_equal(keep_mask(words, shape, rate, offsets), expected)
 
 
 def test_share_of_dropped_elements_is_the_rate_in_every_row_of_4096():
-    dropped = np.asarray((~keep((0, 3, 2, MLP_OUT), (4096, 32, 128), 0.1)).sum((1, 2)))
+    dropped = np.asarray((~keep_mask((0, 3, 2, MLP_OUT), (4096, 32, 128), 0.1)).sum((1, 2)))
     mean, sigma = 4096 * 0.1, np.sqrt(4096 * 0.1 * 0.9)
     assert np.abs(dropped - mean).max() < 6 * sigma  # 4,096 binomial draws
     # and their spread is a binomial's, no narrower and no wider: a variance over n draws is known to sqrt(2 / n)
@@ -46,7 +46,8 @@ def test_share_of_dropped_elements_is_the_rate_in_every_row_of_4096():
 def test_masks_of_close_words_are_no_shifted_copies_of_each_other():
     """Neighbours, words exchanged, with the same sum, or 2^16 apart: of (seed, step, site, row, head), in one layer."""
     words = np.asarray(list(itertools.product((0, 1, 1 << 16), repeat=5)), np.uint32)
-    masks = jax.jit(jax.vmap(lambda w: keep((w[0], w[1], 3, w[2]), (1, 1, 64, 128), 0.1, (w[3], w[4]))[0, 0]))(words)
+    masks = jax.jit(jax.vmap(
+        lambda w: keep_mask((w[0], w[1], 3, w[2]), (1, 1, 64, 128), 0.1, (w[3], w[4]))[0, 0]))(words)
     spectra = np.fft.rfft2((~np.asarray(masks)).astype(np.float32) - np.float32(0.1))
     sigma = np.sqrt(64 * 128) * 0.1 * 0.9  # of the correlation of two independent masks of that size
     # 9 sigma: millions of pairs and shifts are looked at, and joint drops have a binomial's heavy tail (82 expected of

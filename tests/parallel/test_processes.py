@@ -56,7 +56,7 @@ def test_several_processes_are_one_run(text, alone, tmp_path, processes, devices
     stream = tokens.open_split(text.parent / 'tokens', 'train')
     each = [dict(np.load(tmp_path / f'run_read_{i}.npz')) for i in range(processes)]
     for step in range(STEPS):
-        for row, number in enumerate(tokens.numbers(stream, step, 0, 8, 16)):
+        for row, number in enumerate(tokens.window_numbers(stream, step, 0, 8, 16)):
             taken = [read[f'{step}/{row}'] for read in each if f'{step}/{row}' in read]
             assert len(taken) >= 1 and all(one == number for one in taken)
     if 'mesh__tensor' not in mesh:  # each row is of one process alone

@@ -68,7 +68,7 @@ def loop(p, total, read=batch, hyper=HYPER, state=None, log_every=3, evaluate_ev
     state = p.init(jnp.uint32(0)) if state is None else state
     try:
         calls.state = loop_lib.fit(p, state, hyper, loop_lib.Batches(read, 16, 128),
-                                   loop_lib.Schedule(total, log_every, evaluate_every, save_every), calls,
+                                   loop_lib.Intervals(total, log_every, evaluate_every, save_every), calls,
                                    calls.evaluate)
     except UserError as error:
         calls.error = error

@@ -12,7 +12,7 @@ from gpt1_jax.data import tokens as tokens_lib
 from gpt1_jax.models.gpt import GPT, Embeddings, GPTConfig
 from gpt1_jax.models.heads import TaskModel
 from gpt1_jax.parallel import sharding
-from gpt1_jax.training import losses, optimizer, validation
+from gpt1_jax.training import losses, optimizer_config, validation
 from meshes import hyper, mesh_of, shapes
 from tiny import place
 
@@ -110,7 +110,7 @@ def released_loss(params, batch, head, lm_weight, rate=0.1, key=(SEED, 0)):
 def first_update(config, head, n_labels, params, batch, lm_weight=0.5, classifier_dropout=0.1):
     """(metrics, gradients) of the first update of fine-tuning; gradients from Adam's first moments, a tenth."""
     K = batch['tokens'].shape[1]
-    settings = optimizer.settings(dict(kind='adam', b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.01, clip=0))
+    settings = optimizer_config.settings(dict(kind='adam', b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.01, clip=0))
     model = TaskModel(GPT(config), head, n_labels, classifier_dropout)
     program = finetune._program(model, settings, ('linear',), mesh_of((1, 1, 1)), 1, 1, K, False)
     state = program.init(jnp.uint32(0))._replace(params=jax.tree.map(jnp.asarray, params))

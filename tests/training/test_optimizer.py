@@ -4,7 +4,6 @@ import numpy as np
 import optax
 import pytest
 
-from gpt1_jax.errors import UserError
 from gpt1_jax.models.gpt import GPT, GPTConfig
 from gpt1_jax.models.heads import TaskModel
 from gpt1_jax.parallel.sharding import named_leaves
@@ -107,12 +106,3 @@ def test_schedules_by_hand(name, rates):
 def test_stable_decay_can_be_extended_from_its_constant_part():
     short, long = optimizer.stable_decay(3e-4, 5, 100, 20), optimizer.stable_decay(3e-4, 5, 1000, 200)
     assert [float(short(step)) for step in range(81)] == [float(long(step)) for step in range(81)]
-
-
-@pytest.mark.parametrize('schedule, steps', [('stable_decay', 0), ('cosine', 10)])
-def test_decay_steps_belong_to_stable_decay_alone(schedule, steps):
-    values = {'kind': 'adam', 'b1': 0.9, 'b2': 0.999, 'eps': 1e-8, 'weight_decay': 0.01, 'clip': 1,
-              'schedule': schedule}
-    with pytest.raises(UserError, match='decay_steps'):
-        optimizer.check(values | {'decay_steps': steps})
-    optimizer.check(values | {'decay_steps': 10 - steps})

@@ -1,7 +1,7 @@
 """Sections 3.1 and 4.1: dropout, residual sum and LayerNorm in one pass over memory, for NVIDIA GPUs.
 
 XLA reads and writes each of the 24 residual sums of a step several times, for reductions, masks and their gradients.
-Here a program holds whole vectors in registers. The mask is hashed where it is needed (dropout.kept), as in
+Here a program holds whole vectors in registers. The mask is hashed where it is needed (dropout.keep_at), as in
 flash_attention. Written in Pallas for Triton, whose arrays have powers of two: a vector of 768 is three blocks of 256.
 """
 import functools
@@ -142,7 +142,7 @@ def _dropped(values, bits, positions, block, rate):
     if not rate:
         return values
     columns = (block.start + jnp.arange(block.size)).astype(jnp.uint32)
-    mask = dropout.kept(*bits, positions.astype(jnp.uint32)[:, None], columns[None], rate)
+    mask = dropout.keep_at(*bits, positions.astype(jnp.uint32)[:, None], columns[None], rate)
     return jnp.where(mask, values * (1 / (1 - rate)), 0.0)
 
 

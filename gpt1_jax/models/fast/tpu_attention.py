@@ -3,7 +3,7 @@
 A TPU's fast memory (VMEM, 16 MiB and more) holds the whole keys and values of a row of the batch, so softmax is
 computed as it is written, over all keys that a query sees. Scores, probabilities and masks never leave that memory. The
 backward pass keeps nothing but q, k and v, and recomputes all else. Each program hashes its part of the dropout mask
-(dropout.kept), so the mask is the plain path's. All sums have a fixed order: results are the same in every run.
+(dropout.keep_at), so the mask is the plain path's. All sums have a fixed order: results are the same in every run.
 
 A program works on 128 columns of q, k and v, as a vector register and the matrix unit are that wide: one head of 128,
 or two of 64. Two heads are kept apart without cutting the registers: with the columns of the other head set to zero, a
@@ -224,7 +224,7 @@ def _first_head(heads):
 def _kept(bits, head, own, shape, rate):
     """The dropout mask of the queries `own` and all keys before their end. head: its place in `bits`."""
     query, key = (lax.broadcasted_iota(jnp.uint32, shape, axis) for axis in (0, 1))
-    return dropout.kept(bits[0, head], bits[1, head], query + jnp.uint32(own.start), key, rate)
+    return dropout.keep_at(bits[0, head], bits[1, head], query + jnp.uint32(own.start), key, rate)
 
 
 def _only(x, head, E):
