@@ -47,7 +47,7 @@ def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = 
     results.check(results_file)
     with workdir.hold(directory) as check_lock:
         job = build(setting)
-        workdir.compare(directory, job.config, allow_change, job.schedule.total)
+        workdir.compare(directory, job.config, allow_change, job.intervals.total)
         started = time.perf_counter()
         this, scored = train(setting, job, directory, check_lock, allow_change, fallback)
         details: dict[str, Any] = {} if this.was_changed() else {'key': fine_tuning.run_key(setting)}
