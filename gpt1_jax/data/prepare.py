@@ -212,7 +212,7 @@ def saved_tokenizer(out: storage.Path, inputs: dict[str, str], make: Callable[[]
     if tokenizer.fingerprint != (expected or tokenizer.fingerprint):
         raise UserError(f'{out}: the text gives another vocabulary now than it was prepared with: choose another '
                         'directory, or delete it')
-    out.mkdir(parents=True, exist_ok=True)
+    storage.mkdir(out)
     storage.write_json(out / INPUTS, inputs)
     tokenizer.save(out / 'tokenizer')
     return tokenizer
