@@ -243,7 +243,8 @@ def as_surveyed(documents: Iterable[Document], split: str, survey: Survey) -> It
         del document  # frees its text before the next document is read
     if (count, characters) != (survey.documents, survey.characters):
         raise UserError(f'{split}: the text changed while it was read, from {survey.characters:,} characters in '
-                        f'{survey.documents:,} documents to {characters:,} in {count:,}: start again once it is complete')
+                        f'{survey.documents:,} documents to {characters:,} in {count:,}: start again once it is '
+                        'complete')
 
 
 def say(line: str) -> None:
