@@ -15,8 +15,8 @@ from typing import NamedTuple
 _RUNS = re.compile(r'(-+|~+|!+|"+|;+|\?+|\++|,+|\)+|\(+|/+|\*+|\[+|\]+|}+|{+|\|+|_+)')
 _LINE_BREAKS = re.compile(r'\s*\n\s*')
 _SPACES = re.compile(r'[^\S\n]+')
-# A word that is a long run of one mark. spaCy makes each of these marks a word, but splits off one at a time and looks at
-# the rest again, in time quadratic in the length; with spaces between them it need not.
+# A word that is a long run of one mark. spaCy makes each of these marks a word, but splits off one at a time and looks
+# at the rest again, in time quadratic in the length; with spaces between them it need not.
 _RULES = re.compile(r'(?<![^ ])([=<>&#%$:`"!?()\[\]{}*,;+_])\1{19,}(?![^ ])')
 _REPLACED = str.maketrans({'—': '-', '–': '-', '―': '-', '…': '...', '´': "'"})
 
