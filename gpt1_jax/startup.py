@@ -1,5 +1,5 @@
 """What the command does before a program's imports, which take seconds: signals end it with one line, and training is
-restarted with huge pages. `python -m gpt1_jax.PROGRAM` goes without."""
+restarted with huge pages. A program that is run by its module goes without."""
 import contextlib
 import os
 import pathlib

@@ -109,9 +109,16 @@ def naming(file: str | os.PathLike) -> Iterator[None]:
 
 
 def mkdir(directory: Path) -> None:
-    """Make a local directory and its parents. Object stores have no directories."""
-    if not remote(directory):
+    """Make a local directory and its parents. Object stores have no directories. OSError, which names the remedy for a
+    directory of the cache."""
+    if remote(directory):
+        return
+    try:
         directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        if directory.is_relative_to(cache('')):
+            error.strerror = f'{error.strerror}: set {CACHE} to a directory that can be written'
+        raise
 
 
 def read(file: str | os.PathLike) -> bytes:
@@ -249,7 +256,10 @@ def files(directory: Path) -> dict[str, Path]:
 
 def cache(name: str | os.PathLike) -> pathlib.Path:
     """The local path for the copy of a file or directory in an object store, whether or not the copy exists."""
-    root = os.environ.get(CACHE) or pathlib.Path.home() / '.cache' / 'gpt1_jax'
+    home = os.path.expanduser('~')
+    if home == '~':  # no HOME, and the user has no entry in passwd
+        home = '/'  # as `docker run --user` sets it
+    root = os.environ.get(CACHE) or os.path.join(home, '.cache', 'gpt1_jax')
     return pathlib.Path(root, *os.fspath(name).replace(SCHEME, 'gs/').split('/'))
 
 
@@ -262,7 +272,7 @@ def fetch(file: str | os.PathLike, expected: str) -> pathlib.Path:
     with _as_os_errors(file):
         if copy.is_file() and sha256(copy) == expected:
             return copy
-        copy.parent.mkdir(parents=True, exist_ok=True)
+        mkdir(copy.parent)
         partial = copy.with_name(f'{copy.name}.{os.getpid()}.partial')
         try:
             with opened(file) as source, open(partial, 'wb') as target:

@@ -14,6 +14,7 @@ import pytest
 from gpt1_jax.data import bpe_training, encode, sources, tokens
 from gpt1_jax.data import prepare as data_prepare
 from gpt1_jax.data.document import Document, Join, is_validation
+from gpt1_jax.data.parts import Part
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.prepare import prepare
@@ -146,6 +147,49 @@ def test_of_few_documents_the_end_of_the_text_is_held_out(fraction, capsys):
     splits, _, _ = sources.splits([Document(name, texts[0]) for name in 'ab'], fraction)
     with pytest.raises(UserError, match=f'^valid={fraction}: some of the 2 documents have the same text'):
         list(splits['train']())
+
+
+def test_of_few_documents_blank_ones_are_no_copies_and_copies_are_named():
+    texts = {'a': 'The cat sat.\n', 'b': '', 'c': ' \n', 'd': '', 'e': 'The end is near.\n'}
+    given = [Document(name, text) for name, text in texts.items()]
+    splits, _, _ = sources.splits(given, 0.02)
+    assert [document.name for document in splits['valid']()] == ['e']
+    splits, _, _ = sources.splits([*given, Document('f', texts['a'])], 0.02)
+    with pytest.raises(UserError, match=r'some of the 6 documents have the same text \(a and f\)'):
+        list(splits['train']())
+
+
+@pytest.mark.parametrize('part', [None, Part(0, 2), Part(1, 2)])
+def test_blank_validation_text_is_refused_before_anything_is_encoded_and_better_text_taken(books, out, tmp_path, part):
+    (tmp_path / 'blank.txt').write_text(' \n')
+    (tmp_path / 'good.txt').write_text('Zq zq.')
+    bpe_training.train(LINES, merges=20).save(tmp_path / 'vocabulary')
+    given = dict(tokenizer=str(tmp_path / 'vocabulary'), part=part)
+    with pytest.raises(UserError, match='^valid: 1 documents and no word in them'):
+        prepare(out, str(books), str(tmp_path / 'blank.txt'), **given)
+    assert not out.exists()
+    prepare(out, str(books), str(tmp_path / 'good.txt'), **given)
+
+
+def test_a_corpus_without_a_word_is_refused(out, tmp_path):
+    with pytest.raises(UserError, match='^train: 1 documents and no word in them'):
+        prepare(out, [Document('', ' \n')], [Document('', 'Zq zq.')], merges=20)
+
+
+def test_a_corpus_that_grows_while_it_is_read_is_refused(books, out, monkeypatch):
+    """Its bytes and words are counted before its tokens."""
+    train = bpe_training.train
+
+    def grow(*given):
+        with open(books / '00.txt', 'a', encoding='utf-8') as file:
+            file.write(' More.')
+        return train(*given)
+    monkeypatch.setattr(bpe_training, 'train', grow)
+    total = sum(map(len, LINES))
+    with pytest.raises(UserError, match=f'^train: the text changed while it was read, from {total} characters in 20 doc'
+                                        f'uments to {total + 6} in 20: start again once it is complete'):
+        prepare(out, str(books), [Document('', 'Zq zq.')], merges=20)
+    assert not (out / 'manifest.json').exists()
 
 
 # The same directory again.

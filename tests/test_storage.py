@@ -1,12 +1,14 @@
 """Files in a directory and in an object store: the same calls, the same results."""
 import hashlib
 import os
+import pathlib
+import pwd
 
 import pytest
 
 import emulator
 from gpt1_jax import storage
-from gpt1_jax.errors import UserError, os_errors_in_one_line
+from gpt1_jax.errors import UserError, os_errors_in_one_line, os_line
 
 
 @pytest.fixture
@@ -96,6 +98,26 @@ def test_an_object_that_is_damaged_is_named_and_not_kept(remote):
     assert not list(storage.cache(remote).iterdir())
     with pytest.raises(UserError, match='^[^\n]*y.bin: [^\n]*$'), os_errors_in_one_line():
         storage.fetch(remote / 'y.bin', '')
+
+
+def test_a_user_without_a_home_has_a_cache_as_in_a_container(monkeypatch):
+    for name in ('HOME', 'GPT1_JAX_CACHE'):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, 'getpwuid', lambda number: {}[number])
+    assert storage.cache('a/b') == pathlib.Path('/.cache/gpt1_jax/a/b')
+
+
+def test_a_cache_that_cannot_be_made_names_its_variable(tmp_path, monkeypatch):
+    (tmp_path / 'file').touch()
+    monkeypatch.setenv('GPT1_JAX_CACHE', str(tmp_path / 'file'))
+    with pytest.raises(OSError) as caught:
+        storage.mkdir(storage.cache('imported'))
+    assert os_line(caught.value) == (f'{tmp_path}/file/imported: Not a directory: set GPT1_JAX_CACHE to a directory '
+                                     'that can be written')
+    monkeypatch.setenv('GPT1_JAX_CACHE', str(tmp_path / 'other'))
+    with pytest.raises(OSError) as caught:
+        storage.mkdir(tmp_path / 'file' / 'run')
+    assert os_line(caught.value) == f'{tmp_path}/file/run: Not a directory'
 
 
 def test_a_directory_is_uploaded_with_the_file_that_completes_it_last(remote, tmp_path, monkeypatch):

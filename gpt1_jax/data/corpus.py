@@ -90,7 +90,7 @@ def _expand(spec):
     elif glob.has_magic(spec) and remote:  # as on a local disk, * begins no hidden name
         found = [name for name in storage.glob(spec) if '/.' not in name or '/.' in spec]
     elif glob.has_magic(spec):
-        found = sorted(match for match in glob.glob(spec, recursive=True) if os.path.isfile(match))
+        found = sorted(filter(_is_file, glob.glob(spec, recursive=True)))
     elif path.exists():
         raise UserError(f'{spec}: is neither a file nor a directory; a pipe is not read, because text is read several '
                         'times')
@@ -118,7 +118,7 @@ def _below(directory):
         for at, directories, names in os.walk(directory, onerror=refuse):
             directories[:] = [name for name in directories if not name.startswith('.')]
             paths = [pathlib.Path(at, name) for name in (*directories, *names) if not name.startswith('.')]
-            found += [path for path in paths if path.is_file()]
+            found += filter(_is_file, paths)
             links += [path.name for path in paths if path.is_symlink() and path.is_dir()]
         found = list(map(str, sorted(found)))
     others = sorted(os.path.basename(name) for name in found if not files.in_directories(name))
@@ -130,6 +130,15 @@ def _below(directory):
         lines.append(f'{len(others):,} of {len(found):,} files left out ({shown}): only these are read: {files.READ}; '
                      'a .json file only if it is named itself')
     return list(filter(files.in_directories, found)), lines
+
+
+def _is_file(path):
+    """Whether a path is a file. UserError for a link to nothing, whose text would be left out silently."""
+    if pathlib.Path(path).is_file():
+        return True
+    if os.path.islink(path) and not os.path.exists(path):
+        raise UserError(f'{path}: a link to a file that does not exist')
+    return False
 
 
 def _as_list(spec):

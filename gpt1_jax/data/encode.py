@@ -72,14 +72,13 @@ def count_words(documents: Iterable[Document], processes: int = 1, characters: i
 
 def encode(documents: Iterable[Document], directory: str | os.PathLike, tokenizer: Tokenizer, processes: int = 1,
            label: str = 'encoding', characters: int | None = None, shard_tokens: int = SHARD_TOKENS,
-           expected: dict | None = None, may_be_empty: bool = False) -> dict:
+           expected: dict | None = None) -> dict:
     """Writes the documents' shards into `directory` and returns the split's entry in the manifest.
 
     characters:   of all documents together, if known, to estimate the time left.
     shard_tokens: a shard ends with the unit that brings it to this many tokens.
     expected:     the entry of a finished directory, whose damaged shards are made again. UserError, with nothing
                   written, if the documents would give other tokens.
-    may_be_empty: whether there may be no token, as in a part of a corpus; else that is a UserError.
     Returns {documents, tokens, unknown, shards: [{file, documents, tokens, unknown, sha256}]}. Memory holds a shard, a
     document and a few units for each process.
     """
@@ -112,8 +111,6 @@ def encode(documents: Iterable[Document], directory: str | os.PathLike, tokenize
         report(unit.documents, len(ids), unit.characters)
     if any(map(len, arrays)):
         close()
-    if not done and not may_be_empty:
-        raise UserError(f'{label}: {sum(count for count, _ in made_from)} documents and no word in them')
     if expected is not None and len(done) < len(expected['shards']):
         _check_expected(directory, len(done), b'', expected)
     shards.remove_others(directory, len(done))

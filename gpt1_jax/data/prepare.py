@@ -98,7 +98,7 @@ def prepare(config: PrepareConfig, out: storage.Path, lock: Callable[[storage.Pa
     with lock(target):
         for directory in {target, local}:  # another process may have begun and ended meanwhile
             check_inputs(directory, inputs)
-        surveys = sources.survey(splits, named)
+        surveys = sources.survey(splits, named, config.part)
         processes = {name: encode.n_processes(config.processes, survey.characters) for name, survey in surveys.items()}
 
         def make_tokenizer():
@@ -116,8 +116,8 @@ def prepare(config: PrepareConfig, out: storage.Path, lock: Callable[[storage.Pa
         for split, documents in splits.items():
             expected = finished['splits'].get(split) if finished else None
             survey = surveys[split]
-            entry = encode.encode(documents(), local / split, tokenizer, processes[split], split, survey.characters,
-                                  config.shard_tokens, expected, config.part is not None)
+            entry = encode.encode(sources.as_surveyed(documents(), split, survey), local / split, tokenizer,
+                                  processes[split], split, survey.characters, config.shard_tokens, expected)
             entries[split] = {**entry, 'bytes': survey.bytes, 'words': survey.words}
         manifest = finished or write_manifest(local, inputs, tokenizer, entries)
         if storage.remote(target):
@@ -212,7 +212,7 @@ def saved_tokenizer(out: storage.Path, inputs: dict[str, str], make: Callable[[]
     if tokenizer.fingerprint != (expected or tokenizer.fingerprint):
         raise UserError(f'{out}: the text gives another vocabulary now than it was prepared with: choose another '
                         'directory, or delete it')
-    out.mkdir(parents=True, exist_ok=True)
+    storage.mkdir(out)
     storage.write_json(out / INPUTS, inputs)
     tokenizer.save(out / 'tokenizer')
     return tokenizer

@@ -83,19 +83,25 @@ def _held(documents, fraction, end, held):
 def _end_of_training(documents, fraction):
     """None where some documents are held out and some are not, which reads documents until that is so. Else the number
     of characters before the last `fraction` of the text, which is held out then, with a notice."""
-    found, digests = set(), set()
+    found: set[bool] = set()
+    names: dict[bytes, str] = {}  # digest of a text: its first document
+    copy = ''
     number = total = 0
     for document in documents:
         number += 1
-        digests.add(text_digest(document))
         total += len(document.text)
-        found.add(is_validation(document, fraction))
+        if document.text.strip():  # blank ones are in no split's tokens
+            digest = text_digest(document)
+            if digest in names:
+                copy = copy or f'{names[digest]} and {document.name}'
+            names.setdefault(digest, document.name)
+            found.add(is_validation(document, fraction))
         if len(found) == 2:
             return None
         del document
-    if len(digests) < number:  # its end may also be in a copy
-        raise UserError(f'valid={fraction}: some of the {number} documents have the same text, so what is held out may '
-                        'also be trained on: remove the copies, or name validation text')
+    if copy:  # its end may also be in the other one
+        raise UserError(f'valid={fraction}: some of the {number} documents have the same text ({copy}), so what is '
+                        'held out may also be trained on: remove the copies, or name validation text')
     end = total - max(1, round(fraction * total))
     if end < 1:
         raise UserError(f'valid={fraction} holds out all of {total} characters: give more text, or name validation '
@@ -175,12 +181,12 @@ class Survey(NamedTuple):
     words: int
 
 
-def survey(splits: Splits, named: Stream | None) -> dict[str, Survey]:
+def survey(splits: Splits, named: Stream | None, part: parts.Part | None = None) -> dict[str, Survey]:
     """{split: Survey} of what `splits` returned. Reads all text once, so that unreadable files are found before hours
     are spent on encoding. Prints a notice if the documents seem to be sentences.
 
     UserError if a long document of named validation text, or all of it, is also in the training text; other copies give
-    a warning.
+    a warning. UserError if a split has no word, as only that of a part may.
     """
     held_out: dict[bytes, str] = {}  # digest of a validation text: its name
     shared = set()
@@ -197,7 +203,11 @@ def survey(splits: Splits, named: Stream | None) -> dict[str, Survey]:
             shared.add(digest)
 
     valid = _survey(splits['valid']() if named is None else named(), remember if named else lambda document: None)
+    if not valid.words and (named or part is None):
+        raise UserError(f'valid: {valid.documents} documents and no word in them')
     train = _survey(splits['train'](), refuse)
+    if not train.words and part is None:
+        raise UserError(f'train: {train.documents} documents and no word in them')
     if shared and len(shared) == len(held_out):
         raise UserError(f'all {len(shared)} texts of valid are also in corpus: validation text must not be trained on')
     if shared:
@@ -220,6 +230,21 @@ def _survey(documents, note):
         words += count_words(document)
         del document  # frees its text before the next document is read
     return Survey(count, characters, size, words)
+
+
+def as_surveyed(documents: Iterable[Document], split: str, survey: Survey) -> Iterator[Document]:
+    """Streams the documents of a split. UserError after the last if the survey counted others: its bytes and words
+    would be those of another text than the tokens."""
+    count = characters = 0
+    for document in documents:
+        count += 1
+        characters += len(document.text)
+        yield document
+        del document  # frees its text before the next document is read
+    if (count, characters) != (survey.documents, survey.characters):
+        raise UserError(f'{split}: the text changed while it was read, from {survey.characters:,} characters in '
+                        f'{survey.documents:,} documents to {characters:,} in {count:,}: start again once it is '
+                        'complete')
 
 
 def say(line: str) -> None:

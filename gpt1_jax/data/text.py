@@ -15,6 +15,9 @@ from typing import NamedTuple
 _RUNS = re.compile(r'(-+|~+|!+|"+|;+|\?+|\++|,+|\)+|\(+|/+|\*+|\[+|\]+|}+|{+|\|+|_+)')
 _LINE_BREAKS = re.compile(r'\s*\n\s*')
 _SPACES = re.compile(r'[^\S\n]+')
+# A word that is a long run of one mark. spaCy makes each of these marks a word, but splits off one at a time and looks
+# at the rest again, in time quadratic in the length; with spaces between them it need not.
+_RULES = re.compile(r'(?<![^ ])([=<>&#%$:`"!?()\[\]{}*,;+_])\1{19,}(?![^ ])')
 _REPLACED = str.maketrans({'—': '-', '–': '-', '―': '-', '…': '...', '´': "'"})
 
 # Where a very long line may be cut, best places first: between two plain words, between any two words, inside a word.
@@ -75,6 +78,7 @@ def lines(text: str, unescape_html: str | bool = 'auto') -> Iterator[list[str]]:
     tokenize = _english().tokenizer
     for line in standardize(fixed).split(' \n '):
         if line:
+            line = _RULES.sub(lambda rule: ' '.join(rule[0]), line)
             yield [word.text.lower() for word in tokenize(line)]
 
 

@@ -46,7 +46,7 @@ def local_run(name: str | storage.Path | None) -> storage.Path | None:
         if near and not directory.exists():
             raise UserError(f'{name}: no such directory{near}')
         return directory
-    if not place.exists():
+    if not os.path.exists(place):  # also where it cannot be seen: making it says what is wrong
         _import(name, directory, place, origin)
     return place
 

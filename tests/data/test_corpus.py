@@ -66,13 +66,17 @@ def test_another_field_can_be_read_and_one_document_at_a_time(here):
     ('x' * 300, 'File name too long'),
     ('s3://bucket/a', 's3://bucket/a: neither a local path nor gs://BUCKET/'),
     ('tfds:imdb', 'tfds:imdb: must be tfds:NAME:SPLIT or tfds:NAME:SPLIT:FIELD'),
+    ('dangling', '^dangling/gone.txt: a link to a file that does not exist'),
+    ('dangling/*.txt', '^dangling/gone.txt: a link to a file that does not exist'),
     ('book.txt', '^book.txt: is neither a file nor a directory; a pipe is not read'),
 ])
 def test_a_spec_that_leads_nowhere_is_named(here, spec, message):
     os.mkfifo('book.txt')
-    for name in ('empty', 'other', 'linked'):
+    for name in ('empty', 'other', 'linked', 'dangling'):
         (here / name).mkdir()
     (here / 'other' / 'x.md').touch()
+    (here / 'dangling' / 'a.txt').write_text('A.')
+    (here / 'dangling' / 'gone.txt').symlink_to('nowhere.txt')
     (here / 'linked' / 'far').symlink_to(here / 'books', target_is_directory=True)
     with pytest.raises((UserError, OSError), match=message):
         read(spec)

@@ -1,6 +1,7 @@
 """Section 4.1: cleaning, words; and words as people write them."""
 import random
 import re
+import time
 
 import pytest
 
@@ -128,6 +129,24 @@ def test_lines_without_a_place_to_cut_lose_nothing(raw, size):
     assert not found[-1].goes_on
     # Inside a word only, and a blank line's end is not lost.
     assert [''.join(line) for line in lines_of(found)] == [''.join(line) for line in text.lines(raw)]
+
+
+MARKS = '=<>&#%$^*|_+/:`"!?()[]{},;-~.\'@'
+
+
+@pytest.mark.parametrize('around', ['{}', 'a {} b', '1 {}\n3', 'a{}', '{}a', '1{}3', "'{}'s", ': {} 3', '<{}>'])
+def test_a_rule_has_spacy_s_words(around):
+    raw = '\n'.join(around.format(mark * n) for mark in MARKS for n in (2, 19, 20, 21, 60))
+    assert words(raw) == released_words(raw)
+
+
+@pytest.mark.parametrize('mark', ['=', '&amp;', '<', '!'])
+def test_a_long_rule_takes_time_in_proportion_to_its_length(mark):
+    """Where spaCy splits off one mark at a time, half a minute."""
+    words('warm: up')
+    before = time.process_time()
+    assert words(mark * 8_000) == [mark[:1]] * 8_000
+    assert time.process_time() - before < 5
 
 
 def test_a_line_above_a_million_characters_is_tokenised():
