@@ -111,7 +111,7 @@ def _transformers(setting, job, n):
     read = [job.batches.read(step, slice(None)) for step in range(n)]
     if job.shapes.sequences > 1:
         raise UserError("transformers' classifier reads one sequence a row: choose a task such as sst2 or mnli")
-    step, device = contestants.trained(contestants.Classifier(c, len(setting.task.labels)), c.dtype,
+    step, device = contestants.trained(contestants.Classifier(c, len(setting.task.labels)), c,
                                        setting.config.optimizer.peak_rate)
 
     def updates():
