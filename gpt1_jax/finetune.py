@@ -137,7 +137,7 @@ def build(setting: fine_tuning.Setting) -> Job:
     self_check.check(model.backbone.config)
     program = _program(model, optimizer_config.settings(config.optimizer),
                        optimizer_config.schedule_key(config.optimizer, warmup, total), mesh, config.batch.microbatches,
-                       config.batch.loss_chunks, shapes.sequences, setting.task.squared)
+                       config.batch.loss_chunks, shapes.sequences, setting.task.squared, config.lm_weight > 0)
     return Job(_effective_config(setting, shapes, epochs), model, program, dev, shapes,
                loop.Batches(read, config.batch.size, config.batch.size * _mean_tokens(train)), hyper,
                loop.Intervals(total, config.log_every, evaluate_every=every, save_every=every))
@@ -180,8 +180,9 @@ def _print_plan(setting, train, dev, shapes, total):
 
 
 @functools.lru_cache
-def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, squared):
-    """Seed, learning rate, length and lambda are arguments of the step, so a sweep over them compiles once."""
+def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, squared, auxiliary):
+    """Seed, learning rate, length and lambda are arguments of the step, so a sweep over them compiles once. auxiliary:
+    whether lambda is above 0; at 0 the LM loss is not computed."""
     target_loss = losses.squared_loss if squared else losses.task_loss
 
     def loss(params, batch, key, hyper):
@@ -190,6 +191,8 @@ def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, s
         present = batch['present']
         logits, hidden, embeddings = model.apply({'params': params}, batch['tokens'], batch['extract'], key, present)
         task = jnp.mean(target_loss(logits, batch['target']))
+        if not auxiliary:
+            return task, {'task_loss': task}
         tokens, mask = (batch[name].reshape(B * K, L) for name in ('tokens', 'mask'))
         ops = table.ops(model.backbone.config)
         lm = losses.auxiliary_lm_loss(hidden, embeddings, tokens, mask, chunks, ops).reshape(B, K)

@@ -109,7 +109,7 @@ def test_a_sweep_over_seed_lambda_rate_and_layers_compiles_once(pretrained, data
     finetune.run(finetune_config('cola', data, init_from=str(pretrained)), tmp_path / 'first')
     jax.monitoring.register_event_duration_secs_listener(
         lambda event, seconds, **_: compiled.append(event) if 'backend_compile' in event else None)
-    finetune.run(finetune_config('cola', data, init_from=str(pretrained), seed=5, lm_weight=0.0, n_transfer=1,
+    finetune.run(finetune_config('cola', data, init_from=str(pretrained), seed=5, lm_weight=0.2, n_transfer=1,
                                  optimizer__peak_rate=1e-3), tmp_path / 'second')
     assert compiled == []
     jax.jit(lambda x: x * 3.25)(np.ones(3))  # the listener does hear of a compilation

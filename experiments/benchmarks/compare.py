@@ -6,13 +6,14 @@ python -m experiments.benchmarks.compare --config=configs/pretrain.py --config.m
     --config.model.n_embd=128 --config.model.n_inner=512 --config.model.n_head=4 --config.model.n_ctx=128 \\
     --config.batch.size=8 --vocab_size=5000 --warmup=3 --steps=10 --contestants=ours,post-ln
 
-Needs PyTorch and transformers (the extra parity). The same random tokens, batch, widths, dropout rates, clipping and
-update for all, see contestants.py; each turn runs every contestant in a process of its own, so that what else the
-machine does meets all alike. A ratio is ours to the other, by medians over all turns' windows.
+Needs PyTorch and transformers (the extra parity). All use one device, the same random tokens, batch, widths, dropout
+rates, clipping and update, see contestants.py; each turn runs every contestant in a process of its own, so that what
+else the machine does meets all alike. A ratio is ours to the other, by medians over all turns' windows.
 """
 import statistics
 from collections.abc import Mapping, Sequence
 
+import jax
 import numpy as np
 from absl import flags
 from ml_collections import ConfigDict
@@ -23,16 +24,16 @@ from experiments.lib.markdown import table
 from gpt1_jax import cli, rules
 from gpt1_jax.errors import UserError
 
-CONTESTANTS = ('ours', 'ours-plain', 'nanogpt', 'nanogpt-compiled', 'post-ln', 'post-ln-compiled', 'hugging-face',
+CONTESTANTS = ('ours', 'ours-xla', 'nanogpt', 'nanogpt-compiled', 'post-ln', 'post-ln-compiled', 'hugging-face',
                'hugging-face-compiled')
 
 
 def contestant(name: str, config: ConfigDict, vocab_size: int, warmup: int, windows: int, steps: int) -> dict:
-    """The row of one contestant, measured in this process."""
+    """The row of one contestant, measured in this process on one device."""
     if name.startswith('ours'):
-        if name == 'ours-plain':
+        if name == 'ours-xla':
             config.model.kernels = 'xla'
-        return train_step.measure(config, vocab_size, warmup, windows, steps)
+        return train_step.measure(config, vocab_size, warmup, windows, steps, jax.devices()[:1])
     from experiments.benchmarks import contestants
     from experiments.compile import check
     model = check.backbone_of(config, vocab_size).config
@@ -79,11 +80,11 @@ def main() -> None:
         raise UserError('; '.join(failed))
     tokens = f.config.batch.size * f.config.model.n_ctx
     found = summary(rows, tokens)
-    cells = [(name, f'{median:,.0f}', f'{low:,.0f} to {high:,.0f}', 'n/a' if ratio is None else f'{ratio:.2f}',
-              f'{first:.1f}', f'{start:.2f}', f'{end:.2f}')
+    cells = [(name, rows[name][0]['device'], f'{median:,.0f}', f'{low:,.0f} to {high:,.0f}',
+              'n/a' if ratio is None else f'{ratio:.2f}', f'{first:.1f}', f'{start:.2f}', f'{end:.2f}')
              for name, median, low, high, ratio, first, start, end in found]
-    print('\n'.join(table(('step', 'tokens/s', 'range', 'ours is faster by', 'first step, s', 'first loss',
-                                  'last loss'), cells)))
+    print('\n'.join(table(('step', 'device', 'tokens/s', 'range', 'ours is faster by', 'first step, s', 'first loss',
+                           'last loss'), cells)))
     record.write(f.out, {'config': f.config.to_dict(), 'vocab_size': f.vocab_size, 'rows': rows},
                  next(iter(rows.values()))[0]['device'])
     if failed:

@@ -1,9 +1,10 @@
 """The same training step as others would run it, in PyTorch: what compare.py measures ours against.
 
-'nanogpt': the architecture of nanoGPT's published configuration (pre-LN, tied, bias, exact GELU, flash attention);
-'post-ln': that in GPT-1's order with its tanh GELU, which is the same model as ours; 'hugging-face': transformers'
-OpenAIGPTLMHeadModel. All: the config's dropout at embedding, attention and both outputs, Adam with decoupled decay on
-matrices, clipping at 1, float32 weights and moments, products in bfloat16 where the config says so.
+'nanogpt': the architecture of nanoGPT's train.py by default (pre-LN, tied, no biases, exact GELU, flash attention, the
+vocabulary rounded up to a multiple of 64); 'post-ln': GPT-1's order with biases and tanh GELU, which is the same model
+as ours; 'hugging-face': transformers' OpenAIGPTLMHeadModel. All: the config's dropout at embedding, attention and both
+outputs, Adam with decoupled decay on matrices, clipping at 1, float32 weights and moments, products in bfloat16 where
+the config says so and otherwise in its precision.
 """
 from collections.abc import Callable
 
@@ -20,9 +21,9 @@ class Block(nn.Module):
     def __init__(self, c, post) -> None:
         super().__init__()
         self.n_head, self.post = c.n_head, post
-        self.qkv, self.out = nn.Linear(c.n_embd, 3 * c.n_embd), nn.Linear(c.n_embd, c.n_embd)
-        self.fc, self.proj = nn.Linear(c.n_embd, c.n_inner), nn.Linear(c.n_inner, c.n_embd)
-        self.ln_1, self.ln_2 = nn.LayerNorm(c.n_embd), nn.LayerNorm(c.n_embd)
+        self.qkv, self.out = nn.Linear(c.n_embd, 3 * c.n_embd, bias=post), nn.Linear(c.n_embd, c.n_embd, bias=post)
+        self.fc, self.proj = nn.Linear(c.n_embd, c.n_inner, bias=post), nn.Linear(c.n_inner, c.n_embd, bias=post)
+        self.ln_1, self.ln_2 = nn.LayerNorm(c.n_embd, bias=post), nn.LayerNorm(c.n_embd, bias=post)
         self.gelu, self.drop = nn.GELU(approximate='tanh' if post else 'none'), nn.Dropout(c.resid_dropout)
         self.attn_dropout = c.attn_dropout
 
@@ -49,14 +50,15 @@ class Model(nn.Module):
 
     def __init__(self, c, post) -> None:
         super().__init__()
-        self.tokens, self.positions = nn.Embedding(c.vocab_size, c.n_embd), nn.Embedding(c.n_ctx, c.n_embd)
+        rows = c.vocab_size if post else -(-c.vocab_size // 64) * 64
+        self.tokens, self.positions = nn.Embedding(rows, c.n_embd), nn.Embedding(c.n_ctx, c.n_embd)
         self.blocks = nn.ModuleList(Block(c, post) for _ in range(c.n_layer))
-        self.last = nn.Identity() if post else nn.LayerNorm(c.n_embd)
+        self.last = nn.Identity() if post else nn.LayerNorm(c.n_embd, bias=False)
         self.drop = nn.Dropout(c.embd_dropout)
         for module in self.modules():
             if isinstance(module, (nn.Linear, nn.Embedding)):
                 nn.init.normal_(module.weight, std=0.02)
-            if isinstance(module, nn.Linear):
+            if isinstance(module, nn.Linear) and post:
                 nn.init.zeros_(module.bias)
 
     def forward(self, tokens):
@@ -109,7 +111,7 @@ def prepare(name: str, c: GPTConfig, tokens: np.ndarray, peak_rate: float,
     """
     torch.manual_seed(0)
     model = HuggingFace(c) if name == 'hugging-face' else Model(c, post=name == 'post-ln')
-    step, device = trained(model, c.dtype, peak_rate, compiled)
+    step, device = trained(model, c, peak_rate, compiled)
     batch = torch.as_tensor(tokens, dtype=torch.long, device=device)
 
     def run(n):
@@ -119,10 +121,11 @@ def prepare(name: str, c: GPTConfig, tokens: np.ndarray, peak_rate: float,
     return run, torch.cuda.get_device_name() if device == 'cuda' else 'cpu'
 
 
-def trained(model: nn.Module, dtype: str, peak_rate: float, compiled: bool = False) -> tuple[Callable, str]:
-    """(batch -> the loss before an update by it, the device) of a module that is called with a batch."""
+def trained(model: nn.Module, c: GPTConfig, peak_rate: float, compiled: bool = False) -> tuple[Callable, str]:
+    """(batch -> the loss before an update by it, the device) of a module that is called with a batch. c: for its dtype
+    and its precision, of which JAX's 'default' on a GPU is TF32 as 'high' is."""
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
-    torch.set_float32_matmul_precision('high')
+    torch.set_float32_matmul_precision('highest' if c.precision == 'highest' else 'high')
     model = model.to(device).train()
     decayed = [p for p in model.parameters() if p.ndim > 1]
     others = [p for p in model.parameters() if p.ndim <= 1]
@@ -131,7 +134,7 @@ def trained(model: nn.Module, dtype: str, peak_rate: float, compiled: bool = Fal
     loss_of = torch.compile(model) if compiled else model
 
     def step(batch):
-        with torch.autocast(device, torch.bfloat16, enabled=dtype == 'bfloat16'):
+        with torch.autocast(device, torch.bfloat16, enabled=c.dtype == 'bfloat16'):
             loss = loss_of(batch)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -18,10 +18,8 @@ released code does (there to the longest row of the set).
 """
 import statistics
 from collections.abc import Callable, Sequence
-from unittest import mock
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from absl import flags
 from gpt1_jax.configs import pretrain as pretraining
@@ -43,13 +41,13 @@ from gpt1_jax.weights import from_hub
 
 def ways(config: ConfigDict, n: int, windows: int) -> dict[str, tuple[Callable[[], None], int]]:
     """{way: (a function that makes n updates, their real tokens)}. windows: of a step of pretraining."""
-    one_length = config.copy_and_resolve_references()
-    one_length.batch.lengths = 1
+    one_length, task_alone = config.copy_and_resolve_references(), config.copy_and_resolve_references()
+    one_length.batch.lengths, task_alone.lm_weight = 1, 0.
     setting = finetune.resolve(config)
     job = finetune.build(setting)
     found = {'fine-tuning': _fine_tuning(job, n),
              'one length': _fine_tuning(finetune.build(finetune.resolve(one_length)), n),
-             'no auxiliary loss': _without_auxiliary_loss(setting, n),
+             'no auxiliary loss': _fine_tuning(finetune.build(finetune.resolve(task_alone)), n),
              'pretraining': _pretraining(setting.sizes, n, windows), 'one window': _pretraining(setting.sizes, n, 1)}
     try:
         found['transformers'] = _transformers(setting, job, n)
@@ -61,20 +59,6 @@ def ways(config: ConfigDict, n: int, windows: int) -> dict[str, tuple[Callable[[
 def _fine_tuning(job, n):
     read = [job.batches.read(step, slice(None)) for step in range(n)]
     return _updates(job.program, read, job.batches.size, job.hyper), _real(read)
-
-
-def _without_auxiliary_loss(setting, n):
-    """Lambda is an argument of the step, so with lambda = 0 the loss is computed all the same."""
-    def zeros(hidden, *_):
-        return jnp.zeros(len(hidden))
-
-    def patched():
-        with mock.patch.object(finetune.losses, 'auxiliary_lm_loss', zeros):  # while a length is traced
-            updates()
-    finetune._program.cache_clear()
-    updates, real = _fine_tuning(finetune.build(setting), n)
-    finetune._program.cache_clear()
-    return patched, real
 
 
 def _pretraining(sizes, n, rows):
@@ -111,7 +95,7 @@ def _transformers(setting, job, n):
     read = [job.batches.read(step, slice(None)) for step in range(n)]
     if job.shapes.sequences > 1:
         raise UserError("transformers' classifier reads one sequence a row: choose a task such as sst2 or mnli")
-    step, device = contestants.trained(contestants.Classifier(c, len(setting.task.labels)), c.dtype,
+    step, device = contestants.trained(contestants.Classifier(c, len(setting.task.labels)), c,
                                        setting.config.optimizer.peak_rate)
 
     def updates():

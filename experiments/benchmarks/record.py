@@ -15,6 +15,7 @@ from gpt1_jax.runs import provenance
 
 flags.disclaim_key_flags()  # --help counts what is defined here among the caller's
 INSTRUCTIONS = ('avx2', 'avx512f', 'avx512_bf16', 'amx_bf16')  # which matrix products on a CPU are fast
+VARIABLES = ('XLA_FLAGS', 'GLIBC_TUNABLES')  # which change a step's time
 
 
 def define_flag() -> None:
@@ -34,9 +35,11 @@ def write(path: str | None, found: dict, device: str | None = None) -> None:
     what it was measured on, by default this machine's processor."""
     if path is None:
         return
+    made = provenance.versions()
+    made['versions'] |= provenance.installed(('torch', 'transformers'))
     about = {'date': datetime.date.today().isoformat(), 'command': ' '.join(['python', *sys.orig_argv[1:]]),
              'device': device or f'{os.cpu_count()} cores, {platform.machine()}', 'processor': processor(),
-             **provenance.versions()}
+             **made, 'environment': {name: os.environ[name] for name in VARIABLES if name in os.environ}}
     pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
     storage.write(path, (json.dumps(about | found, indent=1) + '\n').encode())
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 from typing import Any
 
+import jax
+
 
 def measure(run: Callable[[int], float], warmup: int, windows: int, steps: int) -> dict:
     """{'first_seconds', 'losses', 'step_seconds'}: of the first step with its compilation; a loss before each window
@@ -38,9 +40,14 @@ def in_turns(runs: Mapping[str, Callable[[], Any]], turns: int) -> tuple[dict[st
 
 
 def alone(function: Callable, *arguments: Any) -> Any:
-    """What a function of a module returns, called in a process of its own."""
-    with futures.ProcessPoolExecutor(1, multiprocessing.get_context('spawn')) as process:
+    """What a function of a module returns, called in a process of its own, which compiles all that it runs."""
+    with futures.ProcessPoolExecutor(1, multiprocessing.get_context('spawn'), _without_cache) as process:
         return process.submit(function, *arguments).result()
+
+
+def _without_cache():
+    """From JAX's persistent cache, a first step would be measured without the time to compile it."""
+    jax.config.update('jax_enable_compilation_cache', False)
 
 
 def throughput(step_seconds: Sequence[float], tokens: int) -> tuple[float, float, float]:

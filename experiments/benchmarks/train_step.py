@@ -41,12 +41,13 @@ def configs(config: ConfigDict, sweep: str) -> list[tuple[dict, ConfigDict]]:
     return [({field: rules.flatten(changed)[field] for field in given}, changed) for given, changed in found]
 
 
-def measure(config: ConfigDict, vocab_size: int, warmup: int, windows: int, steps: int) -> dict:
-    """Time the config's step on this machine's devices: {'device', 'tokens_per_s', 'lowest', 'highest',
-    'flops_per_token', 'mfu' or None, 'bytes' or None, **timing.measure}."""
+def measure(config: ConfigDict, vocab_size: int, warmup: int, windows: int, steps: int,
+            devices: list[jax.Device] | None = None) -> dict:
+    """Time the config's step on these devices, by default all of this machine: {'device', 'tokens_per_s', 'lowest',
+    'highest', 'flops_per_token', 'mfu' or None, 'bytes' or None, **timing.measure}."""
     rules.validate(config, pretrain.RULES)
     model = check.backbone_of(config, vocab_size)
-    mesh = sharding.make_mesh(**config.mesh)
+    mesh = sharding.make_mesh(**config.mesh, devices=devices)
     sharding.check_batch(config.batch.size, config.batch.microbatches, mesh)
     program = pretrain.make_program(config, model, mesh)
     # Without warm-up, so that the loss falls from the first step.
@@ -110,6 +111,8 @@ def main() -> None:
         rows.append({'changes': changes, **row})
         cells.append((name, *line(row)))
         print(*cells[-1], sep='  ', flush=True)
+    if all('error' in row for row in rows):
+        raise UserError('; '.join(f'{name}: {error}' for name, error, *_ in cells))
     print('\n'.join(table(('step', 'tokens/s', 'range', 'MFU', 'GiB', 'first step, s', 'loss'), cells)))
     record.write(f.out, {'config': f.config.to_dict(), 'rows': rows},
                  next((row['device'] for row in rows if 'device' in row), None))

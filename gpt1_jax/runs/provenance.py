@@ -1,4 +1,5 @@
 """What a result and a checkpoint were made from: input files, code, versions, devices, and digests of arrays."""
+import contextlib
 import functools
 import importlib.metadata
 import os
@@ -107,9 +108,17 @@ def code_digest() -> str:
 def versions() -> dict:
     """{'commit': of the clone, or None, with +dirty where its code has changes; 'code': code_digest(); 'versions': of
     Python and the libraries}."""
-    found = {name: importlib.metadata.version(name) for name in LIBRARIES}
-    return {'commit': _commit(), 'code': code_digest(),
-            'versions': {'python': platform.python_version(), 'gpt1_jax': gpt1_jax.__version__} | found}
+    about = {'python': platform.python_version(), 'gpt1_jax': gpt1_jax.__version__}
+    return {'commit': _commit(), 'code': code_digest(), 'versions': about | installed(LIBRARIES)}
+
+
+def installed(libraries: Iterable[str]) -> dict[str, str]:
+    """{library: version} of those that are installed."""
+    found = {}
+    for name in libraries:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def _commit():

@@ -15,6 +15,7 @@ import numpy as np
 
 from gpt1_jax import rules, storage
 from gpt1_jax.data.tokenizer import Tokenizer
+from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import device_peaks, processes
 from gpt1_jax.runs import checkpoint, console, provenance, results, tracker, workdir
 from gpt1_jax.training import profiling
@@ -95,6 +96,15 @@ def _set_aside(directory, step):
     return name
 
 
+def _trace(profile, step, total, directory):
+    """The profiling.Trace of config.profile. UserError where its first update is not one of this run's; not if a trace
+    was recorded before the run was interrupted, since the same command resumes it."""
+    span = rules.span(profile)
+    if span and (span[0] >= total or span[0] < step and not directory.exists()):
+        raise UserError(f'config.profile = {profile} cannot be recorded: the run goes from step {step:,} to {total:,}')
+    return profiling.Trace(span, directory)
+
+
 class Session:
     """The log and the checkpoints of a run in progress; what loop.fit takes as its session.
 
@@ -111,6 +121,7 @@ class Session:
                  flops_per_token: int = 0) -> None:
         config = run.config
         step = int(state.step)
+        self.trace = _trace(config['profile'], step, total, run.path / 'profile')
         print('\n'.join(console.parameters(program.state.params)), flush=True)
         workdir.describe(run, step, program.state.params)
         keep = config['checkpoint']
@@ -134,7 +145,6 @@ class Session:
         self._after_row = after_row
         self._flops_per_token = flops_per_token
         self._mesh = program.mesh
-        self.trace = profiling.Trace(rules.span(config['profile']), run.path / 'profile')
 
     def __enter__(self) -> 'Session':
         return self

@@ -16,23 +16,31 @@ class Window:
 
     def __init__(self, unlogged: Sequence[dict]) -> None:
         self.metrics = list(unlogged)
-        self._created = time.perf_counter()
-        self._since: float | None = None  # when the first timed step of the window began
-        self._timed = -1  # steps; not the first of all, which compiles
+        self._began = time.perf_counter()  # the window
+        self._since: float | None = None  # when the clock was started
+        self._seconds, self._timed = 0.0, 0  # what the clock has shown, in the window, and for how many steps
+        self._pace: float | None = None  # seconds a step, of the last window with a timed one
 
     def start_clock(self) -> None:
         """Before each step. Logging, evaluating and saving, which follow `row`, are not a step's time."""
         if self._since is None:
             self._since = time.perf_counter()
 
+    def stop_clock(self) -> None:
+        """Before a step that compiles, which is not timed. Steps before it that the device still works on are."""
+        if self._timed and self._since is not None:
+            jax.block_until_ready(self.metrics)
+            self._seconds += time.perf_counter() - self._since
+        self._since = None
+
     def add(self, metrics: dict) -> None:
         """Metrics of a step, still on the device."""
-        self._timed += 1
-        if self._timed == 0:
+        if self._since is None:
             # The version that left `unlogged` may have had other metrics.
             self.metrics = [m for m in self.metrics if m.keys() == metrics.keys()]
             jax.block_until_ready(metrics)
-            self._since = time.perf_counter()
+        else:
+            self._timed += 1
         self.metrics.append(metrics)
 
     def unlogged(self) -> list[dict[str, float]]:
@@ -43,14 +51,16 @@ class Window:
         """What Session.log takes; a new window begins."""
         metrics = jax.device_get(self.metrics)
         now = time.perf_counter()
-        pace = now - self._created  # seconds a step
-        if self._timed and self._since is not None:
-            pace = (now - self._since) / self._timed
+        if self._since is not None:
+            self._seconds += now - self._since
+        if self._timed:
+            self._pace = self._seconds / self._timed
+        pace = (now - self._began) / len(metrics) if self._pace is None else self._pace
         row = {name: _finite_mean([float(step[name]) for step in metrics]) for name in metrics[0] if name not in COUNTS}
         row['learning_rate'] = float(metrics[-1]['learning_rate'])
         if metrics[-1]['skipped']:
             row['skipped'] = int(metrics[-1]['skipped'])
-        self.metrics, self._since, self._timed = [], None, 0
+        self.metrics, self._began, self._since, self._seconds, self._timed = [], now, None, 0.0, 0
         return row | {'tokens_per_s': tokens_per_step / pace, 'seconds_left': pace * steps_left}
 
 

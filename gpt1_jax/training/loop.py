@@ -171,6 +171,7 @@ def fit(program: Program, state: TrainState, hyper: dict, batches: Batches, inte
     step, signal, total = int(state.step), '', intervals.total
     window = Window(session.unlogged)
     before = None  # the metrics of the step before
+    compiled = set()  # the shapes of batches for which the step was
 
     def ahead(step):
         """The batch of a step, read and placed by a thread while the device works on the step before it."""
@@ -183,11 +184,14 @@ def fit(program: Program, state: TrainState, hyper: dict, batches: Batches, inte
             window.start_clock()
             session.trace.before(step)
             batch, placed = placed.result(), ahead(step + 1)
+            if (shapes := tuple(array.shape for array in batch.values())) not in compiled:
+                window.stop_clock()
+                compiled.add(shapes)
             state, metrics = program.step(state, batch, hyper, *batches.resident)
             step += 1
             window.add(metrics)
-            session.trace.after(step, metrics, final=step == total)
             signal = stopped_by(step)
+            session.trace.after(step, metrics, final=bool(signal) or step == total)
             logs = intervals.logs(step)
             # One step late, unless the host waits anyway.
             last = metrics if logs or signal or before is None else before

@@ -1,6 +1,7 @@
 """The benchmarks: what they count and divide, on numbers by hand; the timed steps themselves at a tiny size."""
 import contextlib
 import functools
+import importlib.metadata
 import json
 import math
 import types
@@ -10,13 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.benchmarks import compare, fine_tuning, kernels, scoring, timing, train_step
+from experiments.benchmarks import compare, fine_tuning, kernels, record, scoring, timing, train_step
 from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.data.tokens import permutation
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone
 from gpt1_jax.models.fast import gpu_attention, gpu_residual_norm
 from gpt1_jax.models.gpt import GPTConfig
+from gpt1_jax.runs import provenance
 from tiny import ROOT, load_config, override
 
 pytestmark = pytest.mark.full
@@ -63,7 +65,7 @@ def test_ratios_are_of_medians_over_the_windows_of_all_turns():
 @pytest.mark.parametrize('program, flags, said', [
     (train_step, {'sweep': 'batch.size=8,9'}, None),
     (compare, {'contestants': ['ours', 'post-ln'], 'turns': 2}, '^post-ln: .*no such thing')])
-def test_what_was_measured_is_written_where_another_row_fails(monkeypatch, tmp_path, program, flags, said):
+def test_what_was_measured_is_written_where_another_row_fails(monkeypatch, tmp_path, capsys, program, flags, said):
     row = {'step_seconds': [1.0], 'first_seconds': 3.0, 'losses': [7.0, 6.0], 'device': 'x', 'tokens_per_s': 1,
            'lowest': 1, 'highest': 1, 'mfu': None, 'bytes': None}
     outcomes = iter([row, row, row, RuntimeError('no such thing')] if said else [row, UserError('no such thing')])
@@ -81,8 +83,53 @@ def test_what_was_measured_is_written_where_another_row_fails(monkeypatch, tmp_p
     rows = json.loads((tmp_path / 'a.json').read_text())['rows']
     if said:
         assert rows == {'ours': [row, row], 'post-ln': [row]}
+        assert '| ours | x | 128 |' in capsys.readouterr().out  # its device, tokens a second
     else:
         assert [each.get('error') for each in rows] == [None, 'no such thing']
+
+
+def test_a_sweep_in_which_every_row_fails_is_an_error(monkeypatch):
+    def alone(function, config, *arguments):
+        raise UserError(f'no batch of {config.batch.size}')
+    values = dict(config=load_config('pretrain'), out=None, vocab_size=50, warmup=1, windows=1, steps=1)
+    monkeypatch.setattr(train_step.flags, 'FLAGS', types.SimpleNamespace(**values, sweep='batch.size=8,9'))
+    monkeypatch.setattr(timing, 'alone', alone)
+    with pytest.raises(UserError, match='^batch.size=8: no batch of 8; batch.size=9: no batch of 9$'):
+        train_step.main()
+
+
+def seconds_of_reading_programs(directory):
+    """Those that JAX reports of a program that its persistent cache in this directory may hold."""
+    jax.config.update('jax_compilation_cache_dir', directory)
+    jax.config.update('jax_persistent_cache_min_compile_time_secs', 0)
+    read = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, seconds, **_: read.append(seconds) if 'cache_retrieval' in event else None)
+    for _ in range(2):
+        jax.jit(lambda x: x * 3.25 + 1)(np.ones(3))
+        jax.clear_caches()
+    return read
+
+
+def test_a_first_step_that_is_measured_alone_is_compiled(tmp_path):
+    assert timing.alone(seconds_of_reading_programs, str(tmp_path)) == []
+
+
+def test_a_result_has_the_versions_of_what_is_installed_and_the_flags_that_change_a_step_s_time(monkeypatch, tmp_path):
+    versions = {'torch': '2.0', 'transformers': '5.0', 'jax': '0.11'}
+
+    def version(name):
+        if name not in versions:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return versions[name]
+    monkeypatch.setattr(importlib.metadata, 'version', version)
+    monkeypatch.setenv('XLA_FLAGS', '--a')
+    monkeypatch.delenv('GLIBC_TUNABLES', raising=False)
+    record.write(str(tmp_path / 'a.json'), {})
+    found = json.loads((tmp_path / 'a.json').read_text())
+    assert versions.items() <= found['versions'].items() and 'spacy' not in found['versions']
+    assert found['environment'] == {'XLA_FLAGS': '--a'}
+    assert 'torch' not in provenance.versions()['versions']
 
 
 def test_tokens_of_an_epoch_are_counted_by_each_way_to_pad():
@@ -115,8 +162,29 @@ def test_a_contestant_starts_at_the_logarithm_of_the_vocabulary_and_learns(name)
         pytest.importorskip('torch')
         pytest.importorskip('transformers')
     row = compare.contestant(name, override(load_config('pretrain'), TINY), 50, 10, 1, 10)
-    assert row['losses'][0] == pytest.approx(math.log(50), abs=0.05)
+    assert row['losses'][0] == pytest.approx(math.log(64 if name == 'nanogpt' else 50), abs=0.05)
     assert row['losses'][-1] < row['losses'][0] - 0.3 and len(row['step_seconds']) == 1
+
+
+@pytest.mark.parametrize('name', ['ours', 'ours-xla'])
+def test_ours_has_one_of_several_devices_as_the_others_have(name):
+    assert jax.device_count() > 1
+    assert compare.contestant(name, override(load_config('pretrain'), TINY), 50, 1, 1, 1)['device'] == '1 x cpu'
+
+
+def test_nanogpt_has_no_biases_and_a_padded_vocabulary_by_default():
+    pytest.importorskip('torch')
+    from experiments.benchmarks import contestants
+    arrays = dict(contestants.Model(GPTConfig(vocab_size=50, n_ctx=16, n_embd=16, n_layer=2, n_head=2, n_inner=64),
+                                    post=False).named_parameters())
+    assert arrays['tokens.weight'].shape == (64, 16) and not [name for name in arrays if 'bias' in name]
+
+
+@pytest.mark.parametrize('ours, theirs', [('highest', 'highest'), ('high', 'high'), ('default', 'high')])
+def test_products_of_contestants_have_the_precision_of_the_config(ours, theirs):
+    torch = pytest.importorskip('torch')
+    compare.contestant('post-ln', override(load_config('pretrain'), TINY | {'model__precision': ours}), 50, 1, 1, 1)
+    assert torch.get_float32_matmul_precision() == theirs
 
 
 NAMES = {'tokens_embed': 'tokens', 'positions_embed': 'positions', 'h.': 'blocks.', 'attn.c_attn': 'qkv',

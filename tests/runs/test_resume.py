@@ -6,6 +6,7 @@ import jax
 import pytest
 
 from gpt1_jax import pretrain
+from gpt1_jax.errors import UserError
 from gpt1_jax.runs import checkpoint
 from gpt1_jax.runs.checkpoint import CheckpointError
 from gpt1_jax.runs.session import resume
@@ -90,6 +91,20 @@ def test_settings_are_not_recorded_before_the_checkpoint_is_read(run, tmp_path):
     with pytest.raises(CheckpointError, match='4: params is damaged'):
         pretrain.run(override(config.copy_and_resolve_references(), {'train__steps': 6}), copy, allow_change=True)
     assert (copy / 'config.json').read_bytes() == (directory / 'config.json').read_bytes()
+
+
+def test_a_profile_that_cannot_be_recorded_is_an_error_and_one_that_was_recorded_is_not(run, tmp_path):
+    config, directory = run
+    copy = shutil.copytree(directory, tmp_path / 'run')
+
+    def go_on(profile):
+        pretrain.run(override(config.copy_and_resolve_references(), {'train__steps': 6, 'profile': profile}), copy,
+                     allow_change=True)
+    for span in ('6:9', '3:5'):
+        with pytest.raises(UserError, match=rf'^config.profile = {span} cannot be recorded: .* from step 4 to 6$'):
+            go_on(span)
+    (copy / 'profile').mkdir()
+    go_on('3:5')
 
 
 def test_a_run_whose_checkpoints_are_gone_starts_again_and_says_so(run, tmp_path, capsys):

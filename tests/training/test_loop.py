@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import threading
+import types
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +13,8 @@ import pytest
 
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.models.gpt import GPT, GPTConfig
+from gpt1_jax.training import log_window, losses, optimizer, profiling
 from gpt1_jax.training import loop as loop_lib
-from gpt1_jax.training import losses, optimizer, profiling
 from meshes import hyper, init, mesh_of, pretraining
 
 HYPER = hyper()
@@ -101,6 +102,12 @@ def test_a_signal_saves_after_the_step_and_says_how_to_go_on():
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
+def test_a_trace_that_a_signal_interrupts_is_written(monkeypatch, tmp_path):
+    monkeypatch.setattr(Calls, 'trace', profiling.Trace((2, 9), tmp_path))
+    calls = loop(program(), 12, show=send(signal.SIGTERM, 4))
+    assert calls.saved[-1][0] == 5 and len(list(tmp_path.rglob('*.xplane.pb'))) == 1
+
+
 def test_rows_of_a_loop_that_stopped_between_them_are_those_of_one_that_did_not():
     p = program()
     rare = dict(log_every=6, evaluate_every=NEVER, save_every=NEVER)
@@ -127,6 +134,24 @@ def test_batches_are_read_once_each_and_an_error_comes_at_its_own_step():
     calls = loop(p, 12, reader)
     assert str(calls.error) == 'the shard is gone' and read == [0, 1, 2, 3, 4, 5, 6, 7]
     assert [s for s, _ in calls.logged] == [3, 4, 5, 6]  # the seventh update is done, unlogged
+
+
+@pytest.mark.parametrize('log_every, rates', [(3, [128, 128, 128]), (1, [1.28, 128, 128, 128, 128, 128, 128])])
+def test_a_step_that_compiles_is_not_timed(monkeypatch, log_every, rates):
+    p, now, seen, lengths = program(), [0.0], set(), [9, 9, 5, 9, 3, 5, 9]
+    monkeypatch.setattr(log_window, 'time', types.SimpleNamespace(perf_counter=lambda: now[0]))
+
+    def step(state, placed, hyper):
+        shape = placed['tokens'].shape
+        now[0] += 1 if shape in seen else 100
+        seen.add(shape)
+        return p.step(state, placed, hyper)
+
+    def read(step, rows):
+        return {'tokens': batch(step, rows)['tokens'][:, :lengths[step]]}
+    calls = loop(p._replace(step=step), 7, read, log_every=log_every, evaluate_every=NEVER, save_every=NEVER)
+    assert [values['tokens_per_s'] for _, values in calls.logged] == rates  # of 128 tokens a step
+    assert calls.logged[1][1]['seconds_left'] == 7 - calls.logged[1][0]
 
 
 @functools.lru_cache

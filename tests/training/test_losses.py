@@ -1,4 +1,5 @@
 import dataclasses
+import re
 
 import jax
 import jax.numpy as jnp
@@ -112,7 +113,7 @@ def first_update(config, head, n_labels, params, batch, lm_weight=0.5, classifie
     K = batch['tokens'].shape[1]
     settings = optimizer_config.settings(dict(kind='adam', b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.01, clip=0))
     model = TaskModel(GPT(config), head, n_labels, classifier_dropout)
-    program = finetune._program(model, settings, ('linear',), mesh_of((1, 1, 1)), 1, 1, K, False)
+    program = finetune._program(model, settings, ('linear',), mesh_of((1, 1, 1)), 1, 1, K, False, True)
     state = program.init(jnp.uint32(0))._replace(params=jax.tree.map(jnp.asarray, params))
     state, metrics = program.step(state, place(program, batch), hyper(seed=SEED, lm_weight=lm_weight))
     return metrics, jax.tree.map(lambda m: np.asarray(m) * 10, state.opt_state.mu)
@@ -145,6 +146,25 @@ def test_gradient_of_the_fine_tuning_loss_is_the_released_formula_s_slope(head, 
             return released_loss(moved, batch, head, 0.7)[0]
         slope = (at(1e-5) - at(-1e-5)) / 2e-5
         assert np.sum(found[name] * direction) == pytest.approx(slope, rel=2e-4, abs=2e-5), name
+
+
+def test_without_a_weight_the_lm_loss_is_not_computed_and_weights_are_the_same():
+    batch, start = batch_of('choice', TINY, [(5, 12), (9, 6)], 1), parameters('choice', 1, 2)
+    model = TaskModel(GPT(TINY), 'choice', 1)
+    settings = optimizer_config.settings(dict(kind='adam', b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.01, clip=1))
+    found = []
+    for auxiliary in (True, False):
+        program = finetune._program(model, settings, ('linear',), mesh_of((1, 1, 1)), 1, 1, 2, False, auxiliary)
+        state = program.init(jnp.uint32(0))._replace(params=jax.tree.map(jnp.asarray, start))
+        arguments = place(program, batch), hyper(seed=SEED, lm_weight=0.)
+        rows = TINY.vocab_size + TINY.n_special + TINY.n_ctx  # of the softmax
+        text = str(program.step.trace(state, *arguments).jaxpr)
+        assert bool(re.search(rf'\[([\d,]*,)?{rows}(,[\d,]*)?\]', text)) == auxiliary
+        for _ in range(3):
+            state, metrics = program.step(state, *arguments)
+        assert float(metrics['loss']) == float(metrics['task_loss']) and ('lm_loss' in metrics) == auxiliary
+        found.append(jax.device_get(state.params))
+    jax.tree.map(np.testing.assert_array_equal, *found)
 
 
 def test_a_choice_that_is_not_there_counts_for_nothing():
