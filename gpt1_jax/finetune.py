@@ -37,7 +37,7 @@ def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = 
         fallback: bool = False) -> list[dict]:
     """Fine-tune with a ConfigDict of configs/finetune.py, then score `eval.splits`; returns rows of results.jsonl.
 
-    directory: the work directory; an unfinished run there is resumed. allow_change: as in workdir.start.
+    directory: the work directory; an unfinished run there is resumed. allow_change: as in workdir.compare.
     fallback: as in session.resume.
     UserError for a mistake in the config, the data or the directory, and where another process works in it.
     """
@@ -49,7 +49,7 @@ def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = 
         job = build(setting)
         workdir.compare(directory, job.config, allow_change, job.intervals.total)
         started = time.perf_counter()
-        this, scored = train(setting, job, directory, check_lock, allow_change, fallback)
+        this, scored = train(setting, job, directory, check_lock, fallback)
         details: dict[str, Any] = {} if this.was_changed() else {'key': fine_tuning.run_key(setting)}
         details['tokens'] = int(job.batches.tokens_per_step * job.intervals.total)
         rows = []
@@ -207,7 +207,7 @@ def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, s
 # Run
 
 def train(setting: fine_tuning.Setting, job: Job, directory: storage.Path, check_lock: Callable[[], None],
-          allow_change: bool, fallback: bool) -> tuple[workdir.Run, dict]:
+          fallback: bool) -> tuple[workdir.Run, dict]:
     """Train a Job to its last step. Returns the run, and {(split, step): scores} of the evaluations meanwhile."""
     def transferred(fresh):
         """The fresh parameters with the pretrained weights put in; the head and the specials stay as drawn."""
@@ -217,7 +217,7 @@ def train(setting: fine_tuning.Setting, job: Job, directory: storage.Path, check
         embeddings = {name: array for name, array in backbone['embed'].items() if name != 'specials'}
         pretrained = checkpoint.restore_params(origin.run.checkpoints, origin.step, backbone | {'embed': embeddings})
         return fresh | {'backbone': transfer.transfer(fresh['backbone'], pretrained, setting.n_transfer)}
-    this = session.open_run(directory, job.config, setting.tokenizer, allow_change)
+    this = session.open_run(directory, job.config, setting.tokenizer)
     state = session.initial_state(this, job.program, setting.config.seed, fallback, transferred)
     scored: dict[tuple[str, int], np.ndarray] = {}
     with session.Session(this, job.program, state, job.intervals.total, check_lock) as current:

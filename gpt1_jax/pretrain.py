@@ -38,7 +38,7 @@ def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = 
     """Pretrain with a ConfigDict of configs/pretrain.py; returns the workdir.Run, finished.
 
     directory: the work directory. dry_run: report sizes and the estimated time, train nothing, return None.
-    allow_change: as in workdir.start. fallback: as in session.resume.
+    allow_change: as in workdir.compare. fallback: as in session.resume.
     UserError for a mistake in the config, the corpus or the directory, and where another process works in it.
     """
     setting = resolve(config, storage.path(directory))
@@ -49,7 +49,7 @@ def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = 
         if dry_run:
             pretraining_plan.estimate(job.program, job.hyper, job.batches, job.intervals.total, job.model.config)
             return None
-        return train(setting, job, check_lock, allow_change, fallback)
+        return train(setting, job, check_lock, fallback)
 
 
 # Resolve
@@ -189,8 +189,8 @@ def build(setting: Setting) -> Job:
         print(words.line(at, words_per_step), flush=True)
     wanted = {*config.checkpoint.keep_steps, *at}
     if gone := _gone(setting.directory, wanted):
-        print(f'notice: steps {", ".join(map(str, sorted(gone)))} were made before, and are not saved: none of them is '
-              'kept', flush=True)
+        print(f'notice: not kept, as the run has made them without saving them: {", ".join(map(str, sorted(gone)))}',
+              flush=True)
     kept, words_of = _kept_before(setting.directory)
     keep_steps = effective['checkpoint']['keep_steps'] = tuple(sorted({*wanted, *kept} - gone))
     if words_of or at:
@@ -262,7 +262,7 @@ def hyperparameters(config: ConfigDict, total: int) -> dict[str, np.generic]:
 
 # Run
 
-def train(setting: Setting, job: Job, check_lock: Any, allow_change: bool, fallback: bool) -> workdir.Run:
+def train(setting: Setting, job: Job, check_lock: Any, fallback: bool) -> workdir.Run:
     """Train a Job from its newest checkpoint, or from the start, to its last step. check_lock: see workdir.hold."""
     config, program, total = setting.config, job.program, job.intervals.total
 
@@ -270,7 +270,7 @@ def train(setting: Setting, job: Job, check_lock: Any, allow_change: bool, fallb
         if setting.origin is None:
             return fresh
         return checkpoint.restore_params(setting.origin.run.checkpoints, setting.origin.step, program.state.params)
-    this = session.open_run(setting.directory, job.config, job.tokenizer, allow_change)
+    this = session.open_run(setting.directory, job.config, job.tokenizer)
     state = session.initial_state(this, program, config.seed, fallback, transfer)
     warn = unigram.plateau_warning(job.unigram_loss, config.optimizer.warmup_steps)
     flops = step_cost.flops_per_token(program.state.params, job.model.config.n_ctx)

@@ -154,9 +154,10 @@ def test_of_few_documents_blank_ones_are_no_copies_and_copies_are_named():
     given = [Document(name, text) for name, text in texts.items()]
     splits, _, _ = sources.splits(given, 0.02)
     assert [document.name for document in splits['valid']()] == ['e']
-    splits, _, _ = sources.splits([*given, Document('f', texts['a'])], 0.02)
-    with pytest.raises(UserError, match=r'some of the 6 documents have the same text \(a and f\)'):
-        list(splits['train']())
+    for copy, names in (('f', 'a and f'), ('', 'a and document 6')):
+        splits, _, _ = sources.splits([*given, Document(copy, texts['a'])], 0.02)
+        with pytest.raises(UserError, match=rf'some of the 6 documents have the same text \({names}\)'):
+            list(splits['train']())
 
 
 @pytest.mark.parametrize('part', [None, Part(0, 2), Part(1, 2)])
@@ -176,6 +177,12 @@ def test_a_corpus_without_a_word_is_refused(out, tmp_path):
         prepare(out, [Document('', ' \n')], [Document('', 'Zq zq.')], merges=20)
 
 
+def test_validation_text_of_markup_alone_is_refused(books, out):
+    with pytest.raises(UserError, match='^valid: 1 documents without a token'):
+        prepare(out, str(books), [Document('', '&nbsp;')], merges=20)
+    assert not (out / 'manifest.json').exists()
+
+
 def test_a_corpus_that_grows_while_it_is_read_is_refused(books, out, monkeypatch):
     """Its bytes and words are counted before its tokens."""
     train = bpe_training.train
@@ -187,7 +194,8 @@ def test_a_corpus_that_grows_while_it_is_read_is_refused(books, out, monkeypatch
     monkeypatch.setattr(bpe_training, 'train', grow)
     total = sum(map(len, LINES))
     with pytest.raises(UserError, match=f'^train: the text changed while it was read, from {total} characters in 20 doc'
-                                        f'uments to {total + 6} in 20: start again once it is complete'):
+                                        f'uments to {total + 6} in 20: once it is complete, start again in another '
+                                        'directory, or delete this one'):
         prepare(out, str(books), [Document('', 'Zq zq.')], merges=20)
     assert not (out / 'manifest.json').exists()
 

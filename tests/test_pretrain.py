@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from event_files import points, points_of
-from gpt1_jax import pretrain
+from gpt1_jax import pretrain, verify
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.prepare import prepare
@@ -185,6 +185,7 @@ def test_fewer_steps_than_were_made_are_refused_and_recorded_nowhere(text, strai
 def test_a_finished_run_takes_another_evaluation_but_no_other_rate(text, straight, tmp_path):
     shutil.copytree(straight.path, tmp_path / 'run')
     assert pretrain.run(pretrain_config(text, eval__windows=8), tmp_path / 'run', True).config['eval']['windows'] == 8
+    verify.run(tmp_path / 'run')  # raises where config.json is not what was trained with
     with pytest.raises(UserError, match='run: the run is finished, nothing .* .optimizer.peak_rate: 0.01 -> 0.02.: '):
         pretrain.run(pretrain_config(text, eval__windows=8, optimizer__peak_rate=0.02), tmp_path / 'run', True)
     assert workdir.load(tmp_path / 'run').config['optimizer']['peak_rate'] == 0.01
@@ -194,7 +195,7 @@ def test_a_step_of_the_past_that_is_not_saved_is_named_and_not_recorded_as_kept(
     shutil.copytree(straight.path, tmp_path / 'run')
     config = pretrain_config(text, train__steps=31, checkpoint__keep_steps=(12, 25, 31))
     run = pretrain.run(config, tmp_path / 'run', allow_change=True)
-    assert 'notice: steps 12 were made before, and are not saved: ' in capsys.readouterr().out
+    assert 'notice: not kept, as the run has made them without saving them: 12\n' in capsys.readouterr().out
     assert run.config['checkpoint']['keep_steps'] == (25, 31)
 
 

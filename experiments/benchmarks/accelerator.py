@@ -116,7 +116,7 @@ def train(config: ConfigDict, vocab_size: int, directory: str, kill: bool = Fals
                        {'bytes': 1, 'tokens': 1}, batches._replace(read=read),
                        pretrain.hyperparameters(config, STEPS), intervals, 0.)
     setting = pretrain.Setting(config, path, {}, mesh, path, None, None, None)
-    pretrain.train(setting, job, lambda: None, allow_change=False, fallback=False)
+    pretrain.train(setting, job, lambda: None, fallback=False)
     arrays = storage.read_json(path / 'checkpoints' / str(STEPS) / 'meta' / 'data.json')['arrays']
     return {'losses': [row['loss'] for row in results.read(path / 'metrics.jsonl') if 'loss' in row],
             'arrays': {f'{item}/{name}': array['digest'] for item, leaves in arrays.items()

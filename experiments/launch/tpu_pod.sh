@@ -4,6 +4,7 @@
 set -euo pipefail
 TPU=${TPU:?name of the TPU VM}                        # gcloud compute tpus tpu-vm create $TPU ...
 ZONE=${ZONE:?its zone}
+# Paths on the hosts: absolute, or relative to the home directory there; ~ and $ are not expanded.
 WORKDIR=${WORKDIR:?gs://BUCKET/RUN, or a directory that all hosts share}  # holds checkpoints and logs
 TOKENS=${TOKENS:?a prepared directory}                # made once by gpt1 prepare, seen by all hosts
 CLONE=${CLONE:-gpt1_jax}                              # where the clone is on each host, with its .venv of Python 3.11 or newer

@@ -118,7 +118,7 @@ def _below(directory):
         for at, directories, names in os.walk(directory, onerror=refuse):
             directories[:] = [name for name in directories if not name.startswith('.')]
             paths = [pathlib.Path(at, name) for name in (*directories, *names) if not name.startswith('.')]
-            found += filter(_is_file, paths)
+            found += filter(_is_file, (path for path in paths if path.exists() or files.in_directories(str(path))))
             links += [path.name for path in paths if path.is_symlink() and path.is_dir()]
         found = list(map(str, sorted(found)))
     others = sorted(os.path.basename(name) for name in found if not files.in_directories(name))

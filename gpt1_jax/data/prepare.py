@@ -118,6 +118,8 @@ def prepare(config: PrepareConfig, out: storage.Path, lock: Callable[[storage.Pa
             survey = surveys[split]
             entry = encode.encode(sources.as_surveyed(documents(), split, survey), local / split, tokenizer,
                                   processes[split], split, survey.characters, config.shard_tokens, expected)
+            if not entry['tokens'] and config.part is None:  # its words were markup, such as '&nbsp;'
+                raise UserError(f'{split}: {survey.documents} documents without a token')
             entries[split] = {**entry, 'bytes': survey.bytes, 'words': survey.words}
         manifest = finished or write_manifest(local, inputs, tokenizer, entries)
         if storage.remote(target):

@@ -91,10 +91,10 @@ def _end_of_training(documents, fraction):
         number += 1
         total += len(document.text)
         if document.text.strip():  # blank ones are in no split's tokens
-            digest = text_digest(document)
+            digest, name = text_digest(document), document.name or f'document {number}'
             if digest in names:
-                copy = copy or f'{names[digest]} and {document.name}'
-            names.setdefault(digest, document.name)
+                copy = copy or f'{names[digest]} and {name}'
+            names.setdefault(digest, name)
             found.add(is_validation(document, fraction))
         if len(found) == 2:
             return None
@@ -243,8 +243,8 @@ def as_surveyed(documents: Iterable[Document], split: str, survey: Survey) -> It
         del document  # frees its text before the next document is read
     if (count, characters) != (survey.documents, survey.characters):
         raise UserError(f'{split}: the text changed while it was read, from {survey.characters:,} characters in '
-                        f'{survey.documents:,} documents to {characters:,} in {count:,}: start again once it is '
-                        'complete')
+                        f'{survey.documents:,} documents to {characters:,} in {count:,}: once it is '
+                        'complete, start again in another directory, or delete this one')
 
 
 def say(line: str) -> None:

@@ -24,16 +24,15 @@ from gpt1_jax.training.loop import Program, TrainState
 DAMAGED = '.damaged'  # appended to a damaged step's name: it is no step any more, and its number is free again
 
 
-def open_run(directory: storage.Path, config: dict, tokenizer: Tokenizer,
-             allow_change: bool = False) -> workdir.Run:
+def open_run(directory: storage.Path, config: dict, tokenizer: Tokenizer) -> workdir.Run:
     """The run to start or to continue in a work directory, once all processes agree on its config and on the code.
 
-    config, allow_change: as in workdir.start. UserError where processes differ, or where the directory holds a run that
+    config: as in workdir.start. UserError where processes differ, or where the directory holds a run that
     this one cannot continue.
     """
     fields = {f'config.{name}': value for name, value in rules.flatten(config).items()}
     processes.agree(fields | {'the code': provenance.code_digest()})
-    run = workdir.start(directory, config, tokenizer, allow_change)
+    run = workdir.start(directory, config, tokenizer)
     processes.barrier('the work directory is there')
     return run
 
@@ -97,12 +96,12 @@ def _set_aside(directory, step):
 
 
 def _trace(profile, step, total, directory):
-    """The profiling.Trace of config.profile. UserError where its first update is not one of this run's; not if a trace
-    was recorded before the run was interrupted, since the same command resumes it."""
+    """The profiling.Trace of config.profile, or of what a resumed run has left of it. UserError where there is nothing
+    to record and nothing was, before the run was interrupted."""
     span = rules.span(profile)
-    if span and (span[0] >= total or span[0] < step and not directory.exists()):
+    if span and (span[0] >= total or span[1] <= step and not directory.exists()):
         raise UserError(f'config.profile = {profile} cannot be recorded: the run goes from step {step:,} to {total:,}')
-    return profiling.Trace(span, directory)
+    return profiling.Trace(span and (max(span[0], step), span[1]), directory)
 
 
 class Session:

@@ -111,7 +111,7 @@ class Run:
                 'device': jax.devices()[0].device_kind, **provenance.versions()}
 
     def was_changed(self) -> bool:
-        """Whether other settings than config.json's trained some of its steps, as --allow_change came between them."""
+        """Whether other settings than config.json's trained or evaluated some of its steps, by --allow_change."""
         found = False
         for row in results.read(self.path / 'environment.jsonl', results.OF_A_START):
             found = row['step'] > 0 and (found or bool(row.get('changed')))
@@ -200,16 +200,14 @@ def hold(path: storage.Path) -> Iterator[Callable[[], None]]:
         yield held.check if held else lambda: None
 
 
-def start(path: storage.Path, config: dict, tokenizer: Tokenizer, allow_change: bool = False) -> Run:
+def start(path: storage.Path, config: dict, tokenizer: Tokenizer) -> Run:
     """Create a run directory, or open the one there to continue its run; of several processes only process 0 writes.
     config.json stays as it is until `write_config`.
 
-    config: the effective one, a nested dict with 'kind' and 'fingerprint'. allow_change: continue although the length,
-    the learning rate or the like changed. UserError for a run that this one cannot continue.
+    config: the effective one, a nested dict with 'kind' and 'fingerprint'. UserError for another run's tokenizer.
     """
     if not processes.primary():
         return Run(path, config)
-    compare(path, config, allow_change)
     storage.mkdir(path)
     if not (path / 'tokenizer' / SETTINGS_FILE).exists() or not Run(path, config).trained():
         tokenizer.save(path / 'tokenizer')
@@ -252,8 +250,10 @@ def changed(old: dict, new: dict) -> dict[str, str]:
 
 def compare(path: storage.Path, config: dict, allow_change: bool = False, total: int | None = None) -> list[str]:
     """What changed in the config since the run in a directory, a line a field; [] where nothing was trained there.
-    Arguments and errors as in `start`. total: the steps of the whole training: UserError where these are made, so that
-    other settings would train nothing."""
+
+    config: as in `start`. allow_change: continue although the length, the learning rate or the like changed. total: the
+    steps of the whole training. UserError for a run that this one cannot continue, and where all its steps are made, so
+    that other settings would train nothing."""
     if not (path / 'config.json').exists():
         return []
     there = load(path)

@@ -16,6 +16,7 @@ class Window:
 
     def __init__(self, unlogged: Sequence[dict]) -> None:
         self.metrics = list(unlogged)
+        self._added = 0  # steps of this process in the window
         self._began = time.perf_counter()  # the window
         self._since: float | None = None  # when the clock was started
         self._seconds, self._timed = 0.0, 0  # what the clock has shown, in the window, and for how many steps
@@ -42,6 +43,7 @@ class Window:
         else:
             self._timed += 1
         self.metrics.append(metrics)
+        self._added += 1
 
     def unlogged(self) -> list[dict[str, float]]:
         """The metrics of the steps since the last row."""
@@ -55,12 +57,12 @@ class Window:
             self._seconds += now - self._since
         if self._timed:
             self._pace = self._seconds / self._timed
-        pace = (now - self._began) / len(metrics) if self._pace is None else self._pace
+        pace = (now - self._began) / self._added if self._pace is None else self._pace
         row = {name: _finite_mean([float(step[name]) for step in metrics]) for name in metrics[0] if name not in COUNTS}
         row['learning_rate'] = float(metrics[-1]['learning_rate'])
         if metrics[-1]['skipped']:
             row['skipped'] = int(metrics[-1]['skipped'])
-        self.metrics, self._began, self._since, self._seconds, self._timed = [], now, None, 0.0, 0
+        self.metrics, self._added, self._began, self._since, self._seconds, self._timed = [], 0, now, None, 0.0, 0
         return row | {'tokens_per_s': tokens_per_step / pace, 'seconds_left': pace * steps_left}
 
 

@@ -60,6 +60,7 @@ def save(out: storage.Path, origin: str, config: dict, make: Callable[[], Any], 
     workdir.check(out)
     params = jax.tree.map(jnp.asarray, make())  # may raise: before anything is written
     with workdir.hold(out):
+        workdir.compare(out, config)
         run = workdir.start(out, config, tokenizer)
         workdir.write_config(run)
         zero = jnp.zeros([], jnp.int32)

@@ -77,6 +77,7 @@ def test_a_spec_that_leads_nowhere_is_named(here, spec, message):
     (here / 'other' / 'x.md').touch()
     (here / 'dangling' / 'a.txt').write_text('A.')
     (here / 'dangling' / 'gone.txt').symlink_to('nowhere.txt')
+    (here / 'other' / 'README').symlink_to('nowhere')  # would not be read
     (here / 'linked' / 'far').symlink_to(here / 'books', target_is_directory=True)
     with pytest.raises((UserError, OSError), match=message):
         read(spec)

@@ -7,7 +7,7 @@ import pytest
 
 from gpt1_jax import pretrain
 from gpt1_jax.errors import UserError
-from gpt1_jax.runs import checkpoint
+from gpt1_jax.runs import checkpoint, workdir
 from gpt1_jax.runs.checkpoint import CheckpointError
 from gpt1_jax.runs.session import resume
 from saved import flip, same, saved
@@ -100,11 +100,32 @@ def test_a_profile_that_cannot_be_recorded_is_an_error_and_one_that_was_recorded
     def go_on(profile):
         pretrain.run(override(config.copy_and_resolve_references(), {'train__steps': 6, 'profile': profile}), copy,
                      allow_change=True)
-    for span in ('6:9', '3:5'):
+    for span in ('6:9', '2:4'):
         with pytest.raises(UserError, match=rf'^config.profile = {span} cannot be recorded: .* from step 4 to 6$'):
             go_on(span)
     (copy / 'profile').mkdir()
-    go_on('3:5')
+    go_on('2:4')
+
+
+def test_what_a_resumed_run_has_left_of_a_profile_is_recorded(run, tmp_path):
+    """As after a kill before the trace was written."""
+    config, directory = run
+    copy = shutil.copytree(directory, tmp_path / 'run')
+    pretrain.run(override(config.copy_and_resolve_references(), {'train__steps': 6, 'profile': '2:5'}), copy,
+                 allow_change=True)
+    assert list((copy / 'profile').rglob('*.xplane.pb'))
+
+
+@pytest.mark.parametrize('new', [True, False])
+def test_a_process_killed_before_it_writes_its_config_can_be_started_again(run, tmp_path, monkeypatch, new):
+    config, directory = run
+    copy = tmp_path / 'run' if new else shutil.copytree(directory, tmp_path / 'run')
+    config = config if new else override(config.copy_and_resolve_references(), {'train__steps': 6})
+    with monkeypatch.context() as patch:
+        patch.setattr(workdir, 'write_config', lambda run: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            pretrain.run(config, copy, allow_change=True)
+    assert pretrain.run(config, copy, allow_change=True).step() == config.train.steps
 
 
 def test_a_run_whose_checkpoints_are_gone_starts_again_and_says_so(run, tmp_path, capsys):

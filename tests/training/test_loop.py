@@ -154,6 +154,15 @@ def test_a_step_that_compiles_is_not_timed(monkeypatch, log_every, rates):
     assert calls.logged[1][1]['seconds_left'] == 7 - calls.logged[1][0]
 
 
+def test_steps_of_another_process_do_not_count_in_the_pace(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(log_window, 'time', types.SimpleNamespace(perf_counter=lambda: now[0]))
+    window = log_window.Window([{'learning_rate': 0.1, 'skipped': 0}] * 99)
+    now[0] = 20  # to compile
+    window.add({'learning_rate': 0.1, 'skipped': 0})
+    assert window.row(1000, 10) == {'learning_rate': 0.1, 'tokens_per_s': 50, 'seconds_left': 200}
+
+
 @functools.lru_cache
 def weighted():
     """A program whose loss is not finite where a row's weight is not; its gradient, where all `still` are 0."""
