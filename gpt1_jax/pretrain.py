@@ -28,7 +28,7 @@ from gpt1_jax.models import build as models
 from gpt1_jax.models import precision
 from gpt1_jax.models.fast import self_check, table
 from gpt1_jax.parallel import processes, sharding, step_cost
-from gpt1_jax.runs import checkpoint, lock, origins, pretraining_plan, session, workdir
+from gpt1_jax.runs import checkpoint, kept_steps, lock, origins, pretraining_plan, session, workdir
 from gpt1_jax.training import device_data, loop, losses, optimizer_config, validation
 from gpt1_jax.weights import from_hub
 
@@ -187,36 +187,16 @@ def build(setting: Setting) -> Job:
         words_per_step = words.per_step(manifest, size * n_ctx)
         at = words.steps_at(config.checkpoint.keep_words, words_per_step, total)
         print(words.line(at, words_per_step), flush=True)
-    wanted = {*config.checkpoint.keep_steps, *at}
-    if gone := _gone(setting.directory, wanted):
-        print(f'notice: not kept, as the run has made them without saving them: {", ".join(map(str, sorted(gone)))}',
-              flush=True)
-    kept, words_of = _kept_before(setting.directory)
-    keep_steps = effective['checkpoint']['keep_steps'] = tuple(sorted({*wanted, *kept} - gone))
-    if words_of or at:
-        effective['checkpoint']['words_at'] = words_of | {str(step): at[step] for step in at.keys() - gone}
+    keep_steps, words_at = kept_steps.choose(setting.directory, config.checkpoint.keep_steps, at)
+    effective['checkpoint']['keep_steps'] = keep_steps
+    if words_at:
+        effective['checkpoint']['words_at'] = words_at
     unigram_loss = unigram.unigram_loss(train)
     pretraining_plan.print_plan(manifest, per_epoch, total, n_ctx, size, unigram_loss, config.optimizer.warmup_steps)
     batches = device_data.batches(train, n_ctx, size, config.seed, setting.mesh, config.data.resident)
     intervals = loop.Intervals(total, config.log_every, config.eval.every, config.checkpoint.every, keep_steps)
     return Job(effective, model, make_program(config, model, setting.mesh, total), tokenizer, valid,
                manifest['splits']['valid'], batches, hyperparameters(config, total), intervals, unigram_loss)
-
-
-def _gone(directory, wanted):
-    """Those of the wanted steps that a run in a directory made without a checkpoint that is there."""
-    saved = checkpoint.steps(directory / 'checkpoints')
-    return {step for step in wanted - {*saved} if step < max(saved, default=0)}
-
-
-def _kept_before(directory):
-    """([step], {step: words}) of the checkpoints that the run in a directory keeps for good."""
-    if not (directory / 'config.json').exists():
-        return [], {}
-    run = workdir.load(directory)
-    there, saved = run.config.get('checkpoint', {}), set(run.steps())
-    return (saved & {*there.get('keep_steps', ())},
-            {step: words for step, words in there.get('words_at', {}).items() if int(step) in saved})
 
 
 def _check_length(directory, total, train, valid, n_ctx, size):

@@ -27,8 +27,7 @@ DAMAGED = '.damaged'  # appended to a damaged step's name: it is no step any mor
 def open_run(directory: storage.Path, config: dict, tokenizer: Tokenizer) -> workdir.Run:
     """The run to start or to continue in a work directory, once all processes agree on its config and on the code.
 
-    config: as in workdir.start. UserError where processes differ, or where the directory holds a run that
-    this one cannot continue.
+    config: as in workdir.start. UserError where processes differ, or where the directory has another tokenizer.
     """
     fields = {f'config.{name}': value for name, value in rules.flatten(config).items()}
     processes.agree(fields | {'the code': provenance.code_digest()})

@@ -217,6 +217,7 @@ def start(path: storage.Path, config: dict, tokenizer: Tokenizer) -> Run:
 
 
 def write_config(run: Run) -> None:
+    """Write config.json, with which the directory is a run's."""
     storage.write(run.path / 'config.json', json.dumps(run.config, indent=1).encode() + b'\n')
 
 
