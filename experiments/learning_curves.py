@@ -24,6 +24,7 @@ from experiments.lib.run_list import Run
 from gpt1_jax import cli
 from gpt1_jax.cli import config_file
 from gpt1_jax.data import tasks
+from gpt1_jax.data.tasks import tables
 from gpt1_jax.data.tokens import permutation
 from gpt1_jax.errors import UserError
 from gpt1_jax.training.fine_tuning_defaults import EPOCHS
@@ -33,7 +34,7 @@ LABELS = {score.task: score.label for score in reversed(paper.TABLE2 + paper.TAB
 CONDITIONS = {'full': 'pretrained', 'no_pretraining': 'from scratch', 'no_aux': 'without the auxiliary LM'}
 HELD_OUT = 1000  # rows of a training file that score its trials
 SINGLE = 'give a single one, --config.curves.trials="((RATE,UPDATES),)"'
-NO_HEADER = ('cola',)  # sets whose training file begins with a row
+NO_HEADER = ('cola', 'scitail')  # sets whose training file begins with a row
 Trial = tuple[float, int]  # (peak rate, updates)
 
 
@@ -130,9 +131,9 @@ def divide(task: str, directory: str, part: pathlib.Path) -> None:
         raise UserError(f'{task}: its training rows are not one text file of their own, so that no part of them can '
                         f'score trials: {SINGLE}')
     names = [pathlib.Path(files[0]) for files in (train, dev)]
-    with names[0].open(encoding='utf-8') as file:
+    with names[0].open(encoding='utf-8', newline='\n') as file:
         rows = file.readlines()  # str.splitlines would also split at characters inside a row, as U+2028
-    header = '' if task in NO_HEADER else rows.pop(0)
+    header = '' if task in NO_HEADER or tables.is_json(names[0]) else rows.pop(0)
     if len(rows) <= HELD_OUT:
         raise UserError(f'{names[0]}: {len(rows)} rows leave none to train on beside the {HELD_OUT:,} that score '
                         f'trials: {SINGLE}')
@@ -140,7 +141,7 @@ def divide(task: str, directory: str, part: pathlib.Path) -> None:
     part.mkdir(parents=True, exist_ok=True)
     for name, held_out in zip(names, (False, True)):
         chosen = [row for i, row in enumerate(rows) if (i in dev) == held_out]
-        (part / name.name).write_text(header + ''.join(chosen), encoding='utf-8')
+        (part / name.name).write_text(header + ''.join(chosen), encoding='utf-8', newline='')
 
 
 def best_trial(config: ConfigDict, trials: Sequence[Run], task: str, condition: str) -> Trial:
@@ -237,7 +238,7 @@ def lines(found: dict) -> list[str]:
     trials = [[label(row), row['condition'], f'{row["rate"]:g}', f'{row["rows"]:,}', row['epochs'],
                scores.percent(row['value'])] for row in found['trials']]
     searched = trials and [
-        '## Trials', '', f'Scored on {HELD_OUT:,} other rows of the training file; seed 0.', '',
+        '## Trials', '', f'Scored on up to {HELD_OUT:,} other rows of the training file; seed 0.', '',
         *table(('task', 'condition', 'peak rate', 'training rows', 'epochs', 'held-out rows'), trials)]
     seeds = max((len(row.get('seeds', ())) for row in found['points']), default=0)
     return ['# Learning curves', '', f'Dev sets in percent: the median of up to {seeds} seeds, with 95% intervals over '

@@ -72,7 +72,7 @@ def count_tokens(config: ConfigDict) -> int:
     """The tokens of training, estimated from 200 rows. UserError as `run`."""
     setting = resolve(config)
     n = len(setting.examples('train', config.data.train_rows))
-    per_epoch = n // config.batch.size
+    per_epoch = _steps_per_epoch(setting, n)
     rows = _epochs(setting, per_epoch) * per_epoch * config.batch.size
     return int(rows * _mean_tokens(setting.rows('train', min(200, n))))
 
@@ -119,11 +119,8 @@ def build(setting: fine_tuning.Setting) -> Job:
     sharding.check_batch(config.batch.size, config.batch.microbatches, mesh)
     train = setting.rows('train', config.data.train_rows)
     dev = setting.rows('dev', config.data.eval_rows)
-    if len(train) < config.batch.size:
-        raise UserError(f'{setting.task.files(config.data.dir, "train")[0]}: {len(train)} training rows are less than '
-                        f'config.batch.size = {config.batch.size}')
+    per_epoch = _steps_per_epoch(setting, len(train))
     shapes = batches.sizes_of(train + dev, setting.n_ctx, config.batch.lengths, config.batch.fixed_lengths)
-    per_epoch = len(train) // config.batch.size
     epochs = _epochs(setting, per_epoch)
     total, every = epochs * per_epoch, config.train.evaluate_every * per_epoch  # evaluate and save after so many epochs
     model = heads.task_model(setting.task, setting.sizes, config.classifier_dropout)
@@ -146,6 +143,14 @@ def build(setting: fine_tuning.Setting) -> Job:
 def _mean_tokens(rows):
     """Real tokens of a row, on average."""
     return np.mean([sum(map(len, row.sequences)) for row in rows])
+
+
+def _steps_per_epoch(setting, n):
+    config = setting.config
+    if n < config.batch.size:
+        raise UserError(f'{setting.task.files(config.data.dir, "train")[0]}: {n} training rows are less than '
+                        f'config.batch.size = {config.batch.size}')
+    return n // config.batch.size
 
 
 def _epochs(setting, per_epoch):

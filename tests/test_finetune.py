@@ -129,6 +129,12 @@ def test_a_mistake_is_named(pretrained, data, tmp_path, overrides, message):
         finetune.run(override(finetune_config('cola', data, init_from=str(pretrained)), overrides), tmp_path / 'run')
 
 
+def test_tokens_of_fewer_rows_than_a_batch_cannot_be_counted(pretrained, data):
+    config = finetune_config('cola', data, init_from=str(pretrained), batch__size=64, train__epochs=None)
+    with pytest.raises(UserError, match='40 training rows are less than config.batch.size = 64'):
+        finetune.count_tokens(config)
+
+
 def test_figures_are_printed_even_where_nothing_can_be_written(tuned, tmp_path, capsys):
     directory, rows = tuned
     shutil.copytree(directory, tmp_path / 'run')

@@ -21,7 +21,7 @@ from ml_collections import ConfigDict
 
 from experiments.ablate import report, runs
 from experiments.lib import runner
-from gpt1_jax import cli, rules
+from gpt1_jax import cli, rules, storage
 from gpt1_jax.cli import config_file
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.runs import results
@@ -37,6 +37,8 @@ def run(config: ConfigDict, out: str | pathlib.Path, until: float | None = None,
     and after the report where runs failed.
     """
     rules.validate(config, RULES)
+    if storage.remote(out):
+        raise UserError(f'--out={out}: has to be a local directory')
     out = pathlib.Path(out)
     out.mkdir(parents=True, exist_ok=True)
     results.check(out / 'results.jsonl')

@@ -5,11 +5,16 @@ import statistics as builtin
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from experiments.ablate import statistics
 from experiments.ablate.runs import Idea
 from experiments.ablate.statistics import Difference
 from experiments.lib import bootstrap, figures
 from experiments.lib.markdown import bullets, table
+from gpt1_jax import metrics, storage
+from gpt1_jax.evaluation import minimal_pairs
+from gpt1_jax.metrics.bootstrap import interval, mean
 
 READING = """Differences are idea - baseline, smaller is better. Both were trained on the same seeds: same batches, same
 dropout masks and, for arrays of the same name and shape, same initial weights. Intervals are Student's t over the
@@ -18,7 +23,7 @@ dropout. They do not cover the choice of the validation text, which is the same 
 (others are scored on windows of their own), nor other sizes or longer training. "SD unpaired" is what the standard
 deviation of a difference would be if the two had not shared seeds."""
 TASK = """Larger is better. Two kinds of noise, neither of which contains the other: of the seeds (mean, Student's t),
-and of the items of the task (median over seeds, paired bootstrap)."""
+and of the items of the task (median over seeds, of BLiMP the mean; paired bootstrap)."""
 NOISE = 'Mean and standard deviation of the paired difference in bits a byte: trajectories of a pair part with time.'
 Rows = Mapping[tuple[str, int], dict]  # {(name of an idea, seed): its row of results.jsonl}
 
@@ -114,13 +119,21 @@ def _tasks(compared, looks, tasks):
             a, b = ([pair[side]['tasks'][task] for pair in each.rows] for side in (0, 1))
             if a:
                 over_seeds = statistics.paired([row['value'] for row in a], [row['value'] for row in b], looks)
-                over_items = bootstrap.minus(bootstrap.of_rows(a), bootstrap.of_rows(b))
-                low, high = over_items.interval()
+                over_items = _over_items(task, a, b)
+                low, high = interval(over_items.draws)
                 cells.append([each.name, shown(over_seeds), f'{over_items.value:+.4f} ({low:+.4f} to {high:+.4f})',
                               over_seeds.n, over_items.n])
         columns = ['idea', 'over seeds', 'over items', 'seeds', 'items']
         lines += [f'## {task}, zero-shot', '', *TASK.splitlines(), '', *table(columns, cells)]
     return lines
+
+
+def _over_items(task, a, b):
+    if task != 'blimp':
+        return bootstrap.minus(bootstrap.of_rows(a), bootstrap.of_rows(b))
+    read = [[metrics.read_predictions(storage.path(row['predictions'])) for row in side] for side in (a, b)]
+    of_a, of_b = (np.mean([minimal_pairs.outcomes(scores) for _, _, scores in side], axis=0) for side in read)
+    return mean(minimal_pairs.set_means(read[0][0][0], of_a - of_b).values())
 
 
 def _by_step(compared):

@@ -32,6 +32,7 @@ GRID = (lambda x: all(each and rules.several(rules.number())[0](each) for each i
 PER_TASK = (lambda x: all(map(rules.GROUP[0], x.values())), 'a group of fields for each task that it names')
 RULES = {name: rule for name, rule in rules.of_defaults(experiments.get_config(), {
     **dict.fromkeys(('seeds', 'seeds_small', 'grid_seeds'), SEEDS), 'layers': rules.several(rules.whole(-1)),
+    'out': (lambda x: not storage.remote(x), 'a local directory'),
     'zero_shot_steps': rules.several(rules.whole(0)),
     'curves.conditions': (lambda x: 'full' in x and {*x} <= {'full', 'no_pretraining', 'no_aux'},
                           "a tuple of 'full' and any of 'no_pretraining' and 'no_aux'"),
@@ -149,8 +150,9 @@ def zero_shot_runs(config: ConfigDict, task: str, condition: str = 'full', steps
     scored.init_from = str(origin)
     with _fits(f'config.zero_shot.{task}', 'configs/zero_shot.py'):
         scored.update(config.zero_shot.get(task, ConfigDict()))
+    planned = bool(steps)
     steps = tuple(steps or config.zero_shot_steps or workdir.load(origin).steps())
-    if condition == 'lstm' and (storage.path(origin) / 'config.json').exists():
+    if condition == 'lstm' and not planned and (storage.path(origin) / 'config.json').exists():
         saved = workdir.load(origin).steps()
         steps = tuple(step for step in steps if step in saved)
         if not steps:

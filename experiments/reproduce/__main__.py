@@ -81,15 +81,15 @@ def _do(config, out, stage, stage_minutes):
 
 def checked(config: ConfigDict, out: str | pathlib.Path, data: str | None = None) -> ConfigDict:
     """A copy of a config with the paths of a job in OUT. UserError for a mistake that shows before the job starts."""
-    out = pathlib.Path(out)
     config = config.copy_and_resolve_references()
+    config.out = str(out)
     rules.validate(config, RULES)
+    out = pathlib.Path(out)
     conditions = rules.several(rules.one_of(*run_list.CONDITIONS, *plan_lib.GROUPS))
     rules.require({
         'config.stages': (config.stages, rules.several(rules.one_of(*plan_lib.MODELS, *config.runs))),
         **{f'config.runs.{name}.tasks': (of.tasks, run_list.known_tasks(config)) for name, of in config.runs.items()},
         **{f'config.runs.{name}.conditions': (of.conditions, conditions) for name, of in config.runs.items()}})
-    config.out = str(out)
     config.data = str(out / 'data' if config.pack else data or config.data)
     if config.pretrained:
         _adopt(config)

@@ -100,7 +100,8 @@ def _trace(profile, step, total, directory):
     span = rules.span(profile)
     if span and (span[0] >= total or span[1] <= step and not directory.exists()):
         raise UserError(f'config.profile = {profile} cannot be recorded: the run goes from step {step:,} to {total:,}')
-    return profiling.Trace(span and (max(span[0], step), span[1]), directory)
+    left = span and span[1] > step
+    return profiling.Trace((max(span[0], step), span[1]) if left else None, directory)
 
 
 class Session:

@@ -56,7 +56,8 @@ class Run:
     @property
     def outputs(self) -> storage.Path:
         """Where evaluations write: the run, or the working directory for one that was imported into the cache."""
-        return storage.path('.') if storage.cache('').resolve() in self.path.parents else self.path
+        imported = storage.absolute(storage.cache('')) in storage.absolute(self.path).parents
+        return storage.path('.') if imported else self.path
 
     @property
     def results(self) -> storage.Path:

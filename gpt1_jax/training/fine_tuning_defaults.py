@@ -12,8 +12,8 @@ UPDATES = 100                               # fewer are too few for new rows of 
 
 
 def peak_rate(width: int) -> float:
-    """The paper's rate times (768 / width) squared, at most 1e-3. width: of the backbone's states."""
-    return min(PEAK_RATE * (WIDTH / width) ** 2, HIGHEST_RATE)
+    """The paper's rate, below its width times (768 / width) squared, at most 1e-3. width: of the backbone's states."""
+    return min(PEAK_RATE * max(WIDTH / width, 1) ** 2, HIGHEST_RATE)
 
 
 def epochs(steps_per_epoch: int) -> int:

@@ -1,4 +1,5 @@
 """experiments.ablate: statistics against scipy and by hand, plan, reuse, kills, reports."""
+import json
 import random
 import shutil
 
@@ -70,6 +71,13 @@ def test_a_mistake_in_an_idea_is_one_line_before_any_text_is_prepared(tmp_path, 
     with pytest.raises(UserError, match=message):
         program.run(small('no such corpus', (idea,)), tmp_path / 'out')
     assert not (tmp_path / 'out' / 'runs').exists()
+
+
+def test_what_is_written_in_an_object_store_is_refused_before_any_text_is_prepared(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match='^--out=gs://bucket/ablate: has to be a local directory'):
+        program.run(small('no such corpus', ()), 'gs://bucket/ablate')
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_comparison_names_two_ideas(tmp_path):
@@ -169,6 +177,21 @@ def test_with_another_directory_of_a_task_all_is_trained_and_scored_again(undist
     config.tasks = {'sst2': str(tmp_path / 'nowhere')}
     with pytest.raises(UserError, match='nowhere'):
         program.run(config, tmp_path / 'out')
+
+
+def test_a_difference_on_blimp_is_one_of_means_over_sets_where_a_tie_counts_half(tmp_path):
+    """Sets of 3 and 1 pairs; the metric of a row of predictions would weigh pairs alike, and take a tie for right."""
+    sides = [[[1, 1, 0.5, 0], [1, 0, 1, 1]], [[0, 1, 0, 0.5], [1, 1, 0, 0]]]  # outcomes of two seeds each
+    for side in sides:
+        for i, outcomes in enumerate(side):
+            rows = [{'id': f'syntax/{"a" if j < 3 else "b"}/{j}', 'gold': 0, 'scores': [outcome, 1 - outcome]}
+                    for j, outcome in enumerate(outcomes)]
+            path = tmp_path / f'{len(list(tmp_path.iterdir()))}.jsonl'
+            path.write_text(''.join(json.dumps(row) + '\n' for row in rows))
+            side[i] = {'predictions': str(path)}
+    found = report._over_items('blimp', *sides)
+    of_a, of_b = ((2.5 + 2) / 6 + (0 + 1) / 2) / 2, ((1 + 2) / 6 + (0.5 + 0) / 2) / 2
+    assert found.value == pytest.approx(of_a - of_b) and found.n == 4
 
 
 def test_curves_are_compared_at_the_updates_that_all_have(undisturbed):

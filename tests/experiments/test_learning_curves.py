@@ -92,12 +92,16 @@ def test_trials_are_scored_on_rows_of_the_training_file_that_they_do_not_read(co
     assert sorted(train[1:] + dev[1:]) == sorted(whole[1:])
 
 
-def test_a_file_without_a_header_loses_no_row(tmp_path):
-    rows = [f'gj04\t{i % 2}\t\tsentence\u2028{i} .\n' for i in range(learning_curves.HELD_OUT + 5)]
-    (tmp_path / 'train.tsv').write_text(''.join(rows), encoding='utf-8')
-    (tmp_path / 'dev.tsv').write_text(rows[0], encoding='utf-8')
-    learning_curves.divide('cola', str(tmp_path), tmp_path / 'part')
-    train, dev = ((tmp_path / 'part' / f'{split}.tsv').open(encoding='utf-8').readlines() for split in ('train', 'dev'))
+@pytest.mark.parametrize('task, name, row', [
+    ('cola', '{}.tsv', 'gj04\t1\t\tsentence\u2028{} .\n'), ('scitail', 'scitail_1.0_{}.tsv', 'a\rb\tc {}\tneutral\n'),
+    ('snli', 'snli_1.0_{}.jsonl', '{{"gold_label": "neutral", "sentence1": "a", "sentence2": "b {}"}}\n')])
+def test_a_file_without_a_header_loses_no_row(tmp_path, task, name, row):
+    rows = [row.format(i) for i in range(learning_curves.HELD_OUT + 5)]
+    train, dev = (name.format(split) for split in ('train', 'dev'))
+    (tmp_path / train).write_text(''.join(rows), encoding='utf-8', newline='')
+    (tmp_path / dev).write_text(rows[0], encoding='utf-8')
+    learning_curves.divide(task, str(tmp_path), tmp_path / 'part')
+    train, dev = ((tmp_path / 'part' / file).open(encoding='utf-8', newline='\n').readlines() for file in (train, dev))
     assert len(train) == 5 and len(dev) == learning_curves.HELD_OUT and sorted(train + dev) == sorted(rows)
 
 

@@ -141,11 +141,13 @@ def test_a_job_killed_in_each_stage_finds_the_same(small, given, straight, tmp_p
     assert found(tmp_path / 'out') == found(straight)
 
 
-def test_models_that_are_pretrained_already_are_taken(small, given, straight, tmp_path):
+def test_models_that_are_pretrained_already_are_taken(small, given, straight, tmp_path, capsys):
     """Neither books nor training are needed, and what the config says of their model does not matter."""
     config = changed(small, pretrained=str(straight / 'pretrain'), lstm=str(straight / 'pretrain_lstm'),
                      pretrain__model__n_layer=5, stages=('pretrain', 'zero_shot', 'pretrain_lstm', 'zero_shot_lstm'))
     out = tmp_path / 'out'
+    reproduce.run(config, out, data=given['data'], dry_run=True)
+    assert 'zero_shot_lstm: no runs' not in capsys.readouterr().out
     reproduce.run(config, out, data=given['data'])
     scored = {row['key'] for row in results.read(out / 'results.jsonl')}
     assert len(scored) == 4 and scored < {row['key'] for row in results.read(straight / 'results.jsonl')}
@@ -255,6 +257,11 @@ def test_the_stages_have_every_run_of_the_tables_and_figures(name, monkeypatch):
 def test_what_is_wrong_with_a_plan_or_a_stage_is_said_before_it_starts(tmp_path, change, stage, message):
     with pytest.raises(UserError, match=message):
         reproduce.run(override(load_config('one_gpu'), change), tmp_path, stage)
+
+
+def test_a_job_s_directory_is_a_local_one():
+    with pytest.raises(UserError, match="^config.out is 'gs://bucket/out', must be a local directory"):
+        reproduce.checked(load_config('one_gpu'), 'gs://bucket/out')
 
 
 def test_a_dozen_updates_up_to_the_last_are_saved():

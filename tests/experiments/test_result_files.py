@@ -105,7 +105,8 @@ def test_the_sets_of_ten_minutes_of_a_gpu_are_those_of_the_learning_curves_and_b
 
 def test_the_page_s_scores_of_race_are_those_of_its_rows_and_baselines():
     page = text(OVERNIGHT / 'README.md')
-    names = {'full': 'pretrained', 'no_pretraining': 'from scratch'}
+    names = {'full': 'pretrained', 'no_pretraining': 'from scratch',
+             'no_aux': 'pretrained, without the auxiliary objective'}
     rates = {5e-4: '5e-4', 1.25e-4: '1.25e-4'}
     rows = [row for row in results.read(OVERNIGHT / 'other_rates.jsonl') if row['task'] == 'race' and not row['group']]
     for row in rows:
@@ -115,7 +116,7 @@ def test_the_page_s_scores_of_race_are_those_of_its_rows_and_baselines():
               if row['task'] == 'race' and row['group'] is None}
     for kinds in (('constant', 'overlap', 'words'), ('probe', 'joined', 'random'), ('likelihood', 'likelihood_random')):
         assert f'| {", ".join(values[kind] for kind in kinds)} |' in page
-    assert len(rows) == 3
+    assert len(rows) == 4
 
 
 def test_the_page_s_scores_without_the_auxiliary_objective_and_of_layers_are_those_of_the_tables():

@@ -105,6 +105,7 @@ def test_a_profile_that_cannot_be_recorded_is_an_error_and_one_that_was_recorded
             go_on(span)
     (copy / 'profile').mkdir()
     go_on('2:4')
+    assert not list((copy / 'profile').iterdir())
 
 
 def test_what_a_resumed_run_has_left_of_a_profile_is_recorded(run, tmp_path):

@@ -90,6 +90,17 @@ def test_a_directory_whose_config_has_changed_is_imported_again(theirs, tmp_path
         assert gpt1_jax.load(tmp_path / 'mine').config['model']['n_head'] == n_head
 
 
+@pytest.mark.parametrize('cache', ['cache', 'link', '../cache'])
+def test_what_is_evaluated_of_an_imported_model_is_written_here(theirs, tmp_path, monkeypatch, cache):
+    (tmp_path / 'here').mkdir()
+    (tmp_path / 'cache').mkdir()
+    (tmp_path / 'link').symlink_to(tmp_path / 'cache')
+    monkeypatch.chdir(tmp_path / 'here')
+    monkeypatch.setenv('GPT1_JAX_CACHE', cache if cache.startswith('..') else str(tmp_path / cache))
+    run = workdir.load(from_hub.local_run(theirs))
+    assert run.outputs == pathlib.Path('.')
+
+
 def test_weights_in_another_form_are_named_when_a_directory_is_loaded(theirs):
     for name in ('model.safetensors.index.json', 'pytorch_model.bin'):
         (theirs / 'model.safetensors').rename(theirs / name)
