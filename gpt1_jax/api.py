@@ -20,7 +20,7 @@ import numpy as np
 
 from gpt1_jax import rules
 from gpt1_jax.data import inputs
-from gpt1_jax.data.detokenize import readable
+from gpt1_jax.data.detokenize import continued, readable
 from gpt1_jax.data.tasks import unlabelled
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, os_errors_in_one_line, shown
@@ -134,7 +134,8 @@ class Trained:
         how = Sampling(temperature, top_k, top_p, seed)
         found = text_generation.generate(self.model, self.params, self.mesh, self.tokenizer, [ids] * int(samples),
                                          tokens, how, stop)
-        return [readable(continuation.text) for continuation in found]
+        start = self.tokenizer.decode(ids)  # its quotation marks decide which of the continuation's close
+        return [continued(start, each.text)[len(readable(start)):].removeprefix(' ') for each in found]
 
     def classify(self, rows: Sequence) -> list[dict]:
         """The label or score of each row, with probabilities, by a fine-tuned run. (evaluation/fine_tuned.py)

@@ -9,7 +9,7 @@ the first one. --temperature=0 is greedy decoding.
 from absl import flags
 
 from gpt1_jax import cli, rules
-from gpt1_jax.data.detokenize import readable
+from gpt1_jax.data.detokenize import continued
 from gpt1_jax.evaluation import load, text_generation
 from gpt1_jax.evaluation.decoding import Sampling
 from gpt1_jax.parallel import sharding
@@ -52,7 +52,7 @@ def main() -> None:
     def shown(sample, text):
         """A sample with its prompt, below a line with its number where there are several."""
         heading = f'--- {sample + 1} of {f.samples}\n' if f.samples > 1 else ''
-        return heading + readable(prompt + ('' if text.startswith('\n') or not text else ' ') + text)
+        return heading + continued(prompt, text)
 
     try:
         first, *others = text_generation.generate(model, params, mesh, tokenizer, [f.prompt] * f.samples, f.tokens, how,

@@ -47,8 +47,8 @@ def remote(name: str | os.PathLike) -> bool:
 
 
 def absolute(name: str | os.PathLike) -> Path:
-    """The path made absolute; an object store's paths are absolute already."""
-    return path(name) if remote(name) else pathlib.Path(os.path.abspath(name))
+    """The path made absolute, without links; an object store's paths are absolute already."""
+    return path(name) if remote(name) else pathlib.Path(os.path.realpath(name))
 
 
 @functools.cache

@@ -14,6 +14,8 @@ import saved
 from gpt1_jax import api
 from gpt1_jax.data import bpe_training
 from gpt1_jax.errors import UserError
+from gpt1_jax.evaluation import text_generation
+from gpt1_jax.evaluation.text_generation import Continuation
 from gpt1_jax.models.build import backbone
 
 pytestmark = pytest.mark.full
@@ -110,6 +112,11 @@ def test_a_fine_tuned_run_embeds_what_its_classifier_reads(tmp_path):
 def test_numpys_integers_are_numbers(gpt1):
     one, three = np.uint8(1), np.int64(3)
     assert gpt1.generate('The', three, three, top_k=one, seed=three) == gpt1.generate('The', 3, 3, top_k=1, seed=3)
+
+
+def test_a_quotation_mark_of_the_prompt_is_closed_by_that_of_its_continuation(gpt1, monkeypatch):
+    monkeypatch.setattr(text_generation, 'generate', lambda *_: [Continuation(text='" , they said . " a')])
+    assert gpt1.generate('The "cat') == ['", they said. "a']
 
 
 @pytest.mark.parametrize('ask, message', [

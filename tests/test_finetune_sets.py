@@ -1,6 +1,7 @@
 """Fine-tuning on a set of each kind, published or a user's own that fields describe: what it is scored by."""
 import csv
 import functools
+import json
 import pathlib
 import shutil
 
@@ -95,11 +96,16 @@ def test_a_finished_run_is_scored_on_all_rows_of_another_file_and_keeps_its_own_
     config, directory = reviewed
     run = shutil.copytree(directory / 'run', tmp_path / 'run')
     own = (run / 'predictions_dev.jsonl').read_text()
+    saved = (run / 'config.json').read_text()
+    limited = json.loads(saved)
+    limited['data']['eval_rows'] = 4  # of dev, while it was trained
+    (run / 'config.json').write_text(json.dumps(limited))
     (tmp_path / 'new.csv').write_text('label;text\n' + 'positive;A cat.\nnegative;A "mat".\n' * 5)
     shown = command('finetune', f'--workdir={run}', '--evaluate_only', f'--data={tmp_path}/new.csv', check=0).stdout
     first, row = results.read(run / 'results.jsonl')
     assert (row['split'], row['n'], list(row['files'])) == ('test', 10, ['new.csv']) and row['predictions'] in shown
     assert len(results.read(pathlib.Path(row['predictions']))) == 10
+    (run / 'config.json').write_text(saved)
 
     command('finetune', f'--workdir={run}', '--evaluate_only', f'--data={directory}/train.csv', check=0)
     assert (run / 'predictions_dev.jsonl').read_text() == own and not (run / 'predictions_test.jsonl').exists()

@@ -149,6 +149,13 @@ def test_of_few_documents_the_end_of_the_text_is_held_out(fraction, capsys):
         list(splits['train']())
 
 
+@pytest.mark.parametrize('text', ['chapter one\n' + 'a word ' * 2000, 'a' * 14_000, 'a word\n' * 2000])
+def test_no_more_than_twice_as_much_is_held_out_of_a_long_line(text):
+    """A novel in one line, and text without spaces."""
+    valid = list(sources.splits([Document('a', text)], 0.1)[0]['valid']())
+    assert len(text) * 0.1 - 1 <= sum(len(document.text) for document in valid) <= len(text) * 0.2
+
+
 def test_of_few_documents_blank_ones_are_no_copies_and_copies_are_named():
     texts = {'a': 'The cat sat.\n', 'b': '', 'c': ' \n', 'd': '', 'e': 'The end is near.\n'}
     given = [Document(name, text) for name, text in texts.items()]

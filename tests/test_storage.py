@@ -56,6 +56,13 @@ def test_a_file_is_flushed_to_the_disk_before_it_takes_its_name(tmp_path, monkey
     assert calls == ['fsync', 'replace'] and storage.read(tmp_path / 'x') == b'new'
 
 
+def test_a_path_through_a_link_is_that_of_what_it_leads_to(tmp_path, monkeypatch):
+    (tmp_path / 'disk' / 'deep').mkdir(parents=True)
+    (tmp_path / 'link').symlink_to(tmp_path / 'disk' / 'deep')
+    monkeypatch.chdir(tmp_path)
+    assert storage.absolute('link/../run') == tmp_path.resolve() / 'disk' / 'run'
+
+
 def test_a_link_stays_one_and_a_pipe_is_written_to(tmp_path):
     (tmp_path / 'link').symlink_to(tmp_path / 'x')
     storage.write(tmp_path / 'link', b'new')

@@ -102,7 +102,7 @@ def _expand(spec):
     for file in found:
         if files.kind(file) is None:
             raise UserError(f'{file}: unknown extension, must be one of these: {files.READ}')
-    return found if remote else list(map(os.path.normpath, found))
+    return found if remote else [str(pathlib.Path(name)) for name in found]  # './a' is 'a', but link/.. no path to it
 
 
 def _below(directory):

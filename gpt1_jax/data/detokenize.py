@@ -18,6 +18,11 @@ def readable(text: str) -> str:
     return '\n'.join(_line(line.split(' ')) for line in text.split('\n'))
 
 
+def continued(prompt: str, text: str) -> str:
+    """A prompt and the text generated after it, both of Tokenizer.decode, as people write them."""
+    return readable(prompt + ('' if text.startswith('\n') or not text else ' ') + text)
+
+
 def _line(words):
     line, glued, open_quotes = '', True, set()  # glued: no space before the next word
     for word in words:

@@ -45,7 +45,7 @@ def evaluate_run(run: workdir.Run, split: str, data_dir: str | None = None, sele
     foreign = bool(file) or split in ('train', 'dev') and not run.trained_with(hashes)
     if foreign and not file:
         print(f'notice: {task.name} {split}: not the file that the run was trained with', flush=True)
-    rows = _rows(run, task, split, data_dir, hashes)
+    rows = _rows(run, task, split, data_dir, hashes, whole=bool(file))
     step = run.step(None if selection == 'best' else max(run.steps(), default=None))
     scored = {} if scored is None else scored
     if (split, step) not in scored:
@@ -74,12 +74,12 @@ def evaluate_run(run: workdir.Run, split: str, data_dir: str | None = None, sele
     return lines
 
 
-def _rows(run: workdir.Run, task: Task, split: str, data_dir: str | None, hashes: dict) -> list[Encoded]:
-    """The rows of a split. Warns if they are only a part of it, or if the run is unfinished."""
+def _rows(run: workdir.Run, task: Task, split: str, data_dir: str | None, hashes: dict, whole: bool) -> list[Encoded]:
+    """The rows of a split, of a part of it as in training or `whole`. Warns of a part, and if the run is unfinished."""
     data = run.config['data']
     n_ctx = data['n_ctx'] or run.config['model']['n_ctx']
     limit_field = 'train_rows' if split == 'train' else 'eval_rows'
-    limit = None if split in task.unlabelled else data[limit_field]
+    limit = None if whole or split in task.unlabelled else data[limit_field]
     rows = splits.load(task, data_dir or data['dir'], split, run.tokenizer(), n_ctx, hashes, limit, data['skip_bad'])
     if limit is not None and len(rows) >= limit:
         print(f'warning: only {len(rows):,} rows of {split} are scored, as the run was trained with '

@@ -1,5 +1,6 @@
 """Fine-tuning on one's own file by --data, --text and --label: what is read from the file itself."""
 import csv
+import itertools
 import re
 import types
 
@@ -90,6 +91,19 @@ def test_answers_that_are_choices_themselves_are_not_their_places(tmp_path, monk
     assert config.custom.answer == 'text' and first.choices[first.label] == str(1 + int(first.texts[0][1:]) % 2)
 
 
+def test_equal_numbers_written_differently_have_an_order_of_their_own(tmp_path, monkeypatch):
+    for labels in itertools.permutations(['1', '01', '001', '2']):
+        config = config_of(monkeypatch, data=table(tmp_path / 'a.csv', labels=labels), text=['one'], label='topic')
+        assert config.custom.labels == ('001', '01', '1', '2')
+
+
+def test_json_records_that_are_lists_have_the_columns_that_are_given(tmp_path, monkeypatch):
+    (tmp_path / 'a.jsonl').write_text('not JSON\n' + ''.join(f'["x{i}", "{"ab"[i % 2]}"]\n' for i in range(8)))
+    config = config_of(monkeypatch, {'custom.columns': ('t', 'l'), 'data.skip_bad': True}, text=['t'], label='l',
+                       data=str(tmp_path / 'a.jsonl'))
+    assert len(tasks.of(config.to_dict()).read(config.data.dir, 'train', [].append)) == 7
+
+
 def test_labels_of_json_are_written_as_in_json(tmp_path, monkeypatch):
     rows = [f'{{"t": "x{i}", "good": {good}}}\n' for i in range(4) for good in ('true', 'false')]
     (tmp_path / 'a.jsonl').write_text(''.join(rows))
@@ -117,7 +131,10 @@ def test_a_table_without_a_header_has_the_columns_that_are_given(tmp_path, monke
 def test_a_directory_has_the_splits_by_their_names(tmp_path, monkeypatch):
     for name in ('train.csv', 'validation.csv', 'test.csv', 'notes.txt'):
         table(tmp_path / name)
-    config = config_of(monkeypatch, data=str(tmp_path), text=['one'], label='topic')
+    monkeypatch.chdir(tmp_path)
+    for data in (str(tmp_path), '.'):
+        config = config_of(monkeypatch, data=data, text=['one'], label='topic')
+        assert config.custom.name == tmp_path.name
     assert config.custom.files.to_dict() == {'train': 'train.csv', 'dev': 'validation.csv', 'test': 'test.csv',
                                              'unlabelled': None}
     table(tmp_path / 'train.tsv', '\t')

@@ -50,6 +50,13 @@ def test_a_spec_gives_its_documents_in_order_and_once(here, spec, expected):
     assert read(spec) == expected
 
 
+def test_a_directory_above_a_link_is_that_of_what_it_leads_to(here):
+    (here / 'elsewhere').mkdir()
+    (here / 'elsewhere' / 'link').symlink_to(here / 'books' / 'deep')
+    (here / 'elsewhere' / 'a.txt').write_text('another')
+    assert read('elsewhere/link/../a.txt') == [('elsewhere/link/../a.txt', ALL[0][1])]
+
+
 def test_another_field_can_be_read_and_one_document_at_a_time(here):
     assert read('books/d.jsonl', field='title') == [('books/d.jsonl:1', 'x'), ('books/d.jsonl:3', 'y')]
     (here / 'bad.txt').write_bytes(b'\xff')

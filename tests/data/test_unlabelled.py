@@ -44,7 +44,7 @@ def test_stories_need_no_right_ending(tmp_path):
     assert found[3] == Example('id-3', (' '.join(stories[3][:4]),), stories[3][4:6])
 
 
-def test_a_passage_or_a_folder_of_them_needs_no_answers(tmp_path):
+def test_a_passage_or_a_folder_of_them_needs_no_answers(tmp_path, monkeypatch):
     official.race(tmp_path / 'RACE', 'test')
     whole = read('race', tmp_path / 'RACE' / 'test')
     labelled = tasks.get('race').read(tmp_path / 'RACE', 'test', [])
@@ -53,7 +53,9 @@ def test_a_passage_or_a_folder_of_them_needs_no_answers(tmp_path):
     passage = official.PASSAGES['middle'][0]
     path = tmp_path / 'one.txt'
     path.write_text(json.dumps({name: passage[name] for name in ('article', 'questions', 'options')}))
-    one = read('race', path)
+    monkeypatch.chdir(tmp_path)
+    one = read('race', 'one.txt')
+    assert one == read('race', path)
     assert [e.texts[1] for e in one] == [question.strip() for question in passage['questions']]
     assert [e.id for e in one] == [f'{tmp_path.name}/one.txt/{i}' for i in range(3)]
 
@@ -65,6 +67,8 @@ def test_a_set_of_your_own_by_its_columns(tmp_path):
     path.write_text('text\nGood.\n\nBad.\n\n')
     found = unlabelled.read(custom.task(RATING), path)
     assert [(e.id, e.texts) for e in found] == [('0', ('Good.',)), ('1', ('Bad.',))]
+    path.write_text('text\nGood.\n\nBad.\n\n')
+    assert unlabelled.read(custom.task(RATING | {'format': 'tsv', 'quoting': False}), path) == found
     # The label's column may be there; a file without a header has the columns that config.custom.columns names.
     names = ['id', 'passage', 'question', *'abcde', 'answer']
     task = custom.task(FIVE | {'columns': names, 'format': '|', 'quoting': False})
@@ -92,6 +96,17 @@ def test_json_records_by_columns_and_by_texts(tmp_path, records, write):
     (tmp_path / 'new.json').write_text(write(records))
     for fields in ({}, LINES):
         assert unlabelled.read(custom.task(FIVE | fields), tmp_path / 'new.json') == FIVE_UNLABELLED
+
+
+@pytest.mark.parametrize('fields, row, text', [
+    (LINES | {'segments': [['texts']]}, {'texts': 'A.'}, 'A.'), (LINES, {'texts': ['A.']}, 'A.'),
+    (LINES | {'columns': ['text', 'score']}, ['A.'], 'A.')])
+def test_the_layout_is_that_of_the_first_record_that_can_be_read(tmp_path, fields, row, text):
+    """A column may be called `texts`, and the first line be broken."""
+    path, bad = tmp_path / 'new.jsonl', []
+    path.write_text('{"texts": \n' + lines([row]))
+    found = unlabelled.read(custom.task(RATING | fields), path, bad.append)
+    assert [example.texts for example in found] == [(text,)] and len(bad) == 1
 
 
 @pytest.mark.parametrize('records, ids', [

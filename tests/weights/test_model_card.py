@@ -5,7 +5,7 @@ import pytest
 
 from exports import TOKENS, edited
 from exports import pretrained as pretrained_run
-from gpt1_jax.runs import workdir
+from gpt1_jax.runs import results, workdir
 from gpt1_jax.weights import average, hugging_face, model_card
 from own_sets import CSV
 from tiny import load_config, override
@@ -101,6 +101,16 @@ def test_the_card_of_a_classifier_names_the_weights_that_it_is_from(pretrained, 
     hugging_face.export(other, tmp_path / 'out')
     card = (tmp_path / 'out' / 'README.md').read_text()
     assert f'weights of digest `{digest}`' in card and ('pretraining tokens seen: 1,536' in card) == there
+
+
+def test_what_was_scored_later_is_read_beside_the_results_file_of_training(tuned, tmp_path):
+    """--evaluate_only writes in the run, whatever file its training wrote in."""
+    run = workdir.load(edited(tuned, tmp_path / 'run', lambda c: c.update(results=str(tmp_path / 'results.jsonl'))))
+    row = {'digest': tuned.digest(tuned.step(None)), 'task': 'cola', 'split': 'test', 'kind': 'finetune', 'n': 10}
+    results.write(tmp_path / 'results.jsonl', [row | {'metric': 'a', 'value': 0.5}])
+    results.write(run.results, [row | {'metric': 'b', 'value': 0.25}])
+    found = model_card.evaluations(run, -1, row['digest'])
+    assert [line.partition(': ')[2] for line in found] == ['b 0.2500 (n = 10)', 'a 0.5000 (n = 10)']
 
 
 def test_the_card_of_a_task_of_one_s_own_has_its_name(tuned, tmp_path):

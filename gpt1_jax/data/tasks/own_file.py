@@ -55,7 +55,7 @@ def labels(path: pathlib.Path, custom: dict) -> tuple[str, ...]:
     if len(found) > min(max(MANY_LABELS, len(values) // 2), MOST_LABELS):
         raise UserError(f'{path}: column {custom["label"]!r} has {len(found):,} different labels in {len(values):,} '
                         'rows; of a score give --score=LOW,HIGH (config.custom.score)')
-    return tuple(sorted(found, key=lambda name: (0, int(name), '') if _is_whole(name) else (1, 0, name)))
+    return tuple(sorted(found, key=lambda name: (0, int(name), name) if _is_whole(name) else (1, 0, name)))
 
 
 def kind_of_answer(path: pathlib.Path, format: str, column: str, choices: Sequence[str],

@@ -65,7 +65,7 @@ def _make(split, row_id, fields):
 
 def _official(paths, split):
     for path in paths:
-        level, name = pathlib.Path(path).parent.name, pathlib.Path(path).name
+        level, name = pathlib.Path(path).absolute().parent.name, pathlib.Path(path).name
         passage = reading.json_object(reading.json_value('\n'.join(reading.decoded_lines(path))))
         if isinstance(passage, RowFault):
             yield Row(path, name, passage)

@@ -42,7 +42,8 @@ def read(path: str | pathlib.Path, needed: Sequence[str] = (), columns: Sequence
         if list(columns).count(name) > 1:
             raise UserError(f'{path}: two columns are called {name!r}')
     least = 1 + max((columns.index(name) for name in needed), default=len(columns) - 1)
-    rows = (row for row in rows if row[1] and not (row[1] == [''] and len(columns) > 1))
+    blank = ([],) if quoted and len(columns) == 1 else ([], [''])  # a quoted cell may be empty
+    rows = (row for row in rows if row[1] not in blank)
     for position, (number, row) in enumerate(rows):
         fields: dict | RowFault = dict(zip(columns, row))
         if not least <= len(row) <= len(columns):
@@ -52,11 +53,17 @@ def read(path: str | pathlib.Path, needed: Sequence[str] = (), columns: Sequence
 
 
 def header(path: str | pathlib.Path, delimiter: str) -> list[str]:
-    """The column names of a table with CSV quoting, or of the first JSON record. UserError as in `read`."""
+    """The column names of a table with CSV quoting, or of the first JSON record; of a list its items. UserError as in
+    `read`."""
     if is_json(path):
-        first = next(_records(path), ('', None))[1]
-        return list(first) if isinstance(first, dict) else []
+        first = first_record(path)
+        return list(map(str, first)) if isinstance(first, (dict, list)) else []
     return [name.strip() for name in next(_cells(path, True, delimiter), (0, ()))[1]]
+
+
+def first_record(path: str | pathlib.Path) -> Any:
+    """The first record of a JSON file that can be read; None if there is none."""
+    return next((record for _, record in _records(path) if not isinstance(record, RowFault)), None)
 
 
 def quotes_are_text(path: str | pathlib.Path, delimiter: str) -> bool:
@@ -84,8 +91,7 @@ def layout(path: str | pathlib.Path, needed: Sequence[str], layouts: Sequence[Se
     () if the first row names all needed columns, or the first record is an object; else the first of the layouts with
     as many columns as that row or record.
     """
-    rows = _records(path) if is_json(path) else _cells(path, quoted, delimiter)
-    first: Any = next(rows, (0, ()))[1]
+    first = first_record(path) if is_json(path) else next(_cells(path, quoted, delimiter), (0, ()))[1]
     if not isinstance(first, (list, tuple)) or not is_json(path) and {*needed} <= {name.strip() for name in first}:
         return ()
     return next((tuple(columns) for columns in layouts if columns and len(columns) == len(first)), ())
