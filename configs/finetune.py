@@ -89,8 +89,8 @@ def get_config(task='cola'):
     config.mesh.tensor = 1                 # devices that share attention heads and the feed-forward network
 
     config.log_every = 20                  # updates between progress lines and rows of metrics.jsonl
-    config.tensorboard = False             # metrics as event files in WORKDIR/tensorboard, too (extra `tensorboard`)
-    config.tracker = ''                    # 'wandb' or 'trackio': metrics go there, too (extras of these names)
+    config.tensorboard = False             # metrics also as event files in WORKDIR/tensorboard (extra `tensorboard`)
+    config.tracker = ''                    # 'wandb' or 'trackio': metrics also go there (extras of these names)
     config.project = 'gpt1_jax'            # project name at the tracker
     config.profile = ''                    # 'START:STOP': a trace of these updates in WORKDIR/profile, for TensorBoard
     config.results = config_dict.placeholder(str)     # results.jsonl to append to; default WORKDIR/results.jsonl

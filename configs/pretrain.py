@@ -98,8 +98,8 @@ def get_config():
     config.mesh.tensor = 1                 # devices that share attention heads and the feed-forward network
 
     config.log_every = 50                  # updates between progress lines and rows of metrics.jsonl
-    config.tensorboard = False             # metrics as event files in WORKDIR/tensorboard, too (extra `tensorboard`)
-    config.tracker = ''                    # 'wandb' or 'trackio': metrics go there, too (extras of these names)
+    config.tensorboard = False             # metrics also as event files in WORKDIR/tensorboard (extra `tensorboard`)
+    config.tracker = ''                    # 'wandb' or 'trackio': metrics also go there (extras of these names)
     config.project = 'gpt1_jax'            # project name at the tracker
     config.profile = ''                    # 'START:STOP': a trace of these updates in WORKDIR/profile, for TensorBoard
     config.init_from = config_dict.placeholder(str)   # a run, novels or hf:USER/NAME: its weights, a fresh schedule

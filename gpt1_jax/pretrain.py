@@ -2,7 +2,8 @@
 
 gpt1 pretrain --workdir=DIR --config.data.corpus='books/*.txt'
 
-Rerun an interrupted command to resume it; the result is the same to the bit.
+Rerun an interrupted command to resume it; on the same devices and versions the result is the same to the bit (on a
+GPU with --deterministic).
 """
 import contextlib
 import dataclasses

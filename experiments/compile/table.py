@@ -140,10 +140,10 @@ def main() -> None:
     f = flags.FLAGS
     out = pathlib.Path(f.out)
     out.mkdir(parents=True, exist_ok=True)
-    chosen = [entry for entry in ENTRIES if entry.topology.startswith(f.only)]
+    chosen = [entry for entry in ENTRIES if any(name.startswith(f.only) for name in (entry.slice, entry.topology))]
     if not chosen:
         raise UserError(f'--only={f.only}: no slice of the table begins so; they are '
-                        f'{", ".join(dict.fromkeys(entry.topology for entry in ENTRIES))}')
+                        f'{", ".join(dict.fromkeys(entry.slice for entry in ENTRIES))}')
     missing = compile_all(chosen, out / 'rows.jsonl')
     lines = render(ENTRIES, results.read(out / 'rows.jsonl'), missing)
     (out / 'table.md').write_text('\n'.join(lines).rstrip() + '\n', encoding='utf-8')

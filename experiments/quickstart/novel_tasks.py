@@ -1,4 +1,4 @@
-"""Three labelled sets made from novels, in which counting words is of no help.
+"""Three labelled sets made from novels, in which counting words is of little help.
 
   pronoun       which word comes next in a sentence, he or him? (head 'classify')
   continuation  the second half of a sentence, or that of another sentence of the novel? (head 'choice')
