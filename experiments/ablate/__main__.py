@@ -20,8 +20,8 @@ from gpt1_jax.configs.ablate import RULES
 from ml_collections import ConfigDict
 
 from experiments.ablate import report, runs
-from experiments.lib import runner
-from gpt1_jax import cli, rules, storage
+from experiments.lib import run_list, runner
+from gpt1_jax import cli, rules
 from gpt1_jax.cli import config_file
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.runs import results
@@ -37,8 +37,7 @@ def run(config: ConfigDict, out: str | pathlib.Path, until: float | None = None,
     and after the report where runs failed.
     """
     rules.validate(config, RULES)
-    if storage.remote(out):
-        raise UserError(f'--out={out}: has to be a local directory')
+    rules.require({'--out': (str(out), run_list.OUT)})
     out = pathlib.Path(out)
     out.mkdir(parents=True, exist_ok=True)
     results.check(out / 'results.jsonl')

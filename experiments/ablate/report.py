@@ -13,6 +13,7 @@ from experiments.ablate.statistics import Difference
 from experiments.lib import bootstrap, figures
 from experiments.lib.markdown import bullets, table
 from gpt1_jax import metrics, storage
+from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import minimal_pairs
 from gpt1_jax.metrics.bootstrap import interval, mean
 
@@ -132,8 +133,11 @@ def _over_items(task, a, b):
     if task != 'blimp':
         return bootstrap.minus(bootstrap.of_rows(a), bootstrap.of_rows(b))
     read = [[metrics.read_predictions(storage.path(row['predictions'])) for row in side] for side in (a, b)]
+    ids = read[0][0][0]
+    if any(each != ids for side in read for each, _, _ in side):
+        raise UserError('a difference of scores that are not about the same items')
     of_a, of_b = (np.mean([minimal_pairs.outcomes(scores) for _, _, scores in side], axis=0) for side in read)
-    return mean(minimal_pairs.set_means(read[0][0][0], of_a - of_b).values())
+    return mean(minimal_pairs.set_means(ids, of_a - of_b).values())
 
 
 def _by_step(compared):

@@ -7,6 +7,8 @@ Runs on the cluster of RAY_ADDRESS, as inside `ray job submit`, else on the core
 gpt1_jax[ray] installed and see the same files, or gs://BUCKET/... A part takes one core; Ray runs it again when its
 process or its node dies, and it resumes where it was. Several parts a core keep all of them busy.
 """
+import os
+
 from absl import flags
 
 from gpt1_jax import cli, prepare, storage
@@ -61,8 +63,10 @@ def _define_flags():
 def main() -> None:
     f = flags.FLAGS
     # From the root: Ray's processes work in other directories.
-    out, tokenizer, *corpus = (str(storage.absolute(name)) for name in (f.out, f.tokenizer, *f.corpus))
-    valid = f.valid if sources.fraction_of(f.valid) else str(storage.absolute(f.valid))
+    def absolute(name):
+        return name if storage.remote(name) else os.path.join(os.getcwd(), name)  # a link keeps its name and extension
+    out, tokenizer, *corpus = map(absolute, (f.out, f.tokenizer, *f.corpus))
+    valid = f.valid if sources.fraction_of(f.valid) else absolute(f.valid)
     manifest = run(out, corpus, valid, tokenizer, f.text_field, f.parts)
     for split, entry in manifest['splits'].items():
         print(f'{split}: {entry["documents"]:,} documents, {entry["tokens"]:,} tokens, {len(entry["shards"])} shards')

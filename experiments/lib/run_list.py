@@ -26,13 +26,14 @@ SOURCES = ('tfds:', 'parquet:', 'hf:')  # a data directory that begins with one 
 # open); the LSTM starts from another pretrained run.
 CONDITIONS = {'full': {}, 'no_pretraining': {'n_transfer': transfer.NOTHING}, 'no_aux': {'lm_weight': 0.0}, 'lstm': {}}
 
+OUT = (lambda x: '://' not in x, 'a local directory')
 SEEDS = (lambda x: x and rules.several(finetune.RULES['seed'])[0](x), 'a tuple of seeds')
 GRID = (lambda x: all(each and rules.several(rules.number())[0](each) for each in rules.flatten(x).values()),
         'a group of fields, each of it a tuple of numbers')
 PER_TASK = (lambda x: all(map(rules.GROUP[0], x.values())), 'a group of fields for each task that it names')
 RULES = {name: rule for name, rule in rules.of_defaults(experiments.get_config(), {
     **dict.fromkeys(('seeds', 'seeds_small', 'grid_seeds'), SEEDS), 'layers': rules.several(rules.whole(-1)),
-    'out': (lambda x: not storage.remote(x), 'a local directory'),
+    'out': OUT, 'results': (OUT[0], 'a local file'),
     'zero_shot_steps': rules.several(rules.whole(0)),
     'curves.conditions': (lambda x: 'full' in x and {*x} <= {'full', 'no_pretraining', 'no_aux'},
                           "a tuple of 'full' and any of 'no_pretraining' and 'no_aux'"),
@@ -139,8 +140,8 @@ def zero_shot_runs(config: ConfigDict, task: str, condition: str = 'full', steps
     """The scoring of a task at saved steps of the pretrained run ('full') or of the LSTM's ('lstm'): one Run, or
     none where that run is not given, or has none of the steps.
 
-    steps: default config.zero_shot_steps, or all that the run has saved. Of an LSTM that exists, those that it has: it
-    may have been trained for fewer.
+    steps: by default config.zero_shot_steps, or all that the run has saved; by default of an LSTM that exists, those of
+    them that it has: it may have been trained for fewer.
     """
     origin = config.lstm if condition == 'lstm' else config.pretrained
     if not origin:
@@ -150,14 +151,13 @@ def zero_shot_runs(config: ConfigDict, task: str, condition: str = 'full', steps
     scored.init_from = str(origin)
     with _fits(f'config.zero_shot.{task}', 'configs/zero_shot.py'):
         scored.update(config.zero_shot.get(task, ConfigDict()))
-    planned = bool(steps)
-    steps = tuple(steps or config.zero_shot_steps or workdir.load(origin).steps())
-    if condition == 'lstm' and not planned and (storage.path(origin) / 'config.json').exists():
-        saved = workdir.load(origin).steps()
-        steps = tuple(step for step in steps if step in saved)
-        if not steps:
-            return []
-    return [Run(f'{task}-zero_shot-{condition}', task, condition, 0, 'zero_shot', scored, steps)]
+    if not steps:
+        steps = config.zero_shot_steps or workdir.load(origin).steps()
+        if condition == 'lstm' and (storage.path(origin) / 'config.json').exists():
+            saved = workdir.load(origin).steps()
+            steps = [step for step in steps if step in saved]
+    run = Run(f'{task}-zero_shot-{condition}', task, condition, 0, 'zero_shot', scored, tuple(steps))
+    return [run] if steps else []
 
 
 def find_models(config: ConfigDict) -> None:

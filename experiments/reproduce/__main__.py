@@ -83,6 +83,7 @@ def checked(config: ConfigDict, out: str | pathlib.Path, data: str | None = None
     """A copy of a config with the paths of a job in OUT. UserError for a mistake that shows before the job starts."""
     config = config.copy_and_resolve_references()
     config.out = str(out)
+    rules.require({'--out': (config.out, run_list.OUT)})
     rules.validate(config, RULES)
     out = pathlib.Path(out)
     conditions = rules.several(rules.one_of(*run_list.CONDITIONS, *plan_lib.GROUPS))

@@ -70,7 +70,8 @@ def fill(config: ConfigDict, data: str, text: Sequence[str], label: str, choices
         if not custom.quoting:
             print(f'{train}: its quotation marks are read as text; --config.custom.quoting=True reads them as quoting',
                   flush=True)
-    custom.name, custom.label, custom.segments = place.resolve().stem, label, tuple((column,) for column in text)
+    custom.name = place.absolute().stem  # of '.' the directory's
+    custom.label, custom.segments = label, tuple((column,) for column in text)
     custom.files.update(files)
     if not custom.files.dev:
         custom.dev_fraction = custom.dev_fraction or 0.1

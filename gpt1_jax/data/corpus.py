@@ -102,7 +102,13 @@ def _expand(spec):
     for file in found:
         if files.kind(file) is None:
             raise UserError(f'{file}: unknown extension, must be one of these: {files.READ}')
-    return found if remote else [str(pathlib.Path(name)) for name in found]  # './a' is 'a', but link/.. no path to it
+    return found if remote else list(map(_normal, found))
+
+
+def _normal(name):
+    """The shortest name of a file: 'a' for 'b/../a', unless b is a link, whose parent is elsewhere."""
+    short = os.path.normpath(name)
+    return short if os.path.realpath(short) == os.path.realpath(name) else name
 
 
 def _below(directory):

@@ -19,7 +19,7 @@ Splits = dict[str, Stream]
 
 SENTENCE = 200  # characters; documents that are shorter on average may be single sentences
 MANY = 100      # documents; an average of fewer means little
-NEAR = 1000     # characters; a cut moves back to the end of a line or word so far away at least
+NEAR = 1000     # characters that a cut may always move back, to the end of a line or word
 LONG = 1000     # characters; shorter documents (a dedication, a table of contents) may be equal by chance
 
 
@@ -118,7 +118,7 @@ def _cut(documents, end, held):
         text = document.text
         cut = min(max(end, 0), len(text))
         if 0 < cut < len(text):
-            near = max(0, cut - max(len(text) - cut, NEAR))  # so that no more than twice as much is held out
+            near = max(0, cut - max(len(text) - cut, NEAR))  # of a long text no more than twice as much is held out
             cut = text.rfind('\n', near, cut) + 1 or text.rfind(' ', near, cut) + 1 or cut
         end -= len(text)
         part = text[cut:] if held else text[:cut]

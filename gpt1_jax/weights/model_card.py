@@ -2,7 +2,6 @@
 
 Everything is read from the run: config, checkpoint, metrics.jsonl, results.jsonl. Facts that they lack are left out.
 """
-import itertools
 import json
 import pathlib
 from collections.abc import Sequence
@@ -91,8 +90,8 @@ def evaluations(run: workdir.Run, step: int, digest: str) -> list[str]:
         if row.get('step') == step:
             found += [f'{name} {value:.4f} at step {step:,}' for name, value in row.items()
                       if name.startswith(('valid_', 'dev_')) and isinstance(value, (int, float))]
-    where_to = filter(None, (run.results, run.config.get('results')))  # scored again: in the run
-    for row in itertools.chain.from_iterable(results.read(storage.path(file)) for file in where_to):
+    files_of_results = filter(None, (run.results, run.config.get('results')))  # the run's own: what was scored later
+    for row in [row for file in files_of_results for row in results.read(storage.path(file))]:
         files = row.get('files') or {}
         foreign = row.get('split') in ('train', 'dev') and not run.trained_with(files)
         if row.get('digest') == digest and isinstance(row.get('value'), (int, float)) and not foreign:

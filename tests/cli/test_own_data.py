@@ -91,6 +91,14 @@ def test_answers_that_are_choices_themselves_are_not_their_places(tmp_path, monk
     assert config.custom.answer == 'text' and first.choices[first.label] == str(1 + int(first.texts[0][1:]) % 2)
 
 
+def test_a_set_is_called_as_the_link_to_its_file(tmp_path, monkeypatch):
+    """As in the Hub's cache."""
+    table(tmp_path / '4f2a9c')
+    (tmp_path / 'reviews.csv').symlink_to('4f2a9c')
+    config = config_of(monkeypatch, data=str(tmp_path / 'reviews.csv'), text=['one'], label='topic')
+    assert config.custom.name == 'reviews'
+
+
 def test_equal_numbers_written_differently_have_an_order_of_their_own(tmp_path, monkeypatch):
     for labels in itertools.permutations(['1', '01', '001', '2']):
         config = config_of(monkeypatch, data=table(tmp_path / 'a.csv', labels=labels), text=['one'], label='topic')

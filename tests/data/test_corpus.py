@@ -45,7 +45,8 @@ def read(spec, **kwargs):
 
 @pytest.mark.parametrize('spec, expected', [
     ('books/', ALL), ('books/a.txt', ALL[:1]), ('books/*.txt', ALL[:1]), ('books/**/*.gz', ALL[3:]),
-    (['books/deep', 'books/a.txt'], [ALL[3], ALL[0]]), (['books/a.txt', 'books', './books/a.txt'], ALL)])
+    (['books/deep', 'books/a.txt'], [ALL[3], ALL[0]]),
+    (['books/a.txt', 'books', './books/a.txt', 'books/../books/a.txt'], ALL)])
 def test_a_spec_gives_its_documents_in_order_and_once(here, spec, expected):
     assert read(spec) == expected
 

@@ -54,8 +54,9 @@ def test_a_passage_or_a_folder_of_them_needs_no_answers(tmp_path, monkeypatch):
     path = tmp_path / 'one.txt'
     path.write_text(json.dumps({name: passage[name] for name in ('article', 'questions', 'options')}))
     monkeypatch.chdir(tmp_path)
+    (tmp_path / 'sub').mkdir()
     one = read('race', 'one.txt')
-    assert one == read('race', path)
+    assert one == read('race', path) == read('race', 'sub/../one.txt')
     assert [e.texts[1] for e in one] == [question.strip() for question in passage['questions']]
     assert [e.id for e in one] == [f'{tmp_path.name}/one.txt/{i}' for i in range(3)]
 
@@ -67,8 +68,14 @@ def test_a_set_of_your_own_by_its_columns(tmp_path):
     path.write_text('text\nGood.\n\nBad.\n\n')
     found = unlabelled.read(custom.task(RATING), path)
     assert [(e.id, e.texts) for e in found] == [('0', ('Good.',)), ('1', ('Bad.',))]
-    path.write_text('text\nGood.\n\nBad.\n\n')
-    assert unlabelled.read(custom.task(RATING | {'format': 'tsv', 'quoting': False}), path) == found
+    path = tmp_path / 'new.tsv'
+    path.write_text('sentence\nGood.\n\nBad.\n\n')
+    assert read('sst2', path) == found
+    path.write_text('text\nWell, good.\n"Bad," he said.\n')
+    for quoting in (True, False):
+        task = custom.task(RATING | {'format': 'tsv', 'quoting': quoting})
+        assert [e.texts for e in unlabelled.read(task, path)] == [('Well, good.',), ('"Bad," he said.',)]
+    path = tmp_path / 'new.csv'
     # The label's column may be there; a file without a header has the columns that config.custom.columns names.
     names = ['id', 'passage', 'question', *'abcde', 'answer']
     task = custom.task(FIVE | {'columns': names, 'format': '|', 'quoting': False})
@@ -99,7 +106,7 @@ def test_json_records_by_columns_and_by_texts(tmp_path, records, write):
 
 
 @pytest.mark.parametrize('fields, row, text', [
-    (LINES | {'segments': [['texts']]}, {'texts': 'A.'}, 'A.'), (LINES, {'texts': ['A.']}, 'A.'),
+    (LINES | {'segments': [['texts']]}, {'texts': ['A.', 'B.']}, 'A.\nB.'), (LINES, {'texts': ['A.']}, 'A.'),
     (LINES | {'columns': ['text', 'score']}, ['A.'], 'A.')])
 def test_the_layout_is_that_of_the_first_record_that_can_be_read(tmp_path, fields, row, text):
     """A column may be called `texts`, and the first line be broken."""
@@ -122,6 +129,7 @@ def test_json_lines_of_a_published_set(tmp_path, records, ids):
     ('cola', 'tsv', 'A sentence alone.\n', "no column 'sentence'"), ('rte', 'tsv', '', 'empty'),
     ('rte', 'jsonl', '{"texts": ["A."]}\n', 'row 1: 1 texts, expected 2'),
     ('rte', 'jsonl', '{"texts": ["A.", "B."]}\n{"texts": ["A.", 1]}\n', 'row 2: texts is not a list of non-empty'),
+    ('sst2', 'jsonl', '{"texts": "A."}\n', 'row 1: texts is not a list of non-empty'),
     ('race', 'jsonl', '{"texts": ["A.", "B."], "choices": ["C."]}\n', 'row 1: 1 choices, expected 2 to 4'),
     ('rte', 'jsonl', '{"texts": ["A.", "B."], "id": null}\n', 'row 1: no id'),
     ('race', 'txt', '{"article": "A.", "questions": ["B?"], "options": [["C.", "D."]]}', 'question 1: 2 options, exp'),

@@ -75,8 +75,8 @@ def test_a_mistake_in_an_idea_is_one_line_before_any_text_is_prepared(tmp_path, 
 
 def test_what_is_written_in_an_object_store_is_refused_before_any_text_is_prepared(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match='^--out=gs://bucket/ablate: has to be a local directory'):
-        program.run(small('no such corpus', ()), 'gs://bucket/ablate')
+    with pytest.raises(UserError, match="^--out is 's3://bucket/ablate', must be a local directory"):
+        program.run(small('no such corpus', ()), 's3://bucket/ablate')
     assert not list(tmp_path.iterdir())
 
 
@@ -192,6 +192,9 @@ def test_a_difference_on_blimp_is_one_of_means_over_sets_where_a_tie_counts_half
     found = report._over_items('blimp', *sides)
     of_a, of_b = ((2.5 + 2) / 6 + (0 + 1) / 2) / 2, ((1 + 2) / 6 + (0.5 + 0) / 2) / 2
     assert found.value == pytest.approx(of_a - of_b) and found.n == 4
+    path.write_text(path.read_text().replace('/3', '/4'))
+    with pytest.raises(UserError, match='not about the same items'):
+        report._over_items('blimp', *sides)
 
 
 def test_curves_are_compared_at_the_updates_that_all_have(undisturbed):

@@ -260,7 +260,7 @@ def test_what_is_wrong_with_a_plan_or_a_stage_is_said_before_it_starts(tmp_path,
 
 
 def test_a_job_s_directory_is_a_local_one():
-    with pytest.raises(UserError, match="^config.out is 'gs://bucket/out', must be a local directory"):
+    with pytest.raises(UserError, match="^--out is 'gs://bucket/out', must be a local directory"):
         reproduce.checked(load_config('one_gpu'), 'gs://bucket/out')
 
 

@@ -45,7 +45,7 @@ def _task(spec):
         find=lambda directory, split: [str(pathlib.Path(directory) / split.files[0])],
         segments=tuple(map(len, spec.segments)), cut=cut,
         score=score, squared=spec.squared, positive=labels.index(spec.positive) if spec.positive else 1,
-        n_texts=len(spec.texts))
+        n_texts=len(spec.texts), columns=(*spec.text_columns, *spec.choices))
     return dataclasses.replace(task, read=functools.partial(_divided, spec, task)) if spec.dev_fraction else task
 
 

@@ -45,4 +45,5 @@ class Task:
     positive: int = 1               # index of the label that F1 counts
     groups: tuple[str, ...] = ()    # first parts of ids ('middle' of 'middle/12.txt/0') that are also reported alone
     n_texts: int = 1                # how many texts an example has
+    columns: tuple[str, ...] = ()   # of the texts and choices of a set of one's own
     read_file: Callable[..., list[Example]] | None = None

@@ -30,8 +30,8 @@ def describe(path: pathlib.Path, needed: Sequence[str], columns: Sequence[str] =
             found[name] = list(columns)
     if not found:
         raise errors[0]
-    # The separator that gives the needed columns, else the most of them.
-    best = max(found, key=lambda name: (set(needed) <= set(found[name]), len(found[name])))
+    # The separator that gives the needed columns, else the most of them, else that of the file's extension.
+    best = max(found, key=lambda name: (set(needed) <= set(found[name]), len(found[name]), name == path.suffix[1:]))
     for column in needed:
         if column not in found[best]:
             raise UserError(f'{path}: no column {column!r}{did_you_mean(column, found[best])} '

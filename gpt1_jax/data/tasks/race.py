@@ -3,6 +3,7 @@
 Middle-school passages come first; within a level, passages are sorted by the number in their file names. One model
 answers both levels. Ids begin with the level, so that results can also be reported by level.
 """
+import os
 import pathlib
 import re
 from typing import Any
@@ -65,7 +66,7 @@ def _make(split, row_id, fields):
 
 def _official(paths, split):
     for path in paths:
-        level, name = pathlib.Path(path).absolute().parent.name, pathlib.Path(path).name
+        level, name = pathlib.Path(os.path.abspath(path)).parent.name, pathlib.Path(path).name
         passage = reading.json_object(reading.json_value('\n'.join(reading.decoded_lines(path))))
         if isinstance(passage, RowFault):
             yield Row(path, name, passage)

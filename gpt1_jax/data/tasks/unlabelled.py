@@ -12,14 +12,14 @@ from gpt1_jax.errors import UserError, fail, shown
 def read(task: Task, path: str | pathlib.Path, on_bad: Callable[[str], None] = fail) -> list[Example]:
     """The unlabelled examples of a file, in its order.
 
-    A JSON file whose first record has a list "texts" holds {"id", "texts", "choices"} records. Any other file has the
-    layout of the task's own files. It needs the columns of the texts only; labels are not read. Ids are those in the
-    file, else row numbers from 0.
+    A JSON file whose first record has "texts", where that is no column of the task, holds {"id", "texts", "choices"}
+    records. Any other file has the layout of the task's own files. It needs the columns of the texts only; labels are
+    not read. Ids are those in the file, else row numbers from 0.
     on_bad: called with the message of a bad row, see Task.read; by default a UserError naming file, row and cause.
     """
     path = str(path)
     first = tables.first_record(path) if tables.is_json(path) else None
-    if isinstance(first, dict) and isinstance(first.get('texts'), list):
+    if isinstance(first, dict) and 'texts' in first and 'texts' not in task.columns:
         return _of_texts(tables.read(path), task, path, on_bad)
     if task.read_file is None:
         raise UserError(f'{path}: rows of {task.name} are JSON lines (.jsonl) with "texts"')
