@@ -82,7 +82,7 @@ def get_config():
     config.eval = ConfigDict()
     config.eval.every = 2000               # updates between validations
     config.eval.windows = 1024             # validation windows used, evenly spaced; 0 = all
-    config.eval.batch_size = 64            # windows at once
+    config.eval.batch_size = 64            # windows at once, no more than training has
     config.eval.sample = 0                 # tokens to generate and print at each validation; in one process only
 
     config.checkpoint = ConfigDict()
@@ -136,7 +136,7 @@ SHARED = {
 RULES = rules.of_defaults(get_config(), SHARED | {
     'data.resident': one_of('auto', 'yes', 'no'), 'data.processes': whole(0), 'data.join_characters': whole(1),
     'tokenizer.merges': whole(0), 'tokenizer.vocab_size': whole(0), 'tokenizer.characters': whole(1, 2 ** 62),
-    'optimizer.warmup_steps': whole(0), 'train.epochs': positive(), 'train.steps': whole(1),
+    'optimizer.warmup_steps': whole(0), 'train.epochs': whole(1), 'train.steps': whole(1),
     'eval.every': whole(1), 'eval.windows': whole(0), 'eval.batch_size': whole(1), 'eval.sample': whole(0, 512),
     'checkpoint.every': whole(1), 'checkpoint.keep_steps': several(whole(1)),
     'checkpoint.keep_words': several(whole(1))})

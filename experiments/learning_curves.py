@@ -9,6 +9,7 @@ search. With the best one it then trains on each number of rows of config.curves
 are fewer, and is scored on dev. Beside them: n-grams, a logistic regression on the same rows (scikit-learn).
 Writes learning_curves.json, .md and .png in config.out. Rerun an interrupted command to resume it.
 """
+import importlib.util
 import math
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,6 +46,8 @@ def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
     where runs failed.
     """
     run_list.check(config)
+    if importlib.util.find_spec('sklearn') is None:  # needed last
+        raise UserError("the n-grams need scikit-learn: pip install 'gpt1_jax[baselines]'")
     config = with_data(config)
     trials = runner.carry_out(config, trial_runs(config), dry_run)
     if dry_run and any(not run.rows for run in trials):

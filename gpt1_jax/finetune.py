@@ -271,6 +271,10 @@ def main() -> None:
     elif f.evaluate_only:
         _evaluate_only()
     else:
+        for name in ('split', 'selection', 'data_dir'):
+            if f[name].present:
+                raise UserError(f'--{name} goes with --evaluate_only; what training scores and reads is in '
+                                '--config.eval.splits, --config.eval.selections and --config.data.dir')
         run(own_data.filled(f.config), f.workdir, f.allow_change, f.fallback)
 
 

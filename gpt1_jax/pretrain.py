@@ -180,7 +180,7 @@ def build(setting: Setting) -> Job:
     model = models.backbone(fields)
     n_ctx, size = model.config.n_ctx, config.batch.size
     per_epoch = train.n_windows(n_ctx) / size
-    total = config.train.steps or int(config.train.epochs * per_epoch)
+    total = config.train.steps or config.train.epochs * per_epoch
     _check_length(setting.tokens, total, train, valid, n_ctx, size)
     effective = _effective(setting, fields, {'tokens': manifest['fingerprint'], 'tokenizer': tokenizer.fingerprint})
     at = {}
@@ -264,8 +264,8 @@ def train(setting: Setting, job: Job, check_lock: Any, fallback: bool) -> workdi
 def _evaluation(job, setting, current):
     """The `evaluate` of loop.fit: logs the validation loss; the smaller it is, the better the state."""
     config, mesh = setting.config, setting.mesh
-    mean_loss = validation.mean_loss(job.model, mesh, job.valid, config.eval.windows, config.eval.batch_size,
-                                     config.batch.loss_chunks)
+    rows = min(config.eval.batch_size, config.batch.size // config.batch.microbatches)  # these fit in training
+    mean_loss = validation.mean_loss(job.model, mesh, job.valid, config.eval.windows, rows, config.batch.loss_chunks)
     sample = text_generation.sampler(job.config['model'], mesh, job.tokenizer, job.valid, config.eval.sample)
 
     def evaluate(state):

@@ -78,6 +78,7 @@ def check(run: Any, recorded: Mapping[str, str]) -> None:
             raise UserError(f'{run}: was trained with {name}, which has changed since')
 
 
+_places: dict[str, pathlib.Path] = {}  # where each FILE of FILE:NAME is, by which compiled programs are found again
 _modules: dict[pathlib.Path, tuple[bytes, types.ModuleType]] = {}  # (contents, module) of the files run so far
 
 
@@ -87,6 +88,8 @@ def _module(file, field):
     try:
         with os_errors_in_one_line():
             contents = path.read_bytes()
+        if _places.setdefault(str(file), path) != path:
+            raise UserError(f'{file} was {_places[str(file)]} before in this process: give an absolute path')
         if path in _modules:
             before, module = _modules[path]
             if before != contents:

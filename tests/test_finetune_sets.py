@@ -130,6 +130,13 @@ def test_a_flag_that_scoring_alone_would_ignore_is_refused(reviewed, given, mess
     assert message in command('finetune', f'--workdir={reviewed[1]}/run', '--evaluate_only', given, check=1).stderr
 
 
+@pytest.mark.parametrize('given', ['--split=test', '--selection=final', '--data_dir=new'])
+def test_a_flag_of_scoring_alone_that_training_would_ignore_is_refused(tmp_path, given):
+    name = given.partition('=')[0]
+    said = command('finetune', f'--workdir={tmp_path}/run', given, check=1).stderr
+    assert f'{name} goes with --evaluate_only' in said
+
+
 @pytest.mark.parametrize('name, make, n, metrics, width', [
     ('scitail', functools.partial(sets.write_official, 'scitail'), len(sets.PLAIN), ['accuracy'], 2),
     ('mrpc', functools.partial(sets.write_official, 'mrpc'), len(sets.PAIRS) // 2 * 2, ['f1', 'accuracy'], 2),

@@ -92,7 +92,9 @@ def test_a_notice_tells_of_a_context_that_gets_full(scripted, tokenizer, capsys,
 
 
 @pytest.mark.parametrize('more, message', [
-    ({'prompts': ['a', ' \n']}, 'the prompt is empty'), ({'tokens': 0}, 'tokens is 0, must be a whole number from 1'),
+    ({'prompts': ['a', ' \n']}, 'the prompt is empty'),
+    ({'prompts': [[5, 10 ** 6]]}, 'a prompt has the id 1000000'),
+    ({'tokens': 0}, 'tokens is 0, must be a whole number from 1'),
     ({'stop': ['a', '']}, 'a stop string is empty')])
 def test_a_mistake_is_named(tokenizer, more, message):
     with pytest.raises(UserError, match=message):

@@ -164,6 +164,19 @@ def test_a_relative_file_that_is_missing_is_named_with_where_it_was_looked_for(t
         user_code.load('idea.py:x', 'f')
 
 
+def test_a_relative_name_of_two_files_in_one_process_is_refused(tmp_path, monkeypatch):
+    """Compiled programs are found again by that name."""
+    for folder, value in (('a', 1), ('b', 2)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / 'two_of_them.py').write_text(f'x = {value}')
+    monkeypatch.chdir(tmp_path / 'a')
+    assert user_code.load('two_of_them.py:x', 'f') == 1
+    monkeypatch.chdir(tmp_path / 'b')
+    with pytest.raises(UserError, match=f'^f: two_of_them.py was {tmp_path}/a/two_of_them.py before in this process'):
+        user_code.load('two_of_them.py:x', 'f')
+    assert user_code.load(f'{tmp_path}/b/two_of_them.py:x', 'f') == 2
+
+
 @pytest.mark.parametrize('contents, name, message', [
     (None, 'x', 'optimizer.kind: .*idea.py: No such file'), ('\n\n1 / 0', 'x', 'line 3: ZeroDivisionError'),
     ('def relu(x): pass', 'relo', "idea.py has no 'relo', did you mean 'relu'"),

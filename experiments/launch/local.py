@@ -3,8 +3,8 @@
 python -m experiments.launch.local --processes=2 --devices=2 pretrain --config=configs/pretrain.py \\
     --workdir=runs/gpt1 --config.data.tokens=runs/tokens
 
---devices: CPU devices a process pretends to have; 0 leaves the real ones. A process that fails ends the others; SIGTERM
-and SIGINT are passed on to all, which then save and stop at the same step.
+--devices: CPU devices a process pretends to have; 0 leaves the real ones. A process that fails ends the others;
+SIGTERM, SIGINT and SIGHUP are passed on to all, which then save and stop at the same step.
 """
 import argparse
 import math
@@ -35,6 +35,8 @@ def run(command: Sequence[str], processes: int, devices: int = 0) -> int:
             one.send_signal(number)  # nothing where it has ended
     signal.signal(signal.SIGTERM, pass_on)
     signal.signal(signal.SIGINT, pass_on)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # not under nohup
+        signal.signal(signal.SIGHUP, pass_on)
     status, deadline = 0, math.inf
     while any(one.poll() is None for one in started):
         for i, one in enumerate(started):
@@ -63,6 +65,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument('module', choices=('pretrain', 'finetune'), help='what to run')
     parser.add_argument('options', nargs=argparse.REMAINDER, help='its options')
     chosen = parser.parse_args(arguments)
+    if any(option.startswith(('--processes', '--devices')) for option in chosen.options):
+        parser.error('--processes and --devices go before the module')
     if chosen.processes < 1:
         parser.error(f'--processes={chosen.processes}, must be at least 1')
     return run([sys.executable, '-m', 'gpt1_jax', chosen.module, *chosen.options], chosen.processes, chosen.devices)

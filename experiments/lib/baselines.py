@@ -176,13 +176,16 @@ def fitted(task: Task, train: Sequence[Example], examples: Sequence[Example],
     order = permutation(0, 0, len(train))
     held_out, rest = ([train[i] for i in part] for part in np.split(order, [len(train) // 5]))
     scale = MaxAbsScaler()
+    parts = {'rest': rest, 'held_out': held_out, 'train': train, 'examples': examples}
     matrices = {name: scale.fit_transform(features(rest)) if name == 'rest' else scale.transform(features(rows))
-                for name, rows in (('rest', rest), ('held_out', held_out), ('train', train), ('examples', examples))}
+                for name, rows in parts.items() if rows}
     values = {}
     for strength in STRENGTHS if len(train) >= LEAST_ROWS else (1.0,):
-        scores = _scores(task, rest, matrices['rest'], held_out, matrices['held_out'], strength)
-        value = _metric(task, held_out, scores) if held_out else 0.0
-        values[strength] = -1.0 if math.isnan(value) else value
+        values[strength] = 0.0
+        if held_out:
+            scores = _scores(task, rest, matrices['rest'], held_out, matrices['held_out'], strength)
+            value = _metric(task, held_out, scores)
+            values[strength] = -1.0 if math.isnan(value) else value
     strength = max(values, key=values.get)
     return _scores(task, train, matrices['train'], examples, matrices['examples'], strength), values[strength]
 

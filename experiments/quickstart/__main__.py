@@ -11,8 +11,9 @@ import time
 from absl import flags
 from ml_collections import ConfigDict
 
+from experiments.lib import run_list
 from experiments.quickstart import novel_tasks, report, word_counts
-from gpt1_jax import cli, finetune, pretrain, zero_shot
+from gpt1_jax import cli, finetune, pretrain, rules, zero_shot
 from gpt1_jax.cli import config_file
 from gpt1_jax.data import corpus
 from gpt1_jax.prepare import prepare
@@ -25,6 +26,9 @@ DEV, TEST = 6, 7  # the first six novels are for training, the next one selects 
 def run(config: ConfigDict, directory: str | pathlib.Path) -> list[str]:
     """Runs everything as configs/quickstart.py describes; returns the headline results."""
     config = config.copy_and_resolve_references()
+    rules.require({'--workdir': (str(directory), run_list.OUT), **{
+        f'config.examples.{name}': (n, (lambda x: x > 0 and x % 4 == 0, 'a multiple of 4'))
+        for name, n in config.examples.items()}})
     directory = pathlib.Path(directory)
     started = time.perf_counter()
 

@@ -9,12 +9,14 @@ import re
 LEFT = {*'.,;:!?%)]}', '...', "n't", "'s", "'m", "'d", "'ll", "'re", "'ve"}  # no space before these
 RIGHT = {*'([{$£#'}                                                          # nor after these
 QUOTES = {'"', "'"}
+CONTROL = re.compile(r'[\x00-\x08\x0b-\x1f\x7f]')  # bytes that a model hardly trained yet may write
 THOUSANDS = re.compile(r'(?<![\d,])\d{1,3}(,\d{3})*,$')
 
 
 def readable(text: str) -> str:
     """Text of Tokenizer.decode as people write it. Where `text` is cut after a word, the result is a prefix of that of
-    the whole text, so words can be shown as they are generated."""
+    the whole text, so words can be shown as they are generated. Control characters become U+FFFD."""
+    text = CONTROL.sub('\ufffd', text)
     return '\n'.join(_line(line.split(' ')) for line in text.split('\n'))
 
 

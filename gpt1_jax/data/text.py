@@ -15,9 +15,9 @@ from typing import NamedTuple
 _RUNS = re.compile(r'(-+|~+|!+|"+|;+|\?+|\++|,+|\)+|\(+|/+|\*+|\[+|\]+|}+|{+|\|+|_+)')
 _LINE_BREAKS = re.compile(r'\s*\n\s*')
 _SPACES = re.compile(r'[^\S\n]+')
-# A word that is a long run of one mark. spaCy makes each of these marks a word, but splits off one at a time and looks
-# at the rest again, in time quadratic in the length; with spaces between them it need not.
-_RULES = re.compile(r'(?<![^ ])([=<>&#%$:`"!?()\[\]{}*,;+_])\1{19,}(?![^ ])')
+# A long run of one mark, by itself or in a word. Of most marks spaCy makes each a word, but splits off one at a time
+# and looks at the rest again, in time quadratic in the length; with spaces between them it need not.
+_RULES = re.compile(r"(?<![^ ])(\w{,40})([^\w\s'‘’])\2{39,}(\w{,40})(?![^ ])")
 _REPLACED = str.maketrans({'—': '-', '–': '-', '―': '-', '…': '...', '´': "'"})
 
 # Where a very long line may be cut, best places first: between two plain words, between any two words, inside a word.
@@ -78,8 +78,17 @@ def lines(text: str, unescape_html: str | bool = 'auto') -> Iterator[list[str]]:
     tokenize = _english().tokenizer
     for line in standardize(fixed).split(' \n '):
         if line:
-            line = _RULES.sub(lambda rule: ' '.join(rule[0]), line)
+            line = _RULES.sub(functools.partial(_spaced, tokenize), line)
             yield [word.text.lower() for word in tokenize(line)]
+
+
+def _spaced(tokenize, rule):
+    """A match of _RULES with spaces inside, if spaCy makes every mark a word in its place."""
+    before, mark, after = rule.groups()
+    if [word.text for word in tokenize(before + 20 * mark + after)].count(mark) < 20:
+        return rule[0]
+    run = len(rule[0]) - len(before) - len(after)
+    return ' '.join((before + 10 * mark, *(run - 20) * mark, 10 * mark + after))
 
 
 def _plain_lines(text):

@@ -152,7 +152,10 @@ class Session:
         try:
             self._writer.close()
         finally:
-            self._metrics.close()
+            try:
+                self.trace.close()
+            finally:
+                self._metrics.close()
         if error is None:
             processes.barrier('the checkpoints are cleaned up')
 

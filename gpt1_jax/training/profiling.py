@@ -32,10 +32,15 @@ class Trace:
         """results: arrays that the step computed, waited for where the trace ends. final: no step follows."""
         if self._local is not None and (step == self._span[1] or final):
             jax.block_until_ready(results)
+            self.close()
+
+    def close(self) -> None:
+        """End a trace that is running, also where training failed: a process has one at a time."""
+        if self._local is not None:
+            local, self._local = self._local, None
             jax.profiler.stop_trace()
             if storage.remote(self._directory):
-                storage.upload(self._local, self._directory)
-            self._local = None
+                storage.upload(local, self._directory)
 
 
 def compile_step(program: Any, hyper: dict, batches: Any) -> tuple[Callable, float, int]:

@@ -136,6 +136,15 @@ def test_a_table_without_a_header_has_the_columns_that_are_given(tmp_path, monke
     assert len(tasks.of(config.to_dict()).read(config.data.dir, 'train')) == 7
 
 
+def test_columns_and_labels_may_look_like_numbers_and_booleans(tmp_path, monkeypatch):
+    """As --config.custom.columns=0,1 and --config.custom.labels=True,False are read."""
+    (tmp_path / 'a.csv').write_text(''.join(f'x{i},{i % 2 == 0}\n' for i in range(8)))
+    config = config_of(monkeypatch, {'custom.columns': (0, 1), 'custom.labels': (True, False)},
+                       data=str(tmp_path / 'a.csv'), text=['0'], label='1')
+    task = tasks.of(config.to_dict())
+    assert task.labels == ('True', 'False') and len(task.read(config.data.dir, 'train')) == 7
+
+
 def test_a_directory_has_the_splits_by_their_names(tmp_path, monkeypatch):
     for name in ('train.csv', 'validation.csv', 'test.csv', 'notes.txt'):
         table(tmp_path / name)

@@ -167,6 +167,13 @@ def test_choices_may_be_of_different_numbers():
     assert found.argmax(-1).tolist() == [0, 1] * 20 and found[1, 2] == metrics.ABSENT
 
 
+@pytest.mark.parametrize('n', [1, 4])
+def test_a_few_rows_leave_none_to_choose_the_regularisation_on(n):
+    rows = [Example(str(i), (f'word {i}',), label=i % 2) for i in range(n)]
+    found, held_out = baselines.fitted(tasks.get('sst2'), rows, rows, lambda some: np.ones((len(some), 1)) / len(some))
+    assert np.isfinite(found).all() and held_out == 0
+
+
 def test_single_texts_share_no_words_and_rows_of_one_label_have_one_answer():
     train = [Example(str(i), (f'word{i}',), (), 1) for i in range(30)]
     assert baselines.overlap(SST2, train, train) is None

@@ -3,6 +3,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 
@@ -168,3 +169,20 @@ def test_the_gpu_jobset_s_command_runs_in_real_processes(tmp_path):
     assert [process.returncode for process in started] == [0] * len(started), said
     assert 'processes: 0 on ' in said[0] and 'step 3/3' in said[0] and 'step' not in said[1]
     assert [row['step'] for row in results.read(tmp_path / 'run' / 'metrics.jsonl') if 'loss' in row] == [1, 2, 3]
+
+
+def test_a_closed_terminal_reaches_all_processes():
+    child = ('import signal, sys, time; signal.signal(signal.SIGHUP, lambda *_: sys.exit()); print(1, flush=True); '
+             'time.sleep(60)')
+    program = ('import sys; from experiments.launch import local; '
+               'sys.exit(local.run([sys.executable, "-c", sys.argv[1]], 2))')
+    parent = subprocess.Popen([sys.executable, '-c', program, child], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert [parent.stdout.readline() for _ in range(2)] == ['1\n'] * 2
+    parent.send_signal(signal.SIGHUP)
+    assert parent.wait(30) == 0
+
+
+def test_options_of_the_launcher_after_the_module_are_refused(capsys):
+    with pytest.raises(SystemExit):
+        local.main(['pretrain', '--workdir=x', '--processes=3'])
+    assert 'go before the module' in capsys.readouterr().err

@@ -17,7 +17,7 @@ from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.data.tasks.quickstart import PRONOUNS
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import results
-from tiny import override, predictions
+from tiny import load_config, override, predictions
 
 pytestmark = pytest.mark.full
 
@@ -94,6 +94,18 @@ def test_naive_bayes_and_overlap_equal_what_is_computed_by_hand():
 
 
 @pytest.mark.quick
+@pytest.mark.parametrize('changes, place, message', [
+    ({'test': 6}, 'out', '^config.examples.test is 6, must be a multiple of 4'),
+    ({}, 'gs://bucket/out', "^--workdir is 'gs://bucket/out', must be a local directory")])
+def test_what_cannot_be_made_is_named_at_once(tmp_path, monkeypatch, changes, place, message):
+    monkeypatch.chdir(tmp_path)
+    config = load_config('quickstart')
+    config.examples.update(changes)
+    with pytest.raises(UserError, match=message):
+        quickstart.run(config, place)
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_report_has_each_accuracy_with_its_interval_and_the_paired_difference(tmp_path):
     def paths(right):
         names = (report.PRETRAINED, report.SCRATCH, report.WORDS)

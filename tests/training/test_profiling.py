@@ -25,6 +25,14 @@ def executions(span, directory):
         'PjitFunction(<lambda>)']
 
 
+def test_a_trace_that_training_left_running_is_written_when_it_is_closed(tmp_path):
+    trace = profiling.Trace((0, 9), tmp_path / 'failed')
+    trace.before(0)
+    trace.close()
+    trace.close()
+    assert list((tmp_path / 'failed').rglob('*.xplane.pb')) and executions((1, 2), tmp_path / 'next')
+
+
 @pytest.mark.parametrize('span, steps', [((2, 5), 3), ((STEPS - 2, STEPS + 9), 2)], ids=['inside', 'beyond the end'])
 def test_a_trace_has_the_steps_of_its_span(span, steps, tmp_path):
     assert executions(span, tmp_path / 'several') == steps * executions((1, 2), tmp_path / 'one') > 0

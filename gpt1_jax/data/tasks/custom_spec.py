@@ -37,14 +37,14 @@ def _tuple(convert):
 
 
 def _label(value):
-    return str(_of(str, int)(value)).strip()
+    return str(_of(str, int, bool)(value)).strip()  # True of a command line is a name
 
 
 def _files(value):
     return tuple((_of(str)(split), _of(str)(path)) for split, path in _of(dict)(value).items() if path is not None)
 
 
-_NAMES = ('a list of names', _tuple(_of(str)))
+_NAMES = ('a list of names', _tuple(lambda value: str(_of(str, int)(value))))
 RULES = {  # field: (what its value in a config must be, converter); the others' rules follow from their defaults
     'files': ('a dictionary of file names', _files), 'columns': _NAMES, 'choices': _NAMES, 'metrics': _NAMES,
     'segments': ('a list of lists of columns', _tuple(_tuple(custom_text.parse))),

@@ -27,7 +27,7 @@ def describe(path: pathlib.Path, needed: Sequence[str], columns: Sequence[str] =
             errors.append(error)
             continue
         if len(found[name]) == len(columns):
-            found[name] = list(columns)
+            found[name] = list(map(str, columns))
     if not found:
         raise errors[0]
     # The separator that gives the needed columns, else the most of them, else that of the file's extension.
@@ -85,7 +85,7 @@ def most_choices(path: pathlib.Path, column: str) -> int:
 
 
 def _read(path, format, needed, columns=(), quoting=True):
-    return list(tables.read(path, needed, tuple(columns), quoting, custom_spec.FORMATS.get(format, format)))
+    return list(tables.read(path, needed, tuple(map(str, columns)), quoting, custom_spec.FORMATS.get(format, format)))
 
 
 def _in_order(rows):
