@@ -127,9 +127,9 @@ def test_validation_reads_no_more_windows_at_once_than_training(text, tmp_path, 
     asked, mean_loss = [], pretrain.validation.mean_loss
     monkeypatch.setattr(pretrain.validation, 'mean_loss', lambda model, mesh, valid, windows, rows, *more: (
         asked.append(rows) or mean_loss(model, mesh, valid, windows, rows, *more)))
-    for changes in ({'batch__microbatches': 2}, {'eval__batch_size': 3}):
+    for changes in ({'batch__size': 16, 'batch__microbatches': 2}, {'eval__batch_size': 3}):
         pretrain.run(pretrain_config(text, train__steps=1, **{'eval__batch_size': 64} | changes), tmp_path / str(asked))
-    assert asked == [4, 3]
+    assert asked == [8, 3]
 
 
 def test_a_dry_run_reports_sizes_time_and_a_long_warm_up_and_trains_nothing(text, tmp_path, capsys):
