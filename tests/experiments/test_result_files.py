@@ -46,6 +46,19 @@ def test_the_comparison_at_equal_tokens_is_that_of_its_file(name):
     assert line in text(OVERNIGHT / 'README.md')
 
 
+def test_the_page_s_further_seed_is_that_of_its_file_beside_the_table_s_differences():
+    page = text(OVERNIGHT / 'README.md').partition('### A further seed')[2].partition('###')[0]
+
+    def differences(name):
+        return {row[0]: (*row[1:3], f'{row[6]} ({row[7]})') for row in table_rows(text(OVERNIGHT / name))
+                if len(row) == 9 and row[6][0] in '+-'}
+    further, before = differences('tables_further_seed.md'), differences('tables.md')
+    assert len(further) > 8
+    for task, (pretrained, scratch, difference) in further.items():
+        line = f'| {task} | {pretrained} | {scratch} | {difference} |'
+        assert line in page if task.startswith('mean') else f'{line} {before[task][2]} |' in page
+
+
 def test_the_front_page_has_the_quickstart_s_figures():
     lines = table_rows(text(ROOT / 'experiments' / 'results' / 'quickstart' / 'report.md'))
     (pronoun,), (order,) = ([row for row in lines if row[0] == name] for name in ('pronoun', 'word_order, zero-shot'))
