@@ -180,7 +180,7 @@ def build(setting: Setting) -> Job:
     model = models.backbone(fields)
     n_ctx, size = model.config.n_ctx, config.batch.size
     per_epoch = train.n_windows(n_ctx) / size
-    total = config.train.steps or config.train.epochs * per_epoch
+    total = config.train.steps or int(config.train.epochs * per_epoch)
     _check_length(setting.tokens, total, train, valid, n_ctx, size)
     effective = _effective(setting, fields, {'tokens': manifest['fingerprint'], 'tokenizer': tokenizer.fingerprint})
     at = {}

@@ -8,6 +8,7 @@ import pytest
 from event_files import points, points_of
 from gpt1_jax import pretrain, verify
 from gpt1_jax.data.tokenizer import Tokenizer
+from gpt1_jax.data.tokens import open_split
 from gpt1_jax.errors import UserError
 from gpt1_jax.prepare import prepare
 from gpt1_jax.runs import checkpoint, results, workdir
@@ -130,6 +131,15 @@ def test_validation_reads_no_more_windows_at_once_than_training(text, tmp_path, 
     for changes in ({'batch__size': 16, 'batch__microbatches': 2}, {'eval__batch_size': 3}):
         pretrain.run(pretrain_config(text, train__steps=1, **{'eval__batch_size': 64} | changes), tmp_path / str(asked))
     assert asked == [8, 3]
+
+
+def test_epochs_end_at_a_whole_update_which_is_saved(straight, tmp_path):
+    tokens = straight.path / 'tokens'
+    windows = open_split(tokens, 'train').n_windows(16)
+    size = windows * 2 // 3 // 8 * 8  # an epoch is about one and a half updates
+    run = pretrain.run(pretrain_config('', data__tokens=str(tokens), train__steps=None, train__epochs=1,
+                                       batch__size=size), tmp_path / 'run')
+    assert windows % size and run.progress() == (1, 1) and type(run.progress()[1]) is int
 
 
 def test_a_dry_run_reports_sizes_time_and_a_long_warm_up_and_trains_nothing(text, tmp_path, capsys):

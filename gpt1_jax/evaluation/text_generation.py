@@ -103,13 +103,13 @@ def stream(ids: Sequence[int], sample: int) -> int:
 
 
 def encode(tokenizer: Tokenizer, prompts: Sequence[str | list[int]]) -> list[list[int]]:
-    """The ids of each prompt. UserError for a prompt without a token, or with an id that pretraining has none for."""
+    """The ids of each prompt. UserError for a prompt without a token, or with an id outside the vocabulary."""
     encoded = [tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt) for prompt in prompts]
     if [] in encoded:
         raise UserError('the prompt is empty: it needs at least one word')
     unknown = [i for ids in encoded for i in ids if not 0 <= i < tokenizer.vocab_size]
     if unknown:
-        raise UserError(f'a prompt has the id {unknown[0]}, the vocabulary has {tokenizer.vocab_size:,}')
+        raise UserError(f'a prompt has the id {unknown[0]}, must be below {tokenizer.vocab_size:,}')
     return encoded
 
 
