@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from gpt1_jax import rules
+from gpt1_jax import rules, user_code
 from gpt1_jax.data import inputs
 from gpt1_jax.data.detokenize import continued, readable
 from gpt1_jax.data.tasks import unlabelled
@@ -193,13 +193,14 @@ class Trained:
 
 
 @os_errors_in_one_line()
-def load(path: str | os.PathLike, step: int | None = None) -> Trained:
+def load(path: str | os.PathLike, step: int | None = None, trust_code: bool = False) -> Trained:
     """A run at a saved step.
 
     path: its directory, also in an object store (gs://BUCKET/...); a Hugging Face directory; or a model's name, such as
     'novels' or 'openai-community/openai-gpt' (extra `hub`; weights/from_hub.py). step: by default the latest of a
-    pretrained run, the best on dev of a fine-tuned one. UserError naming the path, the step or the file if there is no
-    such run, or it is damaged.
+    pretrained run, the best on dev of a fine-tuned one. trust_code: run the code (FILE:NAME) that the run's config.json
+    names; read it first. UserError naming the path, the step or the file if there is no such run, if it is damaged, or
+    if it names code that is not trusted.
 
     >>> gpt1_jax.load('runs/gpt1', step=30).step
     30
@@ -209,7 +210,10 @@ def load(path: str | os.PathLike, step: int | None = None) -> Trained:
     """
     if not isinstance(path, (str, os.PathLike)):
         raise UserError(f'path is {shown(path)}, must be a text or a path')
-    run = workdir.load(from_hub.local_run(path))
+    directory = from_hub.local_run(path)
+    if trust_code:
+        user_code.trust(workdir.read_config(directory))
+    run = workdir.load(directory)
     kind = run.config['kind']
     step = run.step(step)
     tokenizer = run.tokenizer()

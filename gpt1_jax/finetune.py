@@ -88,6 +88,7 @@ def inspect(config: ConfigDict) -> None:
 def resolve(config: ConfigDict) -> fine_tuning.Setting:
     """The fine_tuning.Setting of a config, whose init_from may be any name of a run (weights/from_hub.py)."""
     rules.validate(config, RULES)
+    user_code.trust(config)
     config = config.copy_and_resolve_references()
     source = from_hub.local_run(config.init_from)
     if source is not None:

@@ -42,6 +42,7 @@ def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = 
     allow_change: as in workdir.compare. fallback: as in session.resume.
     UserError for a mistake in the config, the corpus or the directory, and where another process works in it.
     """
+    user_code.trust(config)
     setting = resolve(config, storage.path(directory))
     with contextlib.nullcontext(lambda: None) if dry_run else workdir.hold(setting.directory) as check_lock:
         _check_run_there(setting, allow_change)

@@ -4,6 +4,9 @@
 
 A run records the SHA-256 of each file, and resumes only with the same contents. Each file runs once a process, in which
 it must not change: compiled programs would still have the code of before.
+
+Only code that the user names runs. The names in a command's own config are trusted (`trust`). A run that is read may be
+a stranger's, and its config.json may name any file: without --trust_code, `load` refuses what only the run names.
 """
 import contextlib
 import functools
@@ -20,25 +23,48 @@ from gpt1_jax.errors import UserError, did_you_mean, in_code, os_errors_in_one_l
 
 LIBRARIES = ('optax',)
 
+_trusted: set[str] = set()  # the FILE:NAME of this process's own configs
+_everything_trusted = False
+
 
 def names_code(value: Any) -> bool:
     """Whether a config's value names code ('FILE:NAME') rather than something built in."""
     return isinstance(value, str) and ':' in value
 
 
-def load(name: str, field: str) -> Any:
-    """The function or class that 'FILE:NAME' or 'optax:NAME' names.
+def trust(config: Mapping[str, Any]) -> None:
+    """Allow the code that a config of the user's names."""
+    _trusted.update(_named(config))
 
-    field: of the config, for errors. UserError where the file does not exist, cannot be run, has changed since this
-    process ran it, or has no such name.
+
+def trust_everything() -> None:
+    """Allow all code, also what only a run names: the flag --trust_code."""
+    global _everything_trusted
+    _everything_trusted = True
+
+
+def load(name: str, field: str) -> Any:
+    """Load the function or class that 'FILE:NAME' or 'optax:NAME' names.
+
+    field: of the config, for errors. UserError if nobody trusted the name, or if the file does not exist, cannot be
+    run, has changed since this process ran it, or has no such name.
     """
     place, _, attribute = name.rpartition(':')
-    module = importlib.import_module(place) if place in LIBRARIES else _module(place, field)
+    if place in LIBRARIES:
+        module = importlib.import_module(place)
+    elif name in _trusted or _everything_trusted:
+        module = _module(place, field)
+    else:
+        raise UserError(f'{field} = {name}: is code, which only this run names: read {place}, then give --trust_code '
+                        '(in Python trust_code=True) to run it')
     try:
-        return functools.reduce(getattr, attribute.split('.'), module)
+        found = functools.reduce(getattr, attribute.split('.'), module)
     except AttributeError:
         public = [known for known in vars(module) if not known.startswith('_')]
         raise UserError(f'{field} = {name}: {place} has no {attribute!r}{did_you_mean(attribute, public)}') from None
+    if place in LIBRARIES and not getattr(found, '__module__', '').startswith(place):
+        raise UserError(f"{field} = {name}: is not a function of {place} itself")  # such as a module that it imports
+    return found
 
 
 @contextlib.contextmanager
@@ -62,9 +88,16 @@ def digest(name: str) -> str:
 def digests(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """{'code': {FILE:NAME: digest}} of the code that a config names in its optimizer and model; {} where it names none.
     """
-    found = {value: digest(value) for group in ('optimizer', 'model')
-             for value in rules.flatten(config[group]).values() if names_code(value)}
+    found = {name: digest(name) for name in _named(config)}
     return {'code': found} if found else {}
+
+
+def _named(config):
+    """The FILE:NAME and optax:NAME in the values of a config's optimizer and model."""
+    values = []
+    for group in ('optimizer', 'model'):
+        values += rules.flatten(config.get(group, {})).values()
+    return [value for value in values if names_code(value)]
 
 
 def check(run: Any, recorded: Mapping[str, str]) -> None:

@@ -39,7 +39,10 @@ def run(directory: str | storage.Path, from_step: int | None = None, to_step: in
         raise UserError(f'{this.path}: weights that were imported or averaged: nothing was trained here')
     first, last = _steps(this, from_step, to_step)
     _check_config(this, first, last)
-    setting = pretrain.resolve(_config_of(this, tokens), this.path)
+    try:
+        setting = pretrain.resolve(_config_of(this, tokens), this.path)
+    except UserError as error:
+        raise UserError(f'{this.path / "config.json"}: {error}') from None
     job = pretrain.build(setting)
     for name in ('tokens', 'tokenizer'):
         recorded, here = (config['fingerprint'][name] for config in (this.config, job.config))

@@ -40,6 +40,13 @@ def pretrained(tmp_path_factory):
     return pretrain.run(config, base / 'run').path
 
 
+@pytest.fixture
+def trusted_code(monkeypatch):
+    """Code that a test names outside of a command's config runs, as with --trust_code."""
+    from gpt1_jax import user_code
+    monkeypatch.setattr(user_code, '_everything_trusted', True)
+
+
 def pytest_sessionfinish(session, exitstatus):
     """A session in which no test passed, as all were skipped or deselected, is a failure: pytest itself says so only
     where none was collected."""

@@ -21,6 +21,7 @@ from short_runs import arrays, losses
 from tiny import ROOT, cola, corpus, finetune_config, pretrain_config
 
 IDEAS = f'{ROOT}/experiments/ideas'
+pytestmark = pytest.mark.usefixtures('trusted_code')
 PRE_NORM = f'{IDEAS}/pre_norm.py:PreNorm'
 SIZES = {'vocab_size': 23, 'n_ctx': 9, 'n_embd': 16, 'n_layer': 3, 'n_head': 4, 'n_inner': 24}
 VARIANTS = {'pre-norm': {'kind': PRE_NORM}, 'no positions': {'kind': f'{IDEAS}/positions.py:NoPositions'},

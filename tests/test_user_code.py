@@ -17,6 +17,7 @@ from gpt1_jax.training import optimizer_config
 from tiny import ROOT, corpus, pretrain_config
 
 IDEAS = f'{ROOT}/experiments/ideas'
+pytestmark = pytest.mark.usefixtures('trusted_code')
 
 
 def test_the_operation_of_the_file_is_computed_with():

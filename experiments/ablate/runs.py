@@ -74,6 +74,7 @@ def ideas(config: ConfigDict, out: pathlib.Path) -> list[Idea]:
     for name, changed in changes.items():
         with _of_idea(name):
             configured = _configured(config.pretrain, changed, out)
+            user_code.trust(configured)
             resolved[name] = configured, pretrain.resolve(configured, storage.path(out / 'runs' / 'new'))
     manifests: dict[storage.Path, dict] = {}  # of each directory of tokens
     for name, (_, setting) in resolved.items():

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from absl import app, flags, logging
 
 import gpt1_jax
+from gpt1_jax import user_code
 from gpt1_jax.cli import config_file, config_help
 from gpt1_jax.data.document import Join
 from gpt1_jax.errors import Interrupted, UserError, one_line, os_line
@@ -39,6 +40,7 @@ def run(main: Callable[[], None], define_flags: Callable[[], None], ends_with_ou
     if '--version' in sys.argv[1:]:  # before flags that must be given are missed
         print(f'gpt1_jax {gpt1_jax.__version__}')
         sys.exit(0)
+    flags.DEFINE_bool('trust_code', False, 'Run the code, FILE:NAME, that only the config.json of a run names.')
     _exit_if_bad(define_flags)
     app.run(functools.partial(_run_main, main), flags_parser=lambda argv: _exit_if_bad(_parse, argv))
 
@@ -53,6 +55,10 @@ def _run_main(main, argv):
         if 'jax' in sys.modules:
             from gpt1_jax.parallel import compilation_cache
             compilation_cache.enable()
+        if 'config' in flags.FLAGS:
+            user_code.trust(flags.FLAGS.config)
+        if flags.FLAGS.trust_code:
+            user_code.trust_everything()
         main()
         sys.stdout.flush()
     except Interrupted as error:

@@ -138,15 +138,11 @@ class Run:
 
 
 def load(path: str | storage.Path) -> Run:
-    """The Run in a directory. UserError where there is none, or its config.json is damaged."""
+    """The Run in a directory. UserError where there is none, or its config.json is damaged, or names code that is not
+    trusted (user_code.py)."""
     path = storage.path(path)
+    config = read_config(path)
     file = path / 'config.json'
-    if not file.is_file():
-        raise UserError(f'{path}: not a run directory (no config.json in it)')
-    config = storage.read_json(file)
-    if not (isinstance(config, dict) and config.get('kind') in ('pretrain', 'finetune')
-            and isinstance(config.get('model'), dict) and isinstance(config.get('fingerprint'), dict)):
-        raise UserError(f"{file}: not a run's config: its kind, model or fingerprint is missing or damaged")
     try:
         if checkpoint.steps(path / 'checkpoints'):  # before the first step nothing was trained with it
             user_code.check(path, config['fingerprint'].get('code', {}))
@@ -158,6 +154,19 @@ def load(path: str | storage.Path) -> Run:
     except UserError as error:
         raise UserError(f'{file}: {error}') from None
     return Run(path, config)
+
+
+def read_config(path: str | storage.Path) -> dict:
+    """The contents of a run's config.json, of which nothing but the groups is checked. UserError if it has none."""
+    path = storage.path(path)
+    file = path / 'config.json'
+    if not file.is_file():
+        raise UserError(f'{path}: not a run directory (no config.json in it)')
+    config = storage.read_json(file)
+    if not (isinstance(config, dict) and config.get('kind') in ('pretrain', 'finetune')
+            and isinstance(config.get('model'), dict) and isinstance(config.get('fingerprint'), dict)):
+        raise UserError(f"{file}: not a run's config: its kind, model or fingerprint is missing or damaged")
+    return config
 
 
 def with_added(config: dict) -> dict:

@@ -45,7 +45,7 @@ def test_the_first_layers_are_the_papers_formula(maps):
     assert (maps[:, :, :, *np.triu_indices(11, 1)] == 0).all()
 
 
-def test_an_attention_of_the_users_own_has_other_maps_and_is_refused():
+def test_an_attention_of_the_users_own_has_other_maps_and_is_refused(trusted_code):
     rotary = GPT(GPTConfig(ops=(('attention', f'{ROOT}/experiments/ideas/positions.py:rotary'),)))
     with pytest.raises(UserError, match='model.ops.attention is code of its own'):
         attention_maps(rotary, None, TOKENS)

@@ -52,7 +52,7 @@ def test_logits_are_those_of_reading_everything_again_token_by_token(monkeypatch
 
 
 @pytest.mark.quick
-def test_without_learned_positions_too_the_last_half_of_a_full_context_is_reread(monkeypatch):
+def test_without_learned_positions_too_the_last_half_of_a_full_context_is_reread(trusted_code, monkeypatch):
     real, seen = decoding.choose, []
     monkeypatch.setattr(decoding, 'choose', lambda x, *rest: seen.append(np.asarray(x)[0]) or real(x, *rest))
     fields = {'kind': f'{ROOT}/experiments/ideas/positions.py:NoPositions', 'vocab_size': 40, 'n_ctx': 24}

@@ -31,7 +31,7 @@ def test_exactly_n_layers_are_transferred_to_the_bit(n):
 
 
 @pytest.mark.parametrize('n', [3, 4])
-def test_a_last_layer_norm_is_transferred_with_the_last_block(n):
+def test_a_last_layer_norm_is_transferred_with_the_last_block(trusted_code, n):
     fields = SIZES | {'kind': f'{ROOT}/experiments/ideas/pre_norm.py:PreNorm'}
     old = reference.random_like(shapes(build.backbone(fields)), 1)
     tuned = TaskModel(build.backbone(fields | {'n_special': 3}), 'classify', 2)

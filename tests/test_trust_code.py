@@ -1,0 +1,211 @@
+"""A stranger's run executes nothing unasked: FILE:NAME in its config.json runs with --trust_code only."""
+import json
+import pathlib
+import sys
+
+import pytest
+
+import gpt1_jax
+from gpt1_jax import __main__ as command_line
+from gpt1_jax import finetune, pretrain, user_code, verify
+from gpt1_jax.errors import UserError
+from gpt1_jax.runs import workdir
+from tiny import cola, corpus, finetune_config, pretrain_config, python
+
+PAYLOAD = '''
+import pathlib
+import optax
+from gpt1_jax.models.gpt import GPT, GPTConfig
+
+with (pathlib.Path(__file__).parent / 'ran').open('a') as file:
+    file.write('ran ')
+
+
+class Net(GPT):
+    config: GPTConfig
+
+
+def gelu(x):
+    return x
+
+
+def sgd(learning_rate):
+    return optax.sgd(learning_rate)
+'''
+# Runs each command line, a list of words, in a process that has the imports already; prints [status, output] of each.
+COMMANDS = '''
+import json, os, runpy, sys, tempfile
+import gpt1_jax.finetune, gpt1_jax.verify, gpt1_jax.zero_shot, gpt1_jax.weights.export_hugging_face
+
+for words in json.loads(sys.argv[1]):
+    with tempfile.TemporaryFile() as output:
+        child = os.fork()
+        if child == 0:
+            os.dup2(output.fileno(), 1)
+            os.dup2(output.fileno(), 2)
+            sys.argv = ['gpt1', *words]
+            runpy.run_module('gpt1_jax', run_name='__main__', alter_sys=True)
+            os._exit(0)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        output.seek(0)
+        print(json.dumps([status, output.read().decode()]), flush=True)
+'''
+
+
+class Stranger:
+    """Two runs, pretrained and fine-tuned, whose config.json names a file that leaves a mark when it runs."""
+
+    def __init__(self, base):
+        self.base = base
+        self.file = base / 'payload.py'
+        self.file.write_text(PAYLOAD)
+        self.net = f'{self.file}:Net'
+        config = pretrain_config(corpus(base / 'text'), model__kind=self.net, train__steps=2, checkpoint__every=1)
+        self.pretrained = str(pretrain.run(config, base / 'pretrained').path)
+        tuning = finetune_config('cola', cola(base / 'CoLA'), init_from=self.pretrained)
+        finetune.run(tuning, base / 'tuned')
+        self.tuned = str(base / 'tuned')
+
+    def ran(self):
+        """Whether the file has run since the last call."""
+        mark = self.base / 'ran'
+        found = mark.exists()
+        mark.unlink(missing_ok=True)
+        return found
+
+
+@pytest.fixture(scope='module')
+def stranger(tmp_path_factory):
+    return Stranger(tmp_path_factory.mktemp('stranger'))
+
+
+@pytest.fixture
+def fresh(monkeypatch, stranger):
+    """The stranger's runs, in a process that has trusted and run nothing yet."""
+    monkeypatch.setattr(user_code, '_trusted', set())
+    monkeypatch.setattr(user_code, '_modules', {})
+    stranger.ran()
+    return stranger
+
+
+def commands(stranger):
+    """{program: the words that read a stranger's run}."""
+    run = f'--init_from={stranger.pretrained}'
+    config_run = f'--config.init_from={stranger.pretrained}'
+    of_cola = f'--config.data.dir={stranger.base}/CoLA'
+    out = f'{stranger.base}/out'
+    return {
+        'pretrain': ['--config.data.corpus=novels', config_run, f'--workdir={out}'],
+        'finetune': [config_run, of_cola, f'--workdir={out}'],
+        'predict': [f'--init_from={stranger.tuned}', f'--input={stranger.base}/CoLA/dev.tsv', f'--output={out}'],
+        'zero_shot': [config_run, of_cola],
+        'perplexity': [run, f'--text={stranger.base}/text'],
+        'generate': [run, '--prompt=The cat', '--tokens=2'],
+        'lm_eval': [run, '--tasks=blimp'],
+        'verify': [f'--workdir={stranger.pretrained}'],
+        'hugging_face': [f'--export={stranger.pretrained}', f'--out={out}']}
+
+
+def run_all(lines):
+    """[status, output] of each command line."""
+    found = python('-c', COMMANDS, json.dumps(lines), env={'GPT1_JAX_HUGE_PAGES': '0'}, check=0)
+    return [json.loads(line) for line in found.stdout.splitlines()]
+
+
+def test_no_program_runs_the_code_that_only_a_run_names(stranger):
+    stranger.ran()
+    by_program = commands(stranger)
+    without_runs = {'prepare', 'metrics', 'openai', 'average'}
+    assert {*by_program} == {*command_line.PROGRAMS} - without_runs
+    if 'lm_eval' not in sys.modules and not _installed('lm_eval'):
+        del by_program['lm_eval']
+    by_program['evaluate_only'] = ['--evaluate_only', f'--workdir={stranger.tuned}']
+    lines = [['finetune' if name == 'evaluate_only' else name, *words] for name, words in by_program.items()]
+    found = run_all(lines)
+    assert not stranger.ran()
+    for words, (status, output) in zip(lines, found, strict=True):
+        place = stranger.tuned if stranger.tuned in ' '.join(words) else stranger.pretrained
+        last = output.splitlines()[-1]
+        expected = f'error: {place}/config.json: config.model.kind = {stranger.net}: is code'
+        assert status == 1, (words, output)
+        assert last.startswith(expected), (words, output)
+        assert f'read {stranger.file}, then give --trust_code' in last
+    assert not (stranger.base / 'out').exists()
+
+
+def test_the_flag_runs_it(stranger):
+    by_program = commands(stranger)
+    found = run_all([[name, *by_program[name], '--trust_code'] for name in ('generate', 'predict')])
+    assert [status for status, _ in found] == [0, 0], found
+    assert stranger.ran()
+
+
+def test_python_runs_it_with_trust_code_and_only_that_of_this_run(fresh, tmp_path):
+    with pytest.raises(UserError, match=r'pretrained/config.json: config.model.kind = .*trust_code=True'):
+        gpt1_jax.load(fresh.pretrained)
+    assert not fresh.ran()
+    assert gpt1_jax.load(fresh.pretrained, trust_code=True).kind == 'pretrain'
+    assert fresh.ran()
+    other = tmp_path / 'other.py'
+    other.write_text(PAYLOAD)
+    with pytest.raises(UserError, match='other.py:gelu: is code'):
+        workdir.load(_edited(fresh, tmp_path, model={'ops': {'gelu': f'{other}:gelu'}}))
+    assert not (tmp_path / 'ran').exists()
+
+
+def test_a_command_whose_own_config_names_the_code_runs_it(fresh):
+    config = finetune_config('cola', fresh.base / 'CoLA', init_from=fresh.pretrained)
+    with pytest.raises(UserError, match='is code, which only this run names'):
+        finetune.resolve(config)
+    config.model.kind = fresh.net
+    assert finetune.resolve(config).sizes['kind'] == fresh.net
+    assert fresh.ran()
+
+
+def test_a_run_that_is_resumed_may_not_name_other_code(fresh, tmp_path):
+    config = pretrain_config(fresh.base / 'text', train__steps=2, checkpoint__every=1)
+    run = pretrain.run(config, tmp_path / 'run')
+    content = json.loads((run.path / 'config.json').read_text())
+    content['model']['ops'] = {'gelu': f'{fresh.file}:gelu'}
+    (run.path / 'config.json').write_text(json.dumps(content))
+    with pytest.raises(UserError, match='payload.py:gelu: is code'):
+        pretrain.run(config, run.path)
+    assert not fresh.ran()
+
+
+@pytest.mark.parametrize('model', [
+    {'kind': 'gpt', 'ops': [['gelu', 'PAYLOAD:gelu']]}, {'kind': ['PAYLOAD:Net']}, {'kind': 'PAYLOAD:os.system'},
+    {'kind': 'gpt', 'ops': {'gelu': 'optax:contrib._muon.jax.device_get'}}, {'kind': 'optax:lion'}])
+def test_no_form_of_a_config_runs_anything(fresh, tmp_path, model):
+    model = json.loads(json.dumps(model).replace('PAYLOAD', str(fresh.file)))
+    with pytest.raises(UserError):
+        workdir.load(_edited(fresh, tmp_path, model=model))
+    assert not fresh.ran()
+
+
+def test_verify_does_not_run_the_optimizer_of_a_stranger(fresh, tmp_path):
+    config = pretrain_config(fresh.base / 'text', train__steps=2, checkpoint__every=1,
+                             optimizer__kind=f'{fresh.file}:sgd')
+    run = pretrain.run(config, tmp_path / 'run')
+    user_code._trusted.clear()
+    user_code._modules.clear()
+    assert fresh.ran()
+    gpt1_jax.load(run.path)  # needs no optimizer
+    with pytest.raises(UserError, match=r'config.json: config.optimizer.kind = .*payload.py:sgd: is code'):
+        verify.run(run.path)
+    assert not fresh.ran()
+
+
+def _edited(stranger, tmp_path, model):
+    """The directory of a run whose config.json has these fields of the model."""
+    directory = tmp_path / 'run'
+    directory.mkdir()
+    config = json.loads((pathlib.Path(stranger.pretrained) / 'config.json').read_text())
+    config['model'] = config['model'] | {'kind': 'gpt'} | model
+    config['fingerprint'] = {}
+    (directory / 'config.json').write_text(json.dumps(config))
+    return directory
+
+
+def _installed(name):
+    return python('-c', f'import {name}').returncode == 0
