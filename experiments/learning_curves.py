@@ -2,12 +2,15 @@
 
 python -m experiments.learning_curves --config=configs/overnight_cpu.py --config.pretrained=novels --config.data=DATA \\
     --config.out=runs/curves [--dry_run]
+python -m experiments.learning_curves --draw=experiments/results/ten_minutes_gpu
 
 Each condition of config.curves.conditions first has its own search: every (rate, updates) of config.curves.trials, on
 config.curves.trial_rows rows, scored on other rows of the training file; with a single trial there is nothing to
 search. With the best one it then trains on each number of rows of config.curves.rows, or on all that there are if those
 are fewer, and is scored on dev. Beside them: n-grams, a logistic regression on the same rows (scikit-learn).
-Writes learning_curves.json, .md and .png in config.out. Rerun an interrupted command to resume it.
+Writes learning_curves.json, .md and .png in config.out, and sets.png: each set with all of its rows, beside the best
+baseline without a model (baselines.json, if experiments.baselines has written it there) and the paper. Rerun an
+interrupted command to resume it. --draw=DIR writes all but the JSON again.
 """
 import importlib.util
 import math
@@ -22,7 +25,7 @@ from experiments.benchmarks import record
 from experiments.lib import bootstrap, figures, paper, run_list, runner, scores
 from experiments.lib.markdown import table
 from experiments.lib.run_list import Run
-from gpt1_jax import cli
+from gpt1_jax import cli, storage
 from gpt1_jax.cli import config_file
 from gpt1_jax.data import tasks
 from gpt1_jax.data.tasks import tables
@@ -30,10 +33,10 @@ from gpt1_jax.data.tokens import permutation
 from gpt1_jax.errors import UserError
 from gpt1_jax.training.fine_tuning_defaults import EPOCHS
 
-LABELS = {score.task: score.label for score in reversed(paper.TABLE2 + paper.TABLE3 + paper.TABLE4)
-          if score.group is None}
+SCORES = {score.task: score for score in reversed(paper.TABLE2 + paper.TABLE3 + paper.TABLE4) if score.group is None}
 CONDITIONS = {'full': 'pretrained', 'no_pretraining': 'from scratch', 'no_aux': 'without the auxiliary LM'}
 HELD_OUT = 1000  # rows of a training file that score its trials
+LEGEND = ('from scratch', 'pretrained', 'best word-count baseline', 'the paper, 117M (test)')  # of sets.png
 SINGLE = 'give a single one, --config.curves.trials="((RATE,UPDATES),)"'
 NO_HEADER = ('cola', 'scitail')  # sets whose training file begins with a row
 Trial = tuple[float, int]  # (peak rate, updates)
@@ -61,12 +64,21 @@ def run(config: ConfigDict, dry_run: bool = False) -> list[str]:
     found = {'trials': [trial_row(run) for run in trials], 'points': list(points(config, runs))}
     path = pathlib.Path(config.out) / 'learning_curves.json'
     record.write(str(path), found)
-    draw(path.with_suffix('.png'), found['points'])
-    text = lines(found)
-    path.with_suffix('.md').write_text('\n'.join(text).rstrip() + '\n', encoding='utf-8')
+    text = publish(path)
     print('\n'.join(text))
     if failed := [run.name for run in runs if run.status == 'failed']:
         raise UserError(f'{len(failed)} runs failed: {", ".join(failed)}')
+    return text
+
+
+def publish(path: pathlib.Path) -> list[str]:
+    """Write the page and the figures of a learning_curves.json beside it; returns the lines of the page."""
+    found = storage.read_json(path)
+    draw(path.with_suffix('.png'), found['points'])
+    known = scores.baselines(path.with_name(scores.BASELINES_FILE))
+    draw_sets(path.with_name('sets.png'), found['points'], known)
+    text = lines(found, known)
+    path.with_suffix('.md').write_text('\n'.join(text).rstrip() + '\n', encoding='utf-8')
     return text
 
 
@@ -200,11 +212,75 @@ def points(config: ConfigDict, runs: Sequence[Run]) -> Iterator[dict]:
             yield {'task': task, 'rows': rows, 'condition': 'n-grams', 'value': row['value'], 'n': row['n']}
 
 
+def best_rows(points: Sequence[dict], known: Sequence[dict]) -> list[dict]:
+    """A row for each set, from its points with the most training rows; the largest gain first.
+
+    known: the rows of baselines.json. A row has 'task', 'rows', 'pretrained' and 'scratch' (points), 'baseline' (the
+    highest value of those without a model, and its name, or None) and 'paper' (a fraction, or None).
+    """
+    found = []
+    for task in dict.fromkeys(point['task'] for point in points):
+        most = max(point['rows'] for point in points if point['task'] == task)
+        own = {point['condition']: point for point in points if (point['task'], point['rows']) == (task, most)}
+        pretrained = own.get(CONDITIONS['full'])
+        scratch = own.get(CONDITIONS['no_pretraining'])
+        if pretrained is None or scratch is None:
+            continue
+        score = SCORES[task]  # run_list knows no other sets
+        simple = [(row['value'], name) for name, row in scores.baseline_rows(known, score).items()
+                  if name in scores.WITHOUT_MODEL and row['n'] == pretrained['n']]
+        found.append({'task': task, 'rows': most, 'pretrained': pretrained, 'scratch': scratch,
+                      'baseline': max(simple, default=None),
+                      'paper': None if score.paper is None else score.paper / 100})
+    return sorted(found, key=lambda row: row['scratch']['value'] - row['pretrained']['value'])
+
+
+def draw_sets(path: pathlib.Path, points: Sequence[dict], known: Sequence[dict]) -> None:
+    """A line for each set, from scratch to pretrained, beside the best baseline and the paper. known: as best_rows."""
+    rows = best_rows(points, known)
+    if not rows:
+        return
+    scratch_colour = figures.COLOURS['scratch']
+    colour = figures.COLOURS['pretrained']
+    with figures.plt.rc_context(figures.STYLE | {'font.size': 13}):
+        figure, axes = figures.plt.subplots(figsize=(10, 0.48 * len(rows) + 1.5))
+        for height, row in enumerate(rows):
+            before = row['scratch']
+            after = row['pretrained']
+            axes.plot([before['value'], after['value']], [height, height], color=colour, alpha=0.35, linewidth=5,
+                      solid_capstyle='butt', zorder=1)
+            for found, shade, name in ((before, scratch_colour, LEGEND[0]), (after, colour, LEGEND[1])):
+                reach = [[found['value'] - found['low']], [found['high'] - found['value']]]
+                axes.errorbar(found['value'], height, xerr=reach, fmt='o', color=shade, markersize=8, capsize=3,
+                              elinewidth=1.2, label=name if height == 0 else None, zorder=2)
+            if row['baseline']:
+                axes.plot(row['baseline'][0], height, marker='|', color='black', markersize=20, markeredgewidth=2.5,
+                          linestyle='none', label=LEGEND[2] if height == 0 else None, zorder=3)
+            if row['paper'] is not None:
+                axes.plot(row['paper'], height, marker='D', color=figures.GREY, markerfacecolor='white', markersize=9,
+                          linestyle='none', label=LEGEND[3] if height == 0 else None, zorder=2)
+        axes.set_yticks(range(len(rows)), [with_metric(row) for row in rows])
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.set_xlim(0, 1)
+        axes.xaxis.set_major_formatter(figures.PERCENT)
+        axes.set_xlabel('dev score (%)')
+        axes.grid(axis='y', visible=False)
+        handles, names = axes.get_legend_handles_labels()
+        by_name = dict(zip(names, handles))
+        shown = [name for name in LEGEND if name in by_name]
+        axes.legend([by_name[name] for name in shown], shown, loc='lower center', bbox_to_anchor=(0.42, 1.0), ncols=4,
+                    fontsize=12, handletextpad=0.4, columnspacing=1.2)
+        figures.save(figure, path)
+
+
 def draw(path: pathlib.Path, points: Sequence[dict]) -> None:
-    """A panel for each task: its metric against training rows, a line for each condition."""
+    """A panel for each task that has several points: its metric against training rows, a line for each condition."""
     styles = {'pretrained': ('pretrained', '-', 0.15), 'from scratch': ('scratch', '-', 0.15),
               'without the auxiliary LM': ('no_aux', '-', 0), 'n-grams': ('baseline', '--', 0)}
-    names = list(dict.fromkeys(map(label, points)))
+    rows: dict[str, set[int]] = {}
+    for row in points:
+        rows.setdefault(label(row), set()).add(row['rows'])
+    names = [name for name, numbers in rows.items() if len(numbers) > 1] or list(rows)
     with figures.plt.rc_context(figures.STYLE):
         figure, grid = figures.plt.subplots(1, len(names), figsize=(4.6 * len(names), 3.6), squeeze=False)
         for axes, name in zip(grid[0], names):
@@ -221,10 +297,36 @@ def draw(path: pathlib.Path, points: Sequence[dict]) -> None:
 
 def label(row: Mapping) -> str:
     """The name that the paper has for the task of a point or trial."""
-    return LABELS.get(row['task'], row['task'])
+    return SCORES[row['task']].label if row['task'] in SCORES else row['task']
 
 
-def lines(found: dict) -> list[str]:
+def with_metric(row: Mapping) -> str:
+    """The name of a set with its metric, except accuracy: 'QQP (F1)'."""
+    metric = SCORES[row['task']].metric
+    shown = {'accuracy': '', 'f1': ' (F1)'}.get(metric, f' ({metric.capitalize()})')
+    return f'{label(row)}{shown}'
+
+
+def set_table(rows: Sequence[dict]) -> list[str]:
+    """The table of `best_rows`."""
+    cells = []
+    for row in rows:
+        seeds = [len(row[name]['seeds']) for name in ('pretrained', 'scratch')]
+        gain = row['scratch'].get('difference')
+        best = ''
+        if row['baseline']:
+            value, name = row['baseline']
+            best = f'{scores.percent(value)} ({scores.BASELINES[name]})'
+        cells.append([
+            with_metric(row), f'{row["rows"]:,}', ', '.join(map(str, seeds)), _spanned(row['pretrained']),
+            _spanned(row['scratch']), _spanned(dict(zip(figures.VALUES, gain)), '+') if gain else '', best,
+            '' if row['paper'] is None else scores.percent(row['paper'])])
+    return table(('', 'training rows', 'seeds', 'pretrained', 'from scratch', 'difference', 'best baseline',
+                  'the paper (test)'), cells)
+
+
+def lines(found: dict, known: Sequence[dict]) -> list[str]:
+    """The page. found: the contents of learning_curves.json. known: the rows of baselines.json."""
     pretrained, *others = CONDITIONS.values()
     others = [name for name in others if any(row['condition'] == name for row in found['points'])]
     header, body = ['task', 'training rows', pretrained], []
@@ -247,7 +349,8 @@ def lines(found: dict) -> list[str]:
     return ['# Learning curves', '', f'Dev sets in percent: the median of up to {seeds} seeds, with 95% intervals over '
             'the items, which leave out the spread between seeds. Every point of a condition has the setting that its '
             'own search chose. Each difference is the pretrained score minus the score to its left.', '',
-            *table((*header, 'n-grams'), body), *searched]
+            *table((*header, 'n-grams'), body), '## Each set with its most rows', '',
+            *set_table(best_rows(found['points'], known)), *searched]
 
 
 def _spanned(row, sign=''):
@@ -260,9 +363,13 @@ def _spanned(row, sign=''):
 def _define_flags():
     config_file.define('experiments', 'Runs and settings; --config.FIELD=VALUE overrides a field.')
     flags.DEFINE_bool('dry_run', False, 'Print the runs and the tokens to process, and stop.')
+    flags.DEFINE_string('draw', None, 'Only write the page and the figures of DIR/learning_curves.json again.')
 
 
 def main() -> None:
+    if flags.FLAGS.draw:
+        publish(pathlib.Path(flags.FLAGS.draw) / 'learning_curves.json')
+        return
     run_list.find_models(flags.FLAGS.config)
     run(flags.FLAGS.config, flags.FLAGS.dry_run)
 

@@ -2,7 +2,7 @@
 
 The paper's values were chosen for 117M parameters and sets of thousands of rows. A smaller model wants a higher rate,
 and a few hundred rows are too few updates in three epochs, so both follow a rule that gives the paper's values at its
-width and for each of its sets. Measured at width 256: experiments/results/overnight_cpu.
+width and for each of its sets. Measured at width 256: experiments/results.
 """
 import math
 
