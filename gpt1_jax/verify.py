@@ -89,7 +89,7 @@ def _check_config(run, first, last):
     starts = {row['step'] for row in _starts(run, last)}
     for step in (step for step in run.steps() if first <= step <= last):
         saved = checkpoint.read_meta(run.checkpoints, step)['config']
-        changed = {field: line for field, line in workdir.changed(workdir.with_added(saved), run.config).items()
+        changed = {field: line for field, line in workdir.changed(saved, run.config).items()
                    if not workdir.listed(field, workdir.SCORING)}
         if step == first and step in starts:
             run.check_checkpoint(step)
