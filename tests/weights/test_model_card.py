@@ -50,13 +50,13 @@ CARDS = {  # of an export: (what stands in its card, what does not)
         ('MIT License', 'valid_perplexity 90')),  # nothing published is in it; of another step
     'classifier': (
         ('license: "apache-2.0"', 'fine-tuned on cola', 'pipeline_tag: "text-classification"',
-         'pretraining weights: imported from openai/finetune-transformer-lm, SHA-256 of its files params_shapes.json `',
+         'pretraining weights: imported from openai-community/openai-gpt, SHA-256 of its files model.safetensors `',
          'pretraining corpus and tokens seen: not recorded with the weights', 'train.tsv `0123',
          'cola, dev, finetune: matthews 0.25', 'bias is folded into the bias of the last LayerNorm',
          'Copyright (c) 2018 OpenAI'),
         ('matthews 0.75',)),  # of other parameters
     'theirs': (  # imported weights
-        ('Copyright (c) 2018 OpenAI', 'openai/finetune-transformer-lm',
+        ('Copyright (c) 2018 OpenAI', 'openai-community/openai-gpt',
          'corpus and tokens seen: not recorded with the weights'),
         ('BooksCorpus, which', 'trained with'))}
 
