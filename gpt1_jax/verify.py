@@ -36,7 +36,7 @@ def run(directory: str | storage.Path, from_step: int | None = None, to_step: in
     """
     this = load.open_pretrained(storage.path(directory))
     if 'imported' in this.config:
-        raise UserError(f'{this.path}: weights that were imported or averaged: nothing was trained here')
+        raise UserError(f'{this.path}: weights that were imported: nothing was trained here')
     first, last = _steps(this, from_step, to_step)
     _check_config(this, first, last)
     setting = pretrain.resolve(_config_of(this, tokens), this.path)
