@@ -135,7 +135,7 @@ def of_zero_shot(runs: Sequence[Run]) -> list[Claim]:
         enough = len(full) > 2
         claims.append(Claim(
             f'The longer the pretraining, the better without fine-tuning ({figure2_zero_shot.NAMES[task][1]}, '
-            f'{figure2_zero_shot.metric_of(task)}).', 'higher (plot)', {'slope': slope(full)} if enough else {},
+            f'{paper.SCALES[task].metric}).', 'higher (plot)', {'slope': slope(full)} if enough else {},
             'slope over the logarithm of the updates, points for ten times as many', split=split,
             parameters='each saved update'))
         if enough and full.keys() == lstm.keys():

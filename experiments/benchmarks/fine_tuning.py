@@ -12,9 +12,9 @@ sizes on --windows whole contexts a step, and on one; transformers' OpenAIGPTFor
 auxiliary loss, on the same batches.
 
 The second counts the tokens that an epoch processes for each real one, and how random its batches are: 'ours', the
-default (gpt1_jax/data/batches.py); 'sorted', config.batch.sort_window = 50; 'batch', a plain shuffle padded to the
-longest row of each batch, which compiles a program for every length; 'context', padded to the whole context, as the
-released code does (there to the longest row of the set).
+default (gpt1_jax/data/batches.py); 'batch', a plain shuffle padded to the longest row of each batch, which compiles a
+program for every length; 'context', padded to the whole context, as the released code does (there to the longest row of
+the set).
 """
 import statistics
 from collections.abc import Callable, Sequence
@@ -116,19 +116,19 @@ def speed_lines(rows: dict[str, dict]) -> list[str]:
 
 # Batches
 
-WINDOWS = {'ours': None, 'sorted': 50, 'batch': 1}  # config.batch.sort_window of each way
+BY_LENGTH = {'ours': True, 'batch': False}  # config.batch.by_length of each way
 
 
 def count(encoded: Sequence[Encoded], n_ctx: int, size: int, n_lengths: int) -> dict:
-    """{'rows', 'lengths', 'real', 'ours', 'sorted', 'batch', 'context': tokens of one epoch} of a training set."""
+    """{'rows', 'lengths', 'real', 'ours', 'batch', 'context': tokens of one epoch} of a training set."""
     sizes, steps = batches.sizes_of(encoded, n_ctx, n_lengths), len(encoded) // size
     if not steps:
         raise UserError(f'{len(encoded)} rows are less than a batch of {size}')
-    orders = {way: batches.epoch_order(encoded, 0, size, sizes, window) for way, window in WINDOWS.items()}
+    orders = {way: batches.epoch_order(encoded, 0, size, sizes, by_length) for way, by_length in BY_LENGTH.items()}
     longest = np.array([max(map(len, row.sequences)) for row in encoded])
     needed = {way: longest[order(0)].max(axis=1) for way, order in orders.items()}  # of each batch
-    for way in ('ours', 'sorted'):  # padded to one of a few lengths, ascending
-        needed[way] = np.asarray(sizes.lengths)[np.searchsorted(sizes.lengths, needed[way])]
+    # Ours are padded to one of a few lengths, ascending.
+    needed['ours'] = np.asarray(sizes.lengths)[np.searchsorted(sizes.lengths, needed['ours'])]
     tokens = {way: int(lengths.sum()) * size * sizes.sequences for way, lengths in needed.items()}
     real = sum(len(sequence) for i in orders['ours'](0).ravel() for sequence in encoded[i].sequences)
     return {'rows': len(encoded), 'lengths': list(sizes.lengths), 'real': real, **tokens,
@@ -136,7 +136,7 @@ def count(encoded: Sequence[Encoded], n_ctx: int, size: int, n_lengths: int) -> 
 
 
 def randomness(encoded: Sequence[Encoded], n_ctx: int, size: int, n_lengths: int, epochs: int = 10) -> dict:
-    """{'label_variance', 'met_again': {'ours', 'sorted', 'batch'}} of a training set's batches, over some epochs.
+    """{'label_variance', 'met_again': {'ours', 'batch'}} of a training set's batches, over some epochs.
 
     label_variance: of the mean label of a batch, as a multiple of the plain shuffle's. met_again: of the pairs of rows
     that share a batch, the fraction that also does so in the next epoch.
@@ -144,8 +144,8 @@ def randomness(encoded: Sequence[Encoded], n_ctx: int, size: int, n_lengths: int
     sizes = batches.sizes_of(encoded, n_ctx, n_lengths)
     labels = np.array([row.label for row in encoded], float)
     variance, again = {}, {}
-    for way, window in WINDOWS.items():
-        order = batches.epoch_order(encoded, 0, size, sizes, window)
+    for way, by_length in BY_LENGTH.items():
+        order = batches.epoch_order(encoded, 0, size, sizes, by_length)
         found = [order(epoch) for epoch in range(epochs)]
         variance[way] = float(np.mean([np.square(labels[one].mean(axis=1) - labels.mean()) for one in found]))
         again[way] = float(np.mean([met_again(*pair) for pair in zip(found, found[1:])]))
@@ -196,11 +196,11 @@ def main() -> None:
         encoded = splits.load(tasks.get(name), directory, 'train', tokenizer, f.n_ctx, {}, f.rows)
         found[name] = count(encoded, f.n_ctx, f.batch, f.lengths) | randomness(encoded, f.n_ctx, f.batch, f.lengths)
     cells = [(name, f"{row['rows']:,}", f"{row['real']:,}",
-              *(f"{row[way] / row['real']:.3f}" for way in ('ours', 'sorted', 'batch', 'context')),
-              *(f"{row['label_variance'][way]:.2f}" for way in ('ours', 'sorted')),
-              *(f"{row['met_again'][way]:.1%}" for way in ('ours', 'sorted', 'batch'))) for name, row in found.items()]
-    print('\n'.join(table(('set', 'rows', 'real tokens', 'ours: tokens a real one', 'sorted', 'batch', 'context',
-                                  'ours: label variance', 'sorted', 'ours: met again', 'sorted', 'batch'), cells)))
+              *(f"{row[way] / row['real']:.3f}" for way in ('ours', 'batch', 'context')),
+              f"{row['label_variance']['ours']:.2f}",
+              *(f"{row['met_again'][way]:.1%}" for way in ('ours', 'batch'))) for name, row in found.items()]
+    print('\n'.join(table(('set', 'rows', 'real tokens', 'ours: tokens a real one', 'batch', 'context',
+                           'ours: label variance', 'ours: met again', 'batch'), cells)))
     record.write(f.out, {'n_ctx': f.n_ctx, 'batch': f.batch, 'sets': found})
 
 

@@ -138,7 +138,7 @@ def test_tokens_of_an_epoch_are_counted_by_each_way_to_pad():
     first, second, third, fourth = (own[i] for i in permutation(0, 0, 4))
     padded = 2 * max(first, second) + 2 * max(third, fourth)
     assert fine_tuning.count(rows, 32, 2, 4) == {'rows': 4, 'lengths': [8, 16], 'real': 48, 'ours': padded,
-                                                 'sorted': 48, 'context': 128, 'batch': padded}
+                                                 'context': 128, 'batch': padded}
 
 
 def test_pairs_that_meet_again_are_counted():

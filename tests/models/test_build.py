@@ -39,4 +39,4 @@ def test_a_run_stores_the_fields_of_its_kind_and_opens_as_the_same_model(tmp_pat
     assert run.config['model'] == dict(
         kind='lstm', n_units=16, n_ctx=16, embd_dropout=0.1, resid_dropout=0.1, dtype='float32', unroll=0,
         precision='highest', kernels='auto', vocab_size=run.tokenizer().vocab_size)
-    assert np.isfinite(perplexity.evaluate(run.path, sentence='The cat sat.')['value'])
+    assert np.isfinite(perplexity.evaluate(run.path, str(tmp_path / 'text'))['value'])
