@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 
-from experiments.benchmarks import fine_tuning
 from gpt1_jax.data import batches
 from gpt1_jax.data.inputs import Encoded
 
@@ -64,6 +63,18 @@ def test_rows_of_a_batch_are_of_similar_length():
     assert padded / real < 1.35  # in random batches padded to their longest row it is 1.8
 
 
+def variance_of_means(labels, epochs):
+    """The variance of the mean label of a batch, over epochs of int[steps, size]."""
+    return np.mean([np.square(labels[batch].mean() - labels.mean()) for epoch in epochs for batch in epoch])
+
+
+def met_again(one, following):
+    """The fraction of the pairs of rows in a batch of one epoch, int[steps, size], that share a batch of the next."""
+    batch_of = {row: i for i, batch in enumerate(following.tolist()) for row in batch}
+    pairs = [pair for batch in one.tolist() for pair in itertools.combinations(batch, 2)]
+    return sum(a in batch_of and batch_of[a] == batch_of.get(b) for a, b in pairs) / len(pairs)
+
+
 @pytest.mark.parametrize('kind', ['three labels', 'scores'])
 @pytest.mark.parametrize('n', [1500, 6000])
 def test_labels_and_company_are_as_random_as_shuffled_where_length_tells_the_label(n, kind):
@@ -72,8 +83,12 @@ def test_labels_and_company_are_as_random_as_shuffled_where_length_tells_the_lab
     lengths = np.clip(np.exp(3.5 + 0.5 * size), 4, 200)
     scores = np.clip(2.5 + 0.6 * size + 1.2 * rng.standard_normal(n), 0, 5)
     labels = scores.round(2) if kind == 'scores' else np.digitize(scores, (2, 3))
-    found = fine_tuning.randomness(of_lengths(lengths, labels.tolist()), 512, 32, 6, epochs=10)
-    assert found['label_variance']['ours'] <= 1.15 and found['met_again']['ours'] <= 0.05
+    data = of_lengths(lengths, labels.tolist())
+    sizes = batches.sizes_of(data, 512, 6)
+    ours, shuffled = ([order(epoch) for epoch in range(10)]
+                      for order in (batches.epoch_order(data, 0, 32, sizes, by_length) for by_length in (True, False)))
+    assert variance_of_means(labels, ours) <= 1.15 * variance_of_means(labels, shuffled)
+    assert np.mean([met_again(*pair) for pair in itertools.pairwise(ours)]) <= 0.05
 
 
 @pytest.mark.parametrize('n', [1, 2, 3, 4])
