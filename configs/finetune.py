@@ -58,8 +58,7 @@ def get_config(task='cola'):
     config.batch.loss_chunks = 1           # parts of a sequence whose logits exist at a time: less memory, more work
     config.batch.eval_size = 32            # examples at once in evaluation
     config.batch.lengths = 6               # lengths that rows are padded to, at most: one program is compiled for each
-    config.batch.sort_window = config_dict.placeholder(int)  # batches sorted by length together, 1: plain shuffle;
-                                           # default by size, labels as shuffled (gpt1_jax/data/batches.py)
+    config.batch.by_length = True          # rows of similar length share a batch; False: a plain shuffle, as released
     config.batch.fixed_lengths = ()        # in place of lengths: exactly these, so that tasks share compiled programs
 
     config.optimizer = pretrain.adam()     # what both share: kind, b1, b2, eps, weight_decay, clip
@@ -101,7 +100,7 @@ RULES = rules.of_defaults(get_config(), pretrain.SHARED | {
     'data.n_ctx': whole(0), 'data.train_rows': whole(1), 'data.eval_rows': whole(1), 'n_transfer': whole(-1),
     'lm_weight': between(0, rules.LARGEST), 'classifier_dropout': between(0, 1),
     'batch.eval_size': whole(1, 65536), 'batch.lengths': whole(1, 512), 'batch.fixed_lengths': several(whole(1)),
-    'batch.sort_window': whole(1), 'optimizer.warmup': between(0, 1),
+    'optimizer.warmup': between(0, 1),
     'optimizer.peak_rate': rules.optional(rules.positive()), 'train.epochs': rules.optional(whole(1)),
     'train.evaluate_every': whole(1), 'eval.splits': several(rules.text()),
     'eval.selections': (lambda x: x and set(x) <= {'best', 'final'}, "a tuple of 'best' and 'final'")})

@@ -11,7 +11,6 @@ LENGTHS = (64, 128, 256, 512)              # that fine-tuning rows are padded to
 def get_config():
     config = reproduce.get_config()
     config.minutes = 30.0                  # of the device, for everything but preparing and reporting
-    config.pack = True                     # prepared where there is a CPU and time
 
     p = config.pretrain                    # the paper's, but for its length
     p.model.dtype = 'bfloat16'

@@ -30,7 +30,6 @@ def get_config():
 
     config.books = config_dict.placeholder(int)        # training books at most, evenly spaced by name; default all
     config.valid_books = config_dict.placeholder(int)  # the same of the validation books
-    config.pack = False                    # copy what is read of the data sets into OUT, for another machine
 
     config.minutes = config_dict.placeholder(float)  # deadline, of device time without prepare and report; default none
     config.saved = 12                      # checkpoints, evenly spaced on a log scale, that are scored zero-shot, where

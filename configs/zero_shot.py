@@ -2,10 +2,6 @@
 
 gpt1 zero_shot --config=configs/zero_shot.py:cola --config.init_from=runs/gpt1 --config.data.dir=glue/CoLA
 
-Of wsc273 the metric is that of partial scoring (what comes after the candidate); the accuracy of full scoring (the
-whole sentence) is printed and recorded beside it, as full_accuracy. "recieved", in one schema of WSCollection.xml, is
-read as "received", as TFDS has it.
-
 blimp (Warstadt et al., 2020) is not in the paper. What is scored, and which of the published conventions each metric
 follows, is in gpt1_jax/evaluation/minimal_pairs.py.
 """
@@ -13,12 +9,12 @@ from ml_collections import ConfigDict, config_dict
 
 from gpt1_jax import rules
 
-SPLIT = {'dpr': 'test', 'wsc273': 'test', 'blimp': 'test'}  # these have no development split
+SPLIT = {'dpr': 'test', 'blimp': 'test'}  # these have no development split
 
 
 def get_config(task='cola'):
     config = ConfigDict()
-    config.task = task                     # cola, sst2, race, dpr, wsc273, blimp, continuation, word_order
+    config.task = task                     # cola, sst2, race, dpr, blimp, continuation, word_order
     config.data = ConfigDict()
     config.data.dir = ''                   # directory of official or Parquet files; tfds:DIR; hf:USER/NAME
     config.data.split = SPLIT.get(task, 'dev')        # split that is scored

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from ml_collections import ConfigDict
 
-from experiments import figure2_layers, figure2_zero_shot, table5_ablations
+from experiments import figure2_layers, table5_ablations
 from experiments.lib import bootstrap, paper, scores
 from experiments.lib.bootstrap import Estimate
 from experiments.lib.markdown import bullets, table
@@ -32,7 +32,7 @@ ABLATIONS = (  # (claim, a, b, columns, whether about their mean): a is better t
     ('Without pretraining every task is worse.', 'full', 'no_pretraining', COLUMNS, False),
     ('... and on average.', 'full', 'no_pretraining', COLUMNS, True))
 HEADER = ('claim', 'paper (test)', 'measured', 'difference, points', '95% interval', 'range of seeds', 'seeds', 'n',
-          'split', 'parameters', 'verdict')
+          'verdict')
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -41,8 +41,7 @@ class Claim:
 
     text: in our words. paper: its difference, as text. measured: {what: difference}, each above 0 if the claim is true;
     empty where a run or its data is missing. about: which differences these are. wanted: how many the claim is about.
-    averaged: of how many of these the one in `measured` is the mean, if it is one. split, parameters: what was
-    evaluated. described: too weak a measure for a verdict.
+    averaged: of how many of these the one in `measured` is the mean, if it is one.
     """
     text: str
     paper: str
@@ -50,9 +49,6 @@ class Claim:
     about: str
     wanted: int = 1
     averaged: int | None = None
-    split: str = 'dev'
-    parameters: str = 'final'
-    described: bool = False
 
 
 def verdict(claim: Claim) -> str:
@@ -63,44 +59,41 @@ def verdict(claim: Claim) -> str:
     there = claim.averaged or len(found)
     limits = [f'{there} of {claim.wanted} there'] if there < claim.wanted else []
     said = UNDECIDED
-    if claim.described:
-        limits.append('described only')
-    elif all(each.interval()[0] > 0 and each.range[0] > 0 for each in found):
+    if all(each.interval()[0] > 0 and each.range[0] > 0 for each in found):
         said = UNDECIDED if limits else HOLDS
     elif any(each.interval(len(found))[1] < 0 and each.range[1] < 0 for each in found):
         said = UNDECIDED if limits and claim.averaged else FAILS  # the mean of all may lie on the other side
-    if min(len(each.seeds) for each in found) < 2 and not claim.described:
+    if min(len(each.seeds) for each in found) < 2:
         limits.append('1 seed')
     return f'{said} ({", ".join(limits)})' if limits else said
 
 
 def specs(config: ConfigDict) -> list[Run]:
-    """The runs of Figure 2 and those of Table 5 without its grid."""
-    return [*figure2_layers.specs(config), *table5_ablations.specs(config, settings=False),
-            *figure2_zero_shot.specs(config)]
+    """The runs of Figure 2, left, and those of Table 5 without its grid."""
+    return [*figure2_layers.specs(config), *table5_ablations.specs(config, settings=False)]
 
 
 def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
     layers = {task: figure2_layers.points(config, runs, task) for task in figure2_layers.NAMES}
     depth = figure2_layers.depth(config)
     body = [[claim.text, claim.paper, claim.about, *weakest(claim), verdict(claim)]
-            for claim in (*of_layers(layers, depth), *of_zero_shot(runs), *of_ablations(runs))]
+            for claim in (*of_layers(layers, depth), *of_ablations(runs))]
     rule = ' '.join(__doc__.split('\n\n')[1].split())
     return ['# Claims of Section 5', '', *table(HEADER, body),
             'A difference is stated so that it is above 0 if the claim is true; of several, the smallest is shown. '
             f'{rule} "1 seed": the spread between runs is not known. Verdicts are on the sign of a difference, not its '
-            'size.', '', scores.READING, '',
+            'size. All are on dev, with the parameters of the last step.', '', scores.READING, '',
             *bullets([*scores.state(runs), *scores.no_lstm(config), *scores.settings(config, runs)])]
 
 
 def weakest(claim: Claim) -> list[str]:
-    """Cells of the smallest difference: value, interval, range of seeds, seeds, n, split, parameters."""
+    """Cells of the smallest difference: value, interval, range of seeds, seeds, n."""
     if not claim.measured:
-        return [scores.NA, *[''] * 6]
+        return [scores.NA, *[''] * 4]
     name, least = min(claim.measured.items(), key=lambda item: item[1].value)
     value, interval = scores.pair(least, '+')
     return [value + (f' ({name})' if len(claim.measured) > 1 else ''), interval, scores.spread(least, '+'),
-            str(len(least.seeds) or ''), f'{least.n:,}' if least.n else '', claim.split, claim.parameters]
+            str(len(least.seeds)), f'{least.n:,}']
 
 
 def of_layers(layers: Mapping[str, Mapping[int, Estimate]], depth: int) -> list[Claim]:
@@ -123,46 +116,6 @@ def of_layers(layers: Mapping[str, Mapping[int, Estimate]], depth: int) -> list[
 def between(measured: Mapping[int, Estimate], pairs: Sequence[tuple[int, int]]) -> dict[str, Estimate]:
     """{'3 − 2': difference} of numbers of layers (lower, higher) that are both there."""
     return {f'{b} − {a}': bootstrap.minus(measured[b], measured[a]) for a, b in pairs if {a, b} <= measured.keys()}
-
-
-def of_zero_shot(runs: Sequence[Run]) -> list[Claim]:
-    """Figure 2, right: from the points that its table shows, without step 0."""
-    claims, gaps = [], []  # for each task, how much more the LSTM's score jumps from step to step
-    for task in paper.SCALES:
-        curves = [figure2_zero_shot.points(runs, condition, task) for condition in paper.MODELS]
-        split = next((row['split'] for curve in curves for _, row in curve.values()), '')
-        full, lstm = ({step: each for step, (each, _) in curve.items() if step > 0} for curve in curves)
-        enough = len(full) > 2
-        claims.append(Claim(
-            f'The longer the pretraining, the better without fine-tuning ({figure2_zero_shot.NAMES[task][1]}, '
-            f'{figure2_zero_shot.metric_of(task)}).', 'higher (plot)', {'slope': slope(full)} if enough else {},
-            'slope over the logarithm of the updates, points for ten times as many', split=split,
-            parameters='each saved update'))
-        if enough and full.keys() == lstm.keys():
-            gaps.append(Estimate(jumps(lstm) - jumps(full), np.full(1, np.nan), 0, {}, ''))
-    claims.append(Claim("The LSTM's scores without fine-tuning vary more.", 'more (plot)',
-                        {'LSTM − Transformer': bootstrap.mean(gaps)} if gaps else {},
-                        'standard deviation of the changes between saved updates, mean of '
-                        f'{len(gaps)} tasks: LSTM − Transformer', parameters='each saved update', described=True))
-    return claims
-
-
-def slope(points: Mapping[int, Estimate]) -> Estimate:
-    """Slope of the least-squares line of a metric over log10(updates), in each resample. points: {updates: Estimate}.
-    """
-    steps = sorted(points)
-    x = np.log10(steps) - np.mean(np.log10(steps))
-    weights = x / np.sum(x * x)
-    first = points[steps[0]]
-    # Relative to the first point, so that a curve which never moves has a slope of exactly 0.
-    draws = weights @ np.stack([points[step].draws - first.draws for step in steps])
-    value = float(weights @ [points[step].value - first.value for step in steps])
-    return Estimate(value, draws, first.n, {seed: (value, draws) for seed in first.by_seed}, first.items)
-
-
-def jumps(points: Mapping[int, Estimate]) -> float:
-    """The standard deviation of the changes from one saved step to the next."""
-    return float(np.std(np.diff([points[step].value for step in sorted(points)])))
 
 
 def of_ablations(runs: Sequence[Run]) -> list[Claim]:

@@ -1,7 +1,4 @@
-"""Section 5, Figure 2 (right): tasks without fine-tuning at every saved update, of the Transformer and of the LSTM.
-
-WSC273 is not in the paper: it is in the tables, not in the figure.
-"""
+"""Section 5, Figure 2 (right): tasks without fine-tuning at every saved update, of the Transformer and of the LSTM."""
 import pathlib
 from collections.abc import Mapping, Sequence
 
@@ -14,12 +11,10 @@ from experiments.lib.bootstrap import Estimate
 from experiments.lib.markdown import bullets, table
 from experiments.lib.paper import MODELS, SCALES, normalised
 from experiments.lib.run_list import Run
-from gpt1_jax.data import tasks
 
 # As in the paper's legend, and the set that stands for it.
 NAMES = {'sst2': ('sentiment analysis', 'SST-2'), 'dpr': ('winograd schema resolution', 'DPRD'),
-         'cola': ('linguistic acceptability', 'CoLA'), 'race': ('question answering', 'RACE'),
-         'wsc273': ('winograd schemas', 'WSC273')}
+         'cola': ('linguistic acceptability', 'CoLA'), 'race': ('question answering', 'RACE')}
 ABOUT = ('A task\'s metric in percent (Matthews correlation times 100), and "relative": where it lies between a random '
          'guess (0) and the state of the art (1), not clipped. No fine-tuning; the prompts and scores are those of '
          'gpt1_jax/evaluation/zero_shot_heuristics.py.')
@@ -38,16 +33,11 @@ def names(config: ConfigDict) -> list[str]:
     return [task for task in NAMES if task in config.zero_shot_tasks]
 
 
-def metric_of(task: str) -> str:
-    """The metric that the figure shows of a task."""
-    return SCALES[task].metric if task in SCALES else tasks.get(task).metrics[0]
-
-
 def points(runs: Sequence[Run], condition: str, task: str) -> Points:
     """The results of a model on a task, steps ascending."""
     rows = {row['step']: row for run in runs for row in run.rows
             if (run.kind, run.task, run.condition) == ('zero_shot', task, condition)
-            and row['metric'] == metric_of(task) and row.get('group') is None}
+            and row['metric'] == SCALES[task].metric and row.get('group') is None}
     return {step: (bootstrap.of_rows([rows[step]]), rows[step]) for step in sorted(rows)}
 
 
@@ -57,7 +47,7 @@ def draw(config: ConfigDict, runs: Sequence[Run], path: pathlib.Path) -> None:
     curves = {(task, model): [{'step': step} | {name: normalised(task, 100 * value)
                                                 for name, value in figures.point(each).items()}
                               for step, (each, _) in points(runs, condition, task).items()]
-              for condition, model in MODELS.items() for task in names(config) if task in SCALES}
+              for condition, model in MODELS.items() for task in names(config)}
     curves = {key: there for key, there in curves.items() if there}
     if not curves:
         return
@@ -91,7 +81,7 @@ def lines(config: ConfigDict, runs: Sequence[Run]) -> list[str]:
     for task in names(config):
         models = {condition: points(runs, condition, task) for condition in MODELS}
         text += [f'## {NAMES[task][1]}: {NAMES[task][0]}', '', *section(task, models)]
-        if task in SCALES and any(models.values()):
+        if any(models.values()):
             picture = ['![relative performance against updates](figure2_zero_shot.png)', '']
     constants = [[NAMES[task][1], scale.metric, f'{scale.chance:g}', f'{scale.sota:g}', scale.source,
                   'yes' if scale.verified else 'no: from notes'] for task, scale in SCALES.items()]
@@ -109,8 +99,8 @@ def section(task: str, models: Mapping[str, Points]) -> list[str]:
         return [scores.NA, '']
     (split,) = {row['split'] for there in models.values() for _, row in there.values()}
     threshold = task == 'cola'
-    columns = ['', ': 95% interval', *[': relative'] * (task in SCALES), *[': threshold'] * threshold]
-    about = f'Split {split}, {metric_of(task)}' + ('; the threshold is chosen on train.' if threshold else '.')
+    columns = ['', ': 95% interval', ': relative', *[': threshold'] * threshold]
+    about = f'Split {split}, {SCALES[task].metric}' + ('; the threshold is chosen on train.' if threshold else '.')
     body = []
     for step in steps:
         n = sorted({there[step][0].n for there in models.values() if step in there})
@@ -125,6 +115,5 @@ def section(task: str, models: Mapping[str, Points]) -> list[str]:
 
 def cells(task: str, found: Estimate, row: Mapping) -> list[str]:
     """The cells of a task, model and step: value, interval, relative performance, threshold."""
-    relative = [f'{normalised(task, 100 * found.value):.2f}'] if task in SCALES else []
     threshold = [f'{row["threshold"]:.3f}'] if task == 'cola' else []
-    return [*scores.pair(found), *relative, *threshold]
+    return [*scores.pair(found), f'{normalised(task, 100 * found.value):.2f}', *threshold]

@@ -18,8 +18,7 @@ from gpt1_jax.runs import terminal
 PROGRAMS = {  # command: module of gpt1_jax, in the order of a first use
     'prepare': 'prepare', 'pretrain': 'pretrain', 'finetune': 'finetune', 'predict': 'predict',
     'zero_shot': 'zero_shot', 'perplexity': 'perplexity', 'generate': 'generate', 'lm_eval': 'lm_eval',
-    'metrics': 'metrics', 'verify': 'verify', 'openai': 'weights.openai', 'hugging_face': 'weights.hugging_face',
-    'average': 'weights.average'}
+    'metrics': 'metrics', 'verify': 'verify', 'hugging_face': 'weights.hugging_face'}
 
 
 def main() -> None:

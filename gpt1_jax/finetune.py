@@ -125,7 +125,7 @@ def build(setting: fine_tuning.Setting) -> Job:
     epochs = _epochs(setting, per_epoch)
     total, every = epochs * per_epoch, config.train.evaluate_every * per_epoch  # evaluate and save after so many epochs
     model = heads.task_model(setting.task, setting.sizes, config.classifier_dropout)
-    of_step = batches.train_batches(train, config.seed, config.batch.size, shapes, config.batch.sort_window)
+    of_step = batches.train_batches(train, config.seed, config.batch.size, shapes, config.batch.by_length)
 
     def read(step, rows):
         return {name: array[rows] for name, array in of_step(step).items()}

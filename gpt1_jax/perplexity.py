@@ -2,18 +2,16 @@
 
     gpt1 perplexity --init_from=runs/gpt1 --text=books/valid
     gpt1 perplexity --init_from=runs/gpt1 --tokens=runs/gpt1/tokens --split=valid --stride=64
-    gpt1 perplexity --init_from=runs/gpt1 --sentence='The cat sat on the mat.'
 
 The text is one stream, as in pretraining: each document's tokens and one line break. A window of n_ctx tokens starts
 every `stride` tokens; each but the first scores its last `stride` targets, which have at least n_ctx - stride + 1
-tokens of context. With stride = n_ctx, the default, this is pretraining's validation perplexity, over the whole text. A
-sentence is scored as it is, without a line break after it, and each token's log-probability is printed;
---per_token=FILE writes them, of any text, as JSON lines.
+tokens of context. With stride = n_ctx, the default, this is pretraining's validation perplexity, over the whole text.
+The log-probabilities of a text's tokens are `gpt1_jax.load(RUN).score(TEXT)` in Python.
 """
 import collections
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from absl import flags
@@ -22,7 +20,6 @@ from gpt1_jax import cli, metrics, rules, storage
 from gpt1_jax.data import corpus
 from gpt1_jax.data import tokens as tokens_lib
 from gpt1_jax.data.document import Join
-from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load, log_probs
 from gpt1_jax.parallel import sharding
@@ -32,26 +29,22 @@ from gpt1_jax.weights import from_hub
 
 def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: str | None = None, split: str = 'valid',
              step: int | None = None, stride: int | None = None, tokens_per_batch: int = 4096,
-             text_field: str = 'text', sentence: str | None = None, per_token: str | None = None,
-             join: Join = Join()) -> dict:
-    """The perplexity of a pretrained run on text or on prepared tokens: printed, appended to the run's results.jsonl
-    (unless it is that of a sentence), returned.
+             text_field: str = 'text', join: Join = Join()) -> dict:
+    """The perplexity of a pretrained run on text or on prepared tokens: printed, appended to the run's results.jsonl,
+    returned.
 
     text:     one or several specs, see data/corpus.py. tokens: a prepared directory, of the run's vocabulary, and its
-              split. sentence: a text itself. Exactly one of the three.
+              split. Exactly one of the two.
     step:     a saved step; default the latest. stride: from 1 to n_ctx, the default.
-    per_token: a file to write, JSON lines: `token_rows`, every token's log-probability.
     join:     which rows of the text form a document (data/document.py).
     The row has the perplexity per token as 'value'; 'per_word', where white space separates words; and 'bits_per_byte'
     of the documents' UTF-8. Both are over all words and bytes of the text. The vocabulary has no letter case and one
     kind of white space, so no figure says how well the model would predict these.
     UserError for a mistake in any of these.
     """
-    out = storage.path(per_token) if per_token else None
-    if bool(text) + bool(tokens) + (sentence is not None) != 1:
-        raise UserError('give either --text=FILES or --tokens=DIR or --sentence=TEXT')
+    if bool(text) == bool(tokens):
+        raise UserError('give either --text=FILES or --tokens=DIR')
     run = load.open_pretrained(from_hub.local_run(init_from))
-    results.check(out)
     started = time.perf_counter()
     step = run.step(step)
     tokenizer = run.tokenizer()
@@ -59,9 +52,7 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
     stride = n_ctx if stride is None else stride
     rules.require({'stride': (stride, rules.whole(1, n_ctx))})
     files: dict[str, str] = {}
-    if sentence is not None:
-        ids, counts = np.array(tokenizer.encode(sentence), np.int32), _counts(sentence)
-    elif tokens:
+    if tokens:
         ids, counts, files = _prepared(tokenizer, storage.path(tokens), split)
     else:
         ids, counts, files = _files(tokenizer, text, text_field, join)
@@ -71,10 +62,6 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
     mesh = sharding.make_mesh()
     model, params = load.pretrained(run, step, mesh)
     logs = log_probs.by_token(model, params, mesh, ids, stride, tokens_per_batch)
-    if sentence is not None:
-        for row in token_rows(tokenizer, ids, logs):
-            log = row['log_probability']
-            print(f'{row["token"]!r:20} {"" if log is None else f"{log:9.4f}"}'.rstrip())
     nats = -float(logs.sum())
     row = {
         'kind': 'perplexity', 'task': 'perplexity', 'split': split if tokens else None, 'n': len(logs),
@@ -82,26 +69,13 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
         'per_word': metrics.perplexity(nats / counts['words']),
         'bits_per_byte': metrics.bits_per_byte(nats, counts['bytes']), 'n_ctx': n_ctx,
         'stride': stride, **counts, 'tokens': len(ids), 'unknown': int(np.count_nonzero(ids == tokenizer.unk_id)),
-        'files': files,
-        'text': sentence or text or str(tokens), 'seconds': round(time.perf_counter() - started, 1),
+        'files': files, 'text': text or str(tokens), 'seconds': round(time.perf_counter() - started, 1),
         **run.origin(step)}
     _print(row)  # before it is appended: then it is not lost where nothing can be written
-    if out:
-        results.write(out, token_rows(tokenizer, ids, logs))
-    if sentence is None:
-        results.append_new(run.results, [row])
-        if run.outputs != run.path:
-            print(f'row in {run.results}')
+    results.append_new(run.results, [row])
+    if run.outputs != run.path:
+        print(f'row in {run.results}')
     return row
-
-
-def token_rows(tokenizer: Tokenizer, ids: np.ndarray, logs: np.ndarray) -> Iterator[dict]:
-    """Yield {"place", "id", "token", "log_probability"} of each token. A token that ends a word ends in ' '.
-
-    ids: int[n]. logs: float[n - 1], nats; the first token has None.
-    """
-    for place, (token, log) in enumerate(zip(ids.tolist(), [None, *logs.tolist()], strict=True)):
-        yield {'place': place, 'id': token, 'token': tokenizer.piece(token), 'log_probability': log}
 
 
 def _files(tokenizer, spec, text_field, join) -> tuple[np.ndarray, dict, dict]:
@@ -112,7 +86,8 @@ def _files(tokenizer, spec, text_field, join) -> tuple[np.ndarray, dict, dict]:
     counts: collections.Counter[str] = collections.Counter()
     for document in corpus.documents(spec, text_field, join):
         ids = tokenizer.encode(document.text)
-        counts.update(_counts(document.text))
+        text = document.text
+        counts.update({'documents': 1, 'words': len(text.split()), 'bytes': len(text.encode('utf-8', 'surrogatepass'))})
         if ids:  # no line break follows a blank document
             found.append(np.array([*ids, tokenizer.newline_id], np.int32))
     files = [source for source in corpus.sources(spec) if corpus.is_file(source)]
@@ -126,16 +101,10 @@ def _prepared(tokenizer, directory, split) -> tuple[np.ndarray, dict, dict]:
     return np.concatenate(shards), counts, {'tokens': manifest['fingerprint']}
 
 
-def _counts(text):
-    return {'documents': 1, 'words': len(text.split()), 'bytes': len(text.encode('utf-8', 'surrogatepass'))}
-
-
 def _define_flags():
     cli.define_model_flags()
     flags.DEFINE_multi_string('text', None, 'a file, directory, pattern, tfds:NAME:SPLIT[:FIELD] or "novels"; '
                               'may be given several times')
-    flags.DEFINE_string('sentence', None, 'a text itself, instead of files')
-    flags.DEFINE_string('per_token', None, "a file to write, JSON lines: each token's log-probability")
     cli.define_row_flags()
     flags.DEFINE_string('tokens', None, 'a prepared directory, instead of text')
     flags.DEFINE_string('split', None, 'with --tokens: its split (default: valid)')
@@ -148,7 +117,7 @@ def main() -> None:
     if f.split and not f.tokens:
         raise UserError('--split goes with --tokens=DIR: a text is scored whole')
     evaluate(f.init_from, f.text, f.tokens, f.split or 'valid', f.step, f.stride, f.tokens_per_batch, f.text_field,
-             sentence=f.sentence, per_token=f.per_token, join=cli.join())
+             join=cli.join())
 
 
 def _print(row):

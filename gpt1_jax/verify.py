@@ -36,7 +36,7 @@ def run(directory: str | storage.Path, from_step: int | None = None, to_step: in
     """
     this = load.open_pretrained(storage.path(directory))
     if 'imported' in this.config:
-        raise UserError(f'{this.path}: weights that were imported or averaged: nothing was trained here')
+        raise UserError(f'{this.path}: weights that were imported: nothing was trained here')
     first, last = _steps(this, from_step, to_step)
     _check_config(this, first, last)
     try:
@@ -92,7 +92,7 @@ def _check_config(run, first, last):
     starts = {row['step'] for row in _starts(run, last)}
     for step in (step for step in run.steps() if first <= step <= last):
         saved = checkpoint.read_meta(run.checkpoints, step)['config']
-        changed = {field: line for field, line in workdir.changed(workdir.with_added(saved), run.config).items()
+        changed = {field: line for field, line in workdir.changed(saved, run.config).items()
                    if not workdir.listed(field, workdir.SCORING)}
         if step == first and step in starts:
             run.check_checkpoint(step)

@@ -12,7 +12,7 @@ LAYERS = ('errors', 'gcs', 'storage', 'rules', 'user_code', 'metrics', 'data', '
           'runs', 'evaluation', 'weights')
 PROGRAMS = ('prepare', 'pretrain', 'finetune', 'predict', 'zero_shot', 'perplexity', 'generate', 'lm_eval', 'verify',
             'api')
-ENTRIES = ('metrics.__main__', 'weights.openai', 'weights.hugging_face', 'weights.average')  # programs in a layer
+ENTRIES = ('metrics.__main__', 'weights.hugging_face')  # programs in a layer
 # Modules that alone may import a library.
 ALONE = {
     'flax': {'models.gpt', 'models.heads', 'models.kv_cache', 'models.layers', 'models.lstm'},

@@ -80,17 +80,3 @@ def test_a_damaged_shard_is_named(pretrained, tmp_path):
     flip(tokens / 'valid' / '00000.bin')
     with pytest.raises(UserError, match='valid/00000.bin: damaged, its SHA-256'):
         perplexity.evaluate(pretrained, tokens=tokens)
-
-
-def test_a_sentence_is_scored_token_by_token_as_it_is(pretrained, tmp_path):
-    text = 'The CAT sat on a mat, while red dogs ran over green hills.'
-    row = perplexity.evaluate(pretrained, sentence=text, stride=4, per_token=tmp_path / 'tokens.jsonl')
-    found = results.read(tmp_path / 'tokens.jsonl')
-    ids = workdir.load(pretrained).tokenizer().encode(text)
-    logs = -expected(pretrained, ids, 4)
-    assert len(ids) > 12 and [one['id'] for one in found] == ids and row['n'] == len(ids) - 1
-    assert found[0]['log_probability'] is None
-    np.testing.assert_allclose([one['log_probability'] for one in found[1:]], logs, rtol=1e-4)
-    assert row['value'] == pytest.approx(math.exp(-np.mean(logs)), rel=1e-4)
-    assert (row['documents'], row['words'], row['bytes'], row['text']) == (1, 13, len(text), text)
-    assert ''.join(one['token'] for one in found) == 'the cat sat on a mat , while red dogs ran over green hills . '

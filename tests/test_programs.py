@@ -101,7 +101,7 @@ def test_generate_continues_a_prompt_as_often_as_it_is_asked(made):
      'text: neither empty nor a run directory'),
     ('finetune', 'finetune.py:cola --workdir=HERE/out --config.data.dir=HERE/cola', '--config.init_from='),
     ('zero_shot', 'zero_shot.py:cola --config.init_from=HERE/pretrained --config.data.dir=nowhere', 'nowhere'),
-    ('perplexity', '--init_from=HERE/pretrained --sentence=cat --split=valid', '--split'),
+    ('perplexity', '--init_from=HERE/pretrained --text=HERE/text --split=valid', '--split'),
     ('generate', '--init_from=HERE/pretrained --prompt=cat --temperature=-1', 'temperature'),
     ('predict', '--init_from=HERE/pretrained --input=HERE/cola/dev.tsv --output=HERE/out', 'not a fine-tuned run'),
     ('metrics', '--predictions=HERE/absent.jsonl', 'absent.jsonl')])

@@ -115,7 +115,7 @@ def run_all(lines):
 def test_no_program_runs_the_code_that_only_a_run_names(stranger):
     stranger.ran()
     by_program = commands(stranger)
-    without_runs = {'prepare', 'metrics', 'openai', 'average'}
+    without_runs = {'prepare', 'metrics'}
     assert {*by_program} == {*command_line.PROGRAMS} - without_runs
     if 'lm_eval' not in sys.modules and not _installed('lm_eval'):
         del by_program['lm_eval']

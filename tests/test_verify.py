@@ -7,12 +7,13 @@ import types
 import jax
 import pytest
 
+import released
 from gpt1_jax import pretrain, verify
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone
 from gpt1_jax.parallel import processes, sharding
 from gpt1_jax.runs import checkpoint, provenance
-from gpt1_jax.weights import average
+from gpt1_jax.weights import hugging_face
 from saved import flip
 from tiny import override, pretrain_config
 
@@ -115,7 +116,8 @@ def test_a_run_whose_text_was_moved_is_verified_by_naming_it(run, tmp_path):
     assert verify.run(run, tokens=str(tmp_path / 'moved'))[0].startswith('steps 2 to 4 replayed')
 
 
-def test_weights_that_were_not_trained_here_are_not_verified(run, tmp_path):
-    average.average(run, [2, 4], tmp_path / 'mean')
-    with pytest.raises(UserError, match='mean: weights that were imported or averaged: nothing was trained here$'):
-        verify.run(tmp_path / 'mean')
+def test_weights_that_were_not_trained_here_are_not_verified(tmp_path):
+    released.write(tmp_path / 'files')
+    hugging_face.convert(tmp_path / 'files', tmp_path / 'run')
+    with pytest.raises(UserError, match='run: weights that were imported: nothing was trained here$'):
+        verify.run(tmp_path / 'run')

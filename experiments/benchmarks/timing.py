@@ -27,16 +27,16 @@ def measure(run: Callable[[int], float], warmup: int, windows: int, steps: int) 
     return {'first_seconds': first, 'losses': losses, 'step_seconds': seconds}
 
 
-def in_turns(runs: Mapping[str, Callable[[], Any]], turns: int) -> tuple[dict[str, dict], dict[str, Any]]:
-    """({name: {'first_seconds', 'seconds'}}, {name: the last result}) of functions that run one after the other, once,
-    which compiles, and in `turns` timed turns."""
-    found, wall = {}, {name: [] for name in runs}
+def in_turns(runs: Mapping[str, Callable[[], Any]], turns: int) -> dict[str, dict]:
+    """{name: {'first_seconds', 'seconds'}} of functions that run one after the other, once, which compiles, and in
+    `turns` timed turns."""
+    wall = {name: [] for name in runs}
     for _ in range(turns + 1):
         for name, run in runs.items():
             began = time.perf_counter()
-            found[name] = run()
+            run()
             wall[name].append(time.perf_counter() - began)
-    return {name: {'first_seconds': first, 'seconds': others} for name, (first, *others) in wall.items()}, found
+    return {name: {'first_seconds': first, 'seconds': others} for name, (first, *others) in wall.items()}
 
 
 def alone(function: Callable, *arguments: Any) -> Any:

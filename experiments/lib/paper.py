@@ -120,7 +120,7 @@ class Scale(NamedTuple):
     verified: bool
 
 
-# The paper's four tasks; WSC273, which it does not have, has no state of the art here.
+# The paper's four tasks.
 MODELS = {'full': 'Transformer', 'lstm': 'LSTM'}  # Figure 2 (right): {condition of its runs: name}
 SCALES = {
     # The paper's Table 4 has 35.0: seen in several public transcriptions of that table.

@@ -8,12 +8,10 @@ pattern of these. --data: the directory of the data sets, as config.directories 
 left out.
 
 --minutes is a deadline: runs start in the order of priority while there is time left, and the remaining ones are
-`n/a (not run)`. Stopped or killed at any moment, the same command resumes with the same results; after --stage_minutes
-a stage saves and stops with exit status 75.
+`n/a (not run)`. Stopped or killed at any moment, the same command resumes with the same results.
 
---stage=NAME does one stage: prepare (on a CPU: tokenizes the books and, with config.pack, copies the data sets into
-OUT, which is then everything that another machine needs), one of config.stages, or report. After prepare, --dry_run
-prints the plan and stops.
+--stage=NAME does one stage: prepare (tokenizes the books, which needs only a CPU), one of config.stages, or report.
+After prepare, --dry_run prints the plan and stops.
 
 --config.pretrained=RUN and --config.lstm=RUN replace pretraining by existing models.
 """
@@ -40,13 +38,12 @@ from gpt1_jax.runs.console import duration
 RULES = run_list.RULES | {
     'runs': run_list.PER_TASK,
     **dict.fromkeys(('books', 'valid_books'), rules.optional(rules.whole(1))),
-    'pack': rules.flag(),
     'minutes': rules.optional(rules.positive()),
     'saved': rules.whole(1, 1000)}
 
 
 def run(config: ConfigDict, out: str | pathlib.Path, stage: str | None = None, books: str | None = None,
-        data: str | None = None, stage_minutes: float | None = None, dry_run: bool = False) -> None:
+        data: str | None = None, dry_run: bool = False) -> None:
     """Do one stage, or all; see the module. UserError, at the end, if runs or stages failed; Interrupted."""
     config = checked(config, out, data)
     if stage not in (None, 'prepare', 'report', *config.stages):
@@ -54,21 +51,20 @@ def run(config: ConfigDict, out: str | pathlib.Path, stage: str | None = None, b
     out = pathlib.Path(config.out)
     with contextlib.nullcontext() if dry_run else lock.hold(out):
         if stage in (None, 'prepare') and not dry_run:
-            inputs.prepare(config, books, data)
+            inputs.prepare(config, books)
         if not plan_lib.has_text(config) and not plan_lib.given(config):
             raise UserError(f'{out}: nothing is prepared there: --stage=prepare comes first')
         run_list.check(config, pretrained=False)
         if dry_run:
             print('\n'.join(plan_lib.lines(config)))
             return
-        _do(config, out, stage, stage_minutes)
+        _do(config, out, stage)
 
 
-def _do(config, out, stage, stage_minutes):
+def _do(config, out, stage):
     """A stage, or all of them; UserError, at the end, if runs or stages failed."""
     results.append(out / 'commands.jsonl', {'command': ' '.join(['python', *sys.orig_argv[1:]])})
-    clock = clock_lib.Clock(out / 'clock.json', 60 * config.minutes if config.minutes else math.inf,
-                            stage_minutes and 60 * stage_minutes)
+    clock = clock_lib.Clock(out / 'clock.json', 60 * config.minutes if config.minutes else math.inf)
     failures = {name: error for name in config.stages if stage in (None, name)
                 if (error := _timed(config, name, clock))}
     if stage in (None, 'report'):
@@ -91,7 +87,7 @@ def checked(config: ConfigDict, out: str | pathlib.Path, data: str | None = None
         'config.stages': (config.stages, rules.several(rules.one_of(*plan_lib.MODELS, *config.runs))),
         **{f'config.runs.{name}.tasks': (of.tasks, run_list.known_tasks(config)) for name, of in config.runs.items()},
         **{f'config.runs.{name}.conditions': (of.conditions, conditions) for name, of in config.runs.items()}})
-    config.data = str(out / 'data' if config.pack else data or config.data)
+    config.data = str(data or config.data)
     if config.pretrained:
         _adopt(config)
     else:
@@ -183,7 +179,6 @@ def _define_flags():
     flags.DEFINE_string('data', None, 'Directory that holds the data sets.')
     flags.DEFINE_string('out', None, 'Directory to write; an unfinished job there is resumed.', required=True)
     flags.DEFINE_float('minutes', None, 'Deadline: device time in all; default config.minutes.', lower_bound=0)
-    flags.DEFINE_float('stage_minutes', None, 'Stop a stage after this many minutes of this start.', lower_bound=0)
     flags.DEFINE_string('stage', None, 'One stage; default all of them.')
     flags.DEFINE_bool('dry_run', False, 'Print the plan and stop.')
 
@@ -197,7 +192,7 @@ def main() -> None:
     if f.minutes is not None:
         f.config.minutes = f.minutes
     run_list.find_models(f.config)
-    run(f.config, f.out, f.stage, f.books, f.data, f.stage_minutes, f.dry_run)
+    run(f.config, f.out, f.stage, f.books, f.data, f.dry_run)
 
 
 if __name__ == '__main__':

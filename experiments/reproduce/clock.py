@@ -19,13 +19,11 @@ class _Stopped(BaseException):
 
 
 class Clock:
-    """Seconds that each stage has used, kept in a file as {stage: seconds}.
+    """Seconds that each stage has used, kept in a file as {stage: seconds}. total: seconds for the whole job."""
 
-    total: seconds for the whole job. start: seconds for a stage in this start, or None.
-    """
-
-    def __init__(self, path: str | pathlib.Path, total: float = math.inf, start: float | None = None) -> None:
-        self.path, self.total, self.start = pathlib.Path(path), total, start
+    def __init__(self, path: str | pathlib.Path, total: float = math.inf) -> None:
+        self.path = pathlib.Path(path)
+        self.total = total
         self.stages: dict[str, float] = storage.read_json(self.path) if self.path.exists() else {}
 
     @property
@@ -38,8 +36,8 @@ class Clock:
 
     @contextlib.contextmanager
     def counting(self, stage: str) -> Iterator[None]:
-        """Count the time inside this context for a stage. Once `total` or `start` is used up, the process gets one
-        SIGTERM, as from a scheduler; any SIGTERM raises Interrupted here, except in training, which saves first."""
+        """Count the time inside this context for a stage. Once `total` is used up, the process gets one SIGTERM, as
+        from a scheduler; any SIGTERM raises Interrupted here, except in training, which saves first."""
         began, before, done = time.monotonic(), self.stages.get(stage, 0.0), threading.Event()
 
         def write():
@@ -50,8 +48,7 @@ class Clock:
             stopped = False
             while not done.wait(EVERY):
                 write()
-                over = self.left <= 0 or self.start is not None and time.monotonic() - began >= self.start
-                if over and not stopped:
+                if self.left <= 0 and not stopped:
                     stopped = True
                     os.kill(os.getpid(), signal.SIGTERM)
 

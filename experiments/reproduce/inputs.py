@@ -1,18 +1,13 @@
-"""A job's inputs, prepared before it starts: OUT/tokens, the books as shards with their tokenizer, and with config.pack
-OUT/data, a copy of the data set files that the runs read. OUT is then all that another machine needs.
-"""
+"""A job's input, prepared before it starts: OUT/tokens, the books as shards with their tokenizer."""
 import dataclasses
-import itertools
 import pathlib
-from collections.abc import Iterable
 
 from ml_collections import ConfigDict
 
 from experiments.lib import run_list
-from experiments.lib.run_list import Run, has_data
 from experiments.reproduce import plan
-from gpt1_jax import pretrain, storage
-from gpt1_jax.data import corpus, tasks
+from gpt1_jax import pretrain
+from gpt1_jax.data import corpus
 from gpt1_jax.data import prepare as prepare_lib
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import lock
@@ -20,20 +15,12 @@ from gpt1_jax.runs import lock
 HELD_OUT = 0.02  # fraction of a corpus without validation books
 
 
-def prepare(config: ConfigDict, books: str | None, data: str | None) -> None:
-    """Tokenize the books and, with config.pack, copy the data sets into OUT.
+def prepare(config: ConfigDict, books: str | None) -> None:
+    """Tokenize the books.
 
-    config: configs/reproduce.py's, with the paths of a job. books, data: the program's flags, needed the first time;
-    files that exist in OUT are kept.
+    config: configs/reproduce.py's, with the paths of a job. books: the program's flag, needed the first time; files
+    that exist in OUT are kept.
     """
-    if config.pack and data:
-        originals = config.copy_and_resolve_references()
-        originals.data = str(data)
-        run_list.check(originals, pretrained=False)
-        runs = itertools.chain(*plan.all_runs(originals).values())
-        copy(runs, pathlib.Path(data), pathlib.Path(config.data))
-    elif config.pack and not pathlib.Path(config.data).exists():
-        raise UserError('give --books=DIR and --data=DIR')
     run_list.check(config, pretrained=False)
     pathlib.Path(config.out).mkdir(parents=True, exist_ok=True)
     if books:
@@ -64,21 +51,3 @@ def books_of(books: str | pathlib.Path, limit: int | None = None,
     if train.is_dir() and valid.is_dir():
         return spaced(train, limit), spaced(valid, valid_limit)
     return spaced(books, limit), HELD_OUT
-
-
-def copy(runs: Iterable[Run], source: pathlib.Path, target: pathlib.Path) -> None:
-    """Copy the files under `source` that runs read to the same places under `target`; existing files are kept.
-
-    UserError for a set that is elsewhere, as those of Parquet and TFDS are.
-    """
-    target.mkdir(parents=True, exist_ok=True)
-    read = {(run.task, run.config.data.dir, split) for run in runs for split in run.splits_read}
-    for task, directory, split in sorted(read):
-        if has_data(task, directory, split):
-            if directory.startswith(run_list.SOURCES) or not pathlib.Path(directory).is_relative_to(source):
-                raise UserError(f'{task}: config.pack copies the files of directories in --data, not {directory}')
-            for file in map(pathlib.Path, tasks.get(task).files(directory, split)):
-                copied = target / file.relative_to(source)
-                if not copied.exists():
-                    copied.parent.mkdir(parents=True, exist_ok=True)
-                    storage.write(copied, file.read_bytes())  # all of it or nothing

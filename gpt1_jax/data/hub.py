@@ -80,9 +80,7 @@ def _meaning(error):
         return f'the Hub answers HTTP {status} ({one_line(said, 300)}){hint}'
     if type(error).__module__.startswith(('httpx', 'httpcore')):  # also httpx2, of newer versions
         return f'the Hub cannot be reached ({type(error).__name__}: {one_line(str(error), 300)})'
-    if isinstance(error, RuntimeError):  # of an upload
-        return _meaning(error.__cause__)
-    # A name or card that the Hub refuses; a cache that cannot be written.
+    # A name that the Hub refuses; a cache that cannot be written.
     return ' '.join(str(error).split()) if isinstance(error, (ValueError, OSError)) else None
 
 

@@ -4,8 +4,8 @@
   sst2            the text and `very`: is `positive` or `negative` the more likely next word?
   race            the answer with the highest mean token log-probability, given document and question; also the
                   quickstart's `word_order` and `continuation`
-  dpr, wsc273     the pronoun replaced by each candidate: the highest mean token log-probability of what follows
-                  (partial scoring, Trinh and Le, 2018); wsc273 also reports full scoring, of the whole sentence
+  dpr             the pronoun replaced by each candidate: the highest mean token log-probability of what follows
+                  (partial scoring, Trinh and Le, 2018)
   blimp           a good or a bad sentence: the higher log-probability of all tokens, after a line break, in float32
                   (minimal_pairs.py)
 
@@ -39,7 +39,6 @@ class Heuristic(NamedTuple):
     sequences: Callable[[Example, Tokenizer, int], list[Candidate]]  # (example, tokenizer, n_ctx) -> one an answer
     mean: bool = True        # compare answers by the mean log-probability of their scored tokens, else by the sum
     threshold: bool = False  # of a row's one sequence: its label is 1 above a threshold chosen on the training split
-    full: bool = False       # also report the accuracy of full scoring: the sum over all tokens but the first
     float32: bool = False    # compute in float32, whatever the run's dtype
     report: Callable[..., list[dict]] = task_report  # the rows of results.jsonl
 
@@ -123,7 +122,7 @@ def end_of_prefix(ids: Sequence[int], prefix: str, tokenizer: Tokenizer) -> int:
 
 HEURISTICS = {
     'cola': Heuristic(sentence, threshold=True), 'sst2': Heuristic(sst2, mean=False), 'race': Heuristic(race),
-    'dpr': Heuristic(pronoun), 'wsc273': Heuristic(pronoun, full=True), 'word_order': Heuristic(race),
+    'dpr': Heuristic(pronoun), 'word_order': Heuristic(race),
     'continuation': Heuristic(race),
     'blimp': Heuristic(after_line_break, mean=False, float32=True, report=minimal_pairs.report)}
 
@@ -141,7 +140,7 @@ def encode_all(heuristic: Heuristic, examples: Sequence[Example], tokenizer: Tok
         for ids, n in sequences:
             if not 1 <= n < min(len(ids), n_ctx):
                 raise UserError(f'{n} of {len(ids)} tokens to score: needs 1 to {n_ctx - 1}, and one before them')
-        sequences = [(ids[-n_ctx:], n) for ids, n in sequences]  # also in full scoring
+        sequences = [(ids[-n_ctx:], n) for ids, n in sequences]
         answers = 2 if heuristic.threshold else len(sequences)
         if example.label is None or not 0 <= example.label < answers:
             raise UserError(f'label {example.label} is not in 0..{answers - 1}')
@@ -154,21 +153,16 @@ def answer_scores(heuristic: Heuristic, score: Callable[[list[Candidate]], np.nd
     """(scores float[rows, answers], details): the answer with the highest score is the model's.
 
     score: sequences -> their log-probabilities, as log_probs.last_tokens. train: the rows on which a threshold is
-    chosen. details: {'threshold': nats per token}, {'full_accuracy': fraction} or {}. Answers that a row lacks score
-    metrics.ABSENT.
+    chosen. details: {'threshold': nats per token} or {}. Answers that a row lacks score metrics.ABSENT.
     """
     values = _values(heuristic, score, rows)
-    if heuristic.threshold:
-        assert train is not None
-        gold = np.array([row.label for row in train])
-        threshold = best_threshold(_values(heuristic, score, train)[:, 0], gold)
-        # Label 0 scores 0: label 1 has the higher score where the sentence is above the threshold.
-        return np.insert(values - threshold, 0, 0, axis=1), {'threshold': threshold}
-    if not heuristic.full:
+    if not heuristic.threshold:
         return values, {}
-    whole = [row._replace(sequences=[(ids, len(ids) - 1) for ids, _ in row.sequences]) for row in rows]
-    full = _values(heuristic._replace(mean=False), score, whole)
-    return values, {'full_accuracy': metrics.value('accuracy', [row.label for row in rows], full.argmax(axis=1))}
+    assert train is not None
+    gold = np.array([row.label for row in train])
+    threshold = best_threshold(_values(heuristic, score, train)[:, 0], gold)
+    # Label 0 scores 0: label 1 has the higher score where the sentence is above the threshold.
+    return np.insert(values - threshold, 0, 0, axis=1), {'threshold': threshold}
 
 
 def _values(heuristic, score, rows):

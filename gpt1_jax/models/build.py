@@ -17,8 +17,6 @@ KINDS = {'gpt': (GPT, GPTConfig), 'lstm': (LSTM, LSTMConfig)}
 # Fields that fine-tuning sets itself. It takes all others, the shapes of the weights, from its pretrained run.
 NOT_SIZES = ('vocab_size', 'n_special', 'embd_dropout', 'attn_dropout', 'resid_dropout', 'dtype', 'precision', 'remat',
              'unroll', 'kernels')
-# Fields that were added after runs without them had been trained, with the values that these runs have.
-ADDED: dict[str, Any] = {'ops': {}}
 
 
 def backbone(fields: dict) -> Any:
@@ -67,12 +65,6 @@ def own_fields(fields: dict) -> dict:
 def sizes(kind: str) -> tuple[str, ...]:
     """Fields that fine-tuning takes from its pretrained run, besides the kind."""
     return tuple(field.name for field in dataclasses.fields(_classes(kind)[1]) if field.name not in NOT_SIZES)
-
-
-def with_added(fields: dict) -> dict:
-    """The fields of a run that was trained before some of them existed."""
-    of_kind = sizes(fields.get('kind', 'gpt'))
-    return {'kind': 'gpt'} | {name: value for name, value in ADDED.items() if name in of_kind} | fields
 
 
 def _classes(kind):

@@ -134,8 +134,7 @@ def read_meta(directory: storage.Path, step: int) -> dict:
     every leaf). DamagedError where it is not what was written."""
     with explained(directory, step, 'meta'):
         # Not through Orbax, whose reads are numbered: of several processes one may read more than the others.
-        file = directory / str(step) / 'meta' / 'data.json'
-        meta = json.loads(storage.read(file if file.exists() else file.with_name('metadata')))  # Orbax's earlier name
+        meta = json.loads(storage.read(directory / str(step) / 'meta' / 'data.json'))
         if meta.pop('digest', None) != storage.json_digest(meta):
             raise Mismatch('meta does not match the digest made when it was saved')
         if meta['step'] != step:

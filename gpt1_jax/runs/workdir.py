@@ -26,9 +26,6 @@ FREE = ('log_every', 'eval.every', 'eval.splits', 'eval.selections', 'eval.batch
         'data.join_by', 'data.join_characters', 'data.join_with',
         'tokenizer.', 'tokenizer', 'results', 'train.skip_nonfinite', 'profile', 'tensorboard', 'tracker', 'project',
         'init_from', 'init_step')  # the digest of the weights that they name is fingerprint.origin
-# Fields that later versions added, with the values that runs without them were trained with.
-ADDED = {'pretrain': {'kind': 'adam', 'schedule': 'cosine', 'decay_steps': 0},
-         'finetune': {'kind': 'adam', 'schedule': 'linear', 'decay_steps': 0}}
 # Fields that act in evaluation alone; with data.skip_bad or without, a run that trained has the same training rows.
 SCORING = ('eval.windows', 'data.eval_rows', 'data.skip_bad', 'lengths',
            *(f'custom.{name}' for name in ('name', 'files.', 'id', 'metrics', 'positive')))
@@ -130,7 +127,7 @@ class Run:
         """CheckpointError where the config saved with a checkpoint is not of config.json's run: another seed, task or
         data, or other sizes, some of which (such as n_head) show in no array's shape."""
         saved = checkpoint.read_meta(self.checkpoints, step).get('config', self.config)
-        differing = changed(with_added(saved), self.config)
+        differing = changed(saved, self.config)
         fixed = [line for name, line in differing.items() if listed(name, FIXED)]
         if fixed:
             raise checkpoint.CheckpointError(f"{self.checkpoints / str(step)}: is not this run's "
@@ -146,11 +143,11 @@ def load(path: str | storage.Path) -> Run:
     try:
         if checkpoint.steps(path / 'checkpoints'):  # before the first step nothing was trained with it
             user_code.check(path, config['fingerprint'].get('code', {}))
-        config = with_added(config)
-        missing = {'vocab_size', *build.sizes(config['model']['kind'])} - config['model'].keys()
+        model = config['model']
+        missing = {'kind', 'vocab_size', *build.sizes(model.get('kind', 'gpt'))} - model.keys()
         if missing:
             raise UserError(f'model.{min(missing)} is missing')
-        build.backbone(config['model'])
+        build.backbone(model)
     except UserError as error:
         raise UserError(f'{file}: {error}') from None
     return Run(path, config)
@@ -167,14 +164,6 @@ def read_config(path: str | storage.Path) -> dict:
             and isinstance(config.get('model'), dict) and isinstance(config.get('fingerprint'), dict)):
         raise UserError(f"{file}: not a run's config: its kind, model or fingerprint is missing or damaged")
     return config
-
-
-def with_added(config: dict) -> dict:
-    """The config of a run that was trained before some fields of the model and the optimizer existed."""
-    later = {'model': build.with_added(config['model'])}
-    if isinstance(config.get('optimizer'), dict):  # imported weights have none
-        later['optimizer'] = ADDED[config['kind']] | config['optimizer']
-    return config | later
 
 
 def check(path: storage.Path, kind: str = '') -> None:

@@ -3,7 +3,6 @@
     gpt1 hugging_face --export=runs/gpt1 --out=exports/gpt1 --license=apache-2.0
     gpt1 hugging_face --source=exports/gpt1 --out=runs/imported
     gpt1 hugging_face --source=hf:openai-community/openai-gpt --out=runs/openai
-    gpt1 hugging_face --export=runs/gpt1 --push=USER/NAME --push_steps --license=apache-2.0
 
 A pretrained run becomes an OpenAIGPTLMHeadModel, a fine-tuned classifier an OpenAIGPTForSequenceClassification; both
 can be imported again. Weights are float32 both ways and survive a round trip bit for bit, unless --dtype=bfloat16
@@ -17,19 +16,15 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.weights import from_hub, import_run
 from gpt1_jax.weights.export_hugging_face import DTYPES, export
 from gpt1_jax.weights.import_hugging_face import convert
-from gpt1_jax.weights.push import push
 
 
 def _define_flags():
     flags.DEFINE_string('export', None, 'a run to export')
     flags.DEFINE_string('source', None, "what to import: a Hugging Face directory, a .safetensors file, hf:USER/NAME "
                         "or 'novels'")
-    flags.DEFINE_string('out', None, 'the directory to create (not needed with --push)')
+    flags.DEFINE_string('out', None, 'the directory to create', required=True)
     flags.DEFINE_integer('step', None, 'with --export: a saved step (default: the best one of a fine-tuned run, the '
                          'latest one of a pretrained run)')
-    flags.DEFINE_string('push', None, 'with --export: a repository on the Hub, USER/NAME, to push the export to')
-    flags.DEFINE_bool('push_steps', False, 'with --push: also push every kept step, as the branch step-STEP')
-    flags.DEFINE_bool('private', False, 'with --push: make the repository private if it does not exist')
     flags.DEFINE_string('license', None, "with --export: of the weights, for the model card, an identifier of Hugging "
                         "Face's: 'mit', 'apache-2.0', ... (default: other)")
     flags.DEFINE_enum('dtype', None, DTYPES, 'with --export: of the stored weights (default: float32)')
@@ -43,14 +38,10 @@ def main() -> None:
     f = flags.FLAGS
     if (f.export is None) == (f.source is None):
         raise UserError('give either --export=RUN or --source=DIR_OR_FILE')
-    way, others = ('export', ('push', 'step', 'license', 'dtype')) if f.source else ('source', ('tokenizer', 'n_head'))
+    way, others = ('export', ('step', 'license', 'dtype')) if f.source else ('source', ('tokenizer', 'n_head'))
     for name in others:
         if getattr(f, name) is not None:
             raise UserError(f'--{name} needs --{way}')
-    if (f.push_steps or f.private) and not f.push:
-        raise UserError('--push_steps and --private need --push=USER/NAME')
-    if not (f.out or f.push):
-        raise UserError('give --out=DIR, the directory to create')
     if f.source:
         source, origin = from_hub.source(f.source)
         tokenizer = storage.path(f.tokenizer) if f.tokenizer else None
@@ -58,13 +49,8 @@ def main() -> None:
             tokenizer = from_hub.local_run(f.tokenizer)
         print(import_run.report(convert(source, storage.path(f.out), tokenizer, f.n_head, origin)))
         return
-    license_name, dtype = f.license or 'other', f.dtype or 'float32'
-    run = storage.path(f.export)
-    if f.out:
-        files = export(run, storage.path(f.out), f.step, license_name, dtype)
-        print(f'{f.out}: {", ".join(files)}')
-    if f.push:
-        push(run, f.push, f.step, license_name, f.private, f.push_steps, dtype)
+    files = export(storage.path(f.export), storage.path(f.out), f.step, f.license or 'other', f.dtype or 'float32')
+    print(f'{f.out}: {", ".join(files)}')
 
 
 if __name__ == '__main__':

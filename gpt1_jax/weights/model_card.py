@@ -71,7 +71,7 @@ def deviations(run: workdir.Run) -> list[str]:
     config = rules.flatten(run.config)
     found = [f'{name} is {config[name]}, in the paper {value}' for name, value in defaults(run.config['kind']).items()
              if config.get(name) is not None and config[name] != value]
-    if run.config['kind'] == 'pretrain' and config.get('init_from') and 'imported' not in run.config:
+    if run.config['kind'] == 'pretrain' and config.get('init_from'):
         found.append('training began with the weights above, in the paper with random ones')
     if run.config['model']['vocab_size'] != 40478:
         found.append(f'the vocabulary has {run.config["model"]["vocab_size"]:,} rows, in the paper 40,478')
@@ -104,10 +104,9 @@ def evaluations(run: workdir.Run, step: int, digest: str) -> list[str]:
 def _pretraining(run, step):
     config = run.config
     if 'imported' in config:
-        averaged = config.get('init_from') and _origin(config, '')  # of the last of the checkpoints
         return {'weights': f'imported from {config["imported"]["from"]}, '
                            f'SHA-256 of its files {_hashes(config["imported"]["files"])}',
-                **(averaged or {'corpus and tokens seen': 'not recorded with the weights'})}
+                'corpus and tokens seen': 'not recorded with the weights'}
     batch, n_ctx = config['batch']['size'], config['model']['n_ctx']
     corpus = config['data']['corpus'] or 'prepared tokens'
     facts = {'corpus': f'`{corpus}`, hash of its tokens `{config["fingerprint"]["tokens"]}`',
@@ -135,8 +134,7 @@ def _origin(config, prefix):
         digest = other.digest(step)
     except (UserError, OSError):
         return {}
-    averaged = config.get('imported', {}).get('files', {}).get(f'step {step}')
-    same = (config['fingerprint'].get('origin') or averaged) in (digest, None)
+    same = config['fingerprint'].get('origin') in (digest, None)
     return {f'{prefix}{name}': value for name, value in _pretraining(other, step).items()} if same else {}
 
 

@@ -1,4 +1,4 @@
-"""The names of GPT-1's arrays and config fields at OpenAI and Hugging Face, and the conversion to and from our tree.
+"""The names of GPT-1's arrays and config fields at Hugging Face, and the conversion to and from our tree.
 
 Released code (train.py 404-411): positions, tokens, then twelve arrays per block. Hugging Face has the same arrays; its
 Conv1D kernels are [in, out], as are ours. Only ranks differ: our projection to q, k, v is [D, 3, H, E], theirs

@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 
-from experiments.benchmarks import fine_tuning
 from gpt1_jax.data import batches
 from gpt1_jax.data.inputs import Encoded
 
@@ -40,30 +39,40 @@ def test_a_batch_is_a_function_of_the_step_alone():
     assert all(np.array_equal(a[k], b[k]) for k in a)
 
 
-def digest(n, size, steps, window):
-    batch = batches.train_batches(of_lengths(2 + i * i * 7919 % 89 for i in range(n)), 3, size, SIZES, window)
+def digest(n, size, steps, by_length):
+    batch = batches.train_batches(of_lengths(2 + i * i * 7919 % 89 for i in range(n)), 3, size, SIZES, by_length)
     found = [(batch(step)['tokens'][:, 0, 0] - 1).tolist() for step in range(steps)]
     return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
 
 
-@pytest.mark.parametrize('window, digests', [
-    (50, ('fab22227d3d0970d', '300889de27689914', 'd76b30a87a242ff1')),  # by the code that had no choice of a window
-    (1, ('2965006af433051e', 'ff8c23b2eaa5c933', '565bd99e870a731c')),
-    (None, ('7a9c4a7a3518533f', '60b7d22988e1ac03', '4c4a3bda6efd3261'))])
-def test_the_order_of_every_window_is_the_same_for_ever(window, digests):
+@pytest.mark.parametrize('by_length, digests', [
+    (False, ('2965006af433051e', 'ff8c23b2eaa5c933', '565bd99e870a731c')),
+    (True, ('7a9c4a7a3518533f', '60b7d22988e1ac03', '4c4a3bda6efd3261'))])
+def test_the_order_is_the_same_for_ever(by_length, digests):
     # Written down once: a change would break every resumed run.
     sets = ((4001, 32, 300), (103, 4, 60), (500, 8, 130))  # rows, batch and steps, of more than two epochs
-    assert tuple(digest(*one, window) for one in sets) == digests
+    assert tuple(digest(*one, by_length) for one in sets) == digests
 
 
-@pytest.mark.parametrize('window', [None, 50])
-def test_rows_of_a_batch_are_of_similar_length(window):
+def test_rows_of_a_batch_are_of_similar_length():
     data = rows(4000)
     sizes = batches.sizes_of(data, 96)
-    found = map(batches.train_batches(data, 0, 8, sizes, window), range(500))
+    found = map(batches.train_batches(data, 0, 8, sizes), range(500))
     padded = sum(batch['tokens'].size for batch in found)
     real = sum(len(r.sequences[0]) for r in data)
     assert padded / real < 1.35  # in random batches padded to their longest row it is 1.8
+
+
+def variance_of_means(labels, epochs):
+    """The variance of the mean label of a batch, over epochs of int[steps, size]."""
+    return np.mean([np.square(labels[batch].mean() - labels.mean()) for epoch in epochs for batch in epoch])
+
+
+def met_again(one, following):
+    """The fraction of the pairs of rows in a batch of one epoch, int[steps, size], that share a batch of the next."""
+    batch_of = {row: i for i, batch in enumerate(following.tolist()) for row in batch}
+    pairs = [pair for batch in one.tolist() for pair in itertools.combinations(batch, 2)]
+    return sum(a in batch_of and batch_of[a] == batch_of.get(b) for a, b in pairs) / len(pairs)
 
 
 @pytest.mark.parametrize('kind', ['three labels', 'scores'])
@@ -74,9 +83,12 @@ def test_labels_and_company_are_as_random_as_shuffled_where_length_tells_the_lab
     lengths = np.clip(np.exp(3.5 + 0.5 * size), 4, 200)
     scores = np.clip(2.5 + 0.6 * size + 1.2 * rng.standard_normal(n), 0, 5)
     labels = scores.round(2) if kind == 'scores' else np.digitize(scores, (2, 3))
-    found = fine_tuning.randomness(of_lengths(lengths, labels.tolist()), 512, 32, 6, epochs=10)
-    assert found['label_variance']['ours'] <= 1.15 and found['met_again']['ours'] <= 0.05
-    assert found['label_variance']['sorted'] > 2  # what that would be without the labels
+    data = of_lengths(lengths, labels.tolist())
+    sizes = batches.sizes_of(data, 512, 6)
+    ours, shuffled = ([order(epoch) for epoch in range(10)]
+                      for order in (batches.epoch_order(data, 0, 32, sizes, by_length) for by_length in (True, False)))
+    assert variance_of_means(labels, ours) <= 1.15 * variance_of_means(labels, shuffled)
+    assert np.mean([met_again(*pair) for pair in itertools.pairwise(ours)]) <= 0.05
 
 
 @pytest.mark.parametrize('n', [1, 2, 3, 4])

@@ -1,7 +1,6 @@
-"""Sets whose rows are choices between texts: RACE, the pronouns of Rahman and Ng, the Winograd schemas, BLiMP."""
+"""Sets whose rows are choices between texts: RACE, the pronouns of Rahman and Ng, BLiMP."""
 import collections
 import tarfile
-import warnings
 
 import pytest
 
@@ -14,7 +13,7 @@ from own_sets import lines
 from refusal import refusal
 from shared import DATA, needs_data
 
-RACE, DPR, WSC, BLIMP = map(tasks.get, ('race', 'dpr', 'wsc273', 'blimp'))
+RACE, DPR, BLIMP = map(tasks.get, ('race', 'dpr', 'blimp'))
 
 
 @pytest.mark.parametrize('inner', ['', 'RACE'])
@@ -41,20 +40,6 @@ def test_a_pronoun_is_the_first_whole_word_of_its_letters_and_articles_make_no_o
         tmp_path, block, texts, label):
     official.definite_pronouns(tmp_path / 'test.c.txt', [block])
     assert DPR.read(tmp_path, 'test') == [Example('0', texts, tuple(block[2].split(',')), label)]
-
-
-def test_a_full_stop_alone_follows_the_pronoun_without_a_space(tmp_path):
-    schema = ('He wrote\n the  letter and I recieved', 'it', '.', 'the letter', 'he', 'A')
-    official.wsc(tmp_path / 'WSCollection.xml', [schema])
-    assert WSC.read(tmp_path, 'test') == [
-        Example('0', ('He wrote the letter and I received ', '.'), ('the letter', 'he'), 0)]
-
-
-def test_the_collection_has_grown_but_its_first_273_are_the_set(tmp_path):
-    official.wsc(tmp_path / 'WSCollection.xml', (official.SCHEMAS * 25)[:285])
-    with warnings.catch_warnings():
-        warnings.simplefilter('error')
-        assert len(WSC.read(tmp_path, 'test')) == 273
 
 
 # BLiMP

@@ -46,7 +46,7 @@ def test_a_revision_is_what_it_was(server, glue):
     repository = server.repositories['dataset', 'nyu-mll/glue']
     first = repository.branches['main']
     hub_parquet.glue(glue, 'cola', 'train', ROWS[:5], n=2)
-    repository.commit('main', {f'cola/{file.name}': file.read_bytes() for file in (glue / 'cola').glob('train-*')}, '')
+    repository.commit('main', {f'cola/{file.name}': file.read_bytes() for file in (glue / 'cola').glob('train-*')})
     assert len(tasks.get('cola').read('hf:nyu-mll/glue', 'train')) == 5
     assert len(tasks.get('cola').read(f'hf:nyu-mll/glue@{first}', 'train')) == 21
     assert complaint('hf:nyu-mll/glue@v9').endswith('/glue@v9: the Hub answers HTTP 404 (Invalid rev id: v9 refused)')

@@ -17,10 +17,6 @@ SNLI = '{"gold_label": "neutral", "sentence1": "A.", "sentence2": "B."}'
 STSB = b'sentence1\tsentence2\tscore\nA.\tB.\t3.5\n'
 HIGH = official.PASSAGES['high'][0]
 BLOCK = 'The wall fell as it was old.\nit\nThe wall,a hill\nThe wall\n\n'
-WSC = ('<collection><schema><text><txt1>A hen saw it as</txt1><pron>it</pron><txt2>ran.</txt2></text><answers>'
-       '<answer>a</answer><answer>b</answer></answers><correctAnswer>A</correctAnswer></schema>{}</collection>')
-SCHEMA = ('<schema><text><txt1>A</txt1><pron>{}</pron><txt2>{}</txt2></text><answers><answer>a</answer>'
-          '<answer>{}</answer></answers><correctAnswer>{}</correctAnswer></schema>')
 
 
 def passage(**changes):
@@ -45,10 +41,8 @@ ROWS = [
         (passage(options=[*HIGH['options'][:3], ['a', 'b', 'c']]), 'question 4: 3 options, expected 4', 12))],
     *[('dpr', 'test', 'test.c.txt', BLOCK + block, f'row 6: {cause}', 1) for block, cause in (
         ('The kit fit.\nit\nA,B\nA\n', "the pronoun 'it'"), ('A saw it.\nit\nA,B,C\nA\n', '3 candidates'),
-        ('A saw it.\nit\nA,B\nC\n', "the right candidate 'C'"), ('A saw it.\nit\nA,B\n', 'a block of 3 lines'))],
-    *[('wsc273', 'test', 'WSCollection.xml', WSC.format(SCHEMA.format(*parts)), f'schema 2: {cause}', 1)
-      for parts, cause in ((('', 'B', 'b', 'A'), 'no text/pron'), (('it', '', 'b', 'A'), 'nothing follows the pronoun'),
-                           (('it', 'B', '', 'A'), '1 answers'))],
+        ('A saw it.\nit\nA,B\nC\n', "the right candidate 'C'"), ('A saw it.\nit\nA,B\n', 'a block of 3 lines'),
+        ('A saw it\nit\nA,B\nA\n', 'nothing follows the pronoun'))],
     # Bad files: errors even where bad rows are left out.
     *[(*one, None) for one in (
         ('cola', 'dev', 'dev.tsv', b'gj04\t1\t\tA caf\xe9.\n', 'not UTF-8 at byte 13'),
@@ -58,8 +52,7 @@ ROWS = [
         ('story_cloze', 'test', STORY, official.STORY_HEADER + 'a,A,B,C,D,"E,F,1\n',
          'row 2: unexpected end of data'),
         ('story_cloze', 'dev', 'cloze_test_val__spring2016.csv', official.STORY_HEADER + 'a,A,B,C,D,E,F,1\n',
-         '1 stories, the split takes 374 of them for validation'),
-        ('wsc273', 'test', 'WSCollection.xml', '<collection><schema></collection>', 'not XML (mismatched tag'))]]
+         '1 stories, the split takes 374 of them for validation'))]]
 
 
 def write(directory, name, file, content):
@@ -121,7 +114,6 @@ def test_bad_rows_of_parquet_are_named_or_left_out(tmp_path):
 
 
 RACE_ROWS = hub.race_rows(official.PASSAGES)
-WSC_ROW = ('A hen saw a bug as it ran.', 'it', 3, 'x', 0, ['a', 'b'], 0, 'x')
 
 
 @pytest.mark.parametrize('name, split, file, columns, rows, cause', [
@@ -129,8 +121,7 @@ WSC_ROW = ('A hen saw a bug as it ran.', 'it', 3, 'x', 0, ['a', 'b'], 0, 'x')
      'the labels are acceptable, unacceptable, expected unacceptable, acceptable'),
     ('cola', 'dev', 'validation', None, [('It rains.', 1, 0)], 'what the numbers in label mean is unknown'),
     ('scitail', 'dev', 'validation', {'label': 'string'}, [('neutral',)], "no column 'sentence1' (columns:"),
-    ('race', 'dev', 'all/validation', hub.RACE, [*RACE_ROWS[:2], (None, *RACE_ROWS[2][1:])], 'row 2: no example_id'),
-    ('wsc273', 'test', 'wsc273/test', hub.WSC, [WSC_ROW], "row 0: the pronoun 'it' is not at 3")])
+    ('race', 'dev', 'all/validation', hub.RACE, [*RACE_ROWS[:2], (None, *RACE_ROWS[2][1:])], 'row 2: no example_id')])
 def test_parquet_files_of_another_set_are_named(tmp_path, name, split, file, columns, rows, cause):
     path = hub.write(tmp_path / f'{file}.parquet', columns or hub.GLUE['cola'], rows, metadata=columns is not None)
     assert complaint(name, tmp_path, split).startswith(f'{path}: {cause}')

@@ -70,16 +70,6 @@ def test_race_is_the_same_however_its_rows_are_divided(tmp_path, folders):
     equal('race', tmp_path / 'official', tmp_path / 'hub', 'dev')
 
 
-def test_winograd_schemas_are_the_same_with_their_spelling_and_spaces(tmp_path):
-    schemas = [*official.SCHEMAS, ('', 'It', 'recieved a prize.', 'The cat', 'the dog', 'B'),
-               ('Ann saw Bea but nobody saw', 'her', '.', 'Ann', 'Bea', 'A')]
-    hub.shards(tmp_path / 'hub' / 'wsc273', 'test', hub.WSC, map(hub.wsc_row, schemas))
-    schemas[-1] = schemas[-1][:2] + (' . ',) + schemas[-1][3:]
-    (tmp_path / 'official').mkdir()
-    official.wsc(tmp_path / 'official' / 'WSCollection.xml', schemas)
-    equal('wsc273', tmp_path / 'official', tmp_path / 'hub', 'test', 14)
-
-
 def test_official_files_go_before_parquet_files_of_the_same_directory(tmp_path):
     official.tsv(tmp_path / 'train.tsv', [('gj04', '1', '', 'From the table.')])
     hub.glue(tmp_path, 'cola', 'train', [('From Parquet.', 1)])

@@ -91,7 +91,7 @@ def test_every_set_of_the_paper_is_there_with_its_splits():
     assert {name: task.splits for name, task in tasks.TASKS.items()} == dict.fromkeys(
         ('qnli', 'rte', 'wnli', 'qqp', 'stsb', 'cola', 'sst2'), both) | dict.fromkeys(
         ('snli', 'scitail', 'race', 'story_cloze', 'mrpc', 'pronoun', 'continuation', 'word_order'), three) | {
-        'mnli': (*both, 'dev_mismatched'), 'dpr': ('train', 'test'), 'wsc273': ('test',), 'blimp': ('test',)}
+        'mnli': (*both, 'dev_mismatched'), 'dpr': ('train', 'test'), 'blimp': ('test',)}
     assert {name: task.unlabelled for name, task in tasks.TASKS.items() if task.unlabelled} == {
         'mnli': ('glue_test', 'glue_test_mismatched', 'ax')} | dict.fromkeys(
         ('qnli', 'rte', 'wnli', 'mrpc', 'qqp', 'stsb', 'cola', 'sst2'), ('glue_test',))

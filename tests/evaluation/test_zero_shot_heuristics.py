@@ -51,8 +51,8 @@ AT_THE_START = Example('1', ('', ' c d'), ('x', 'x y'), 0)
     ('race', ANSWERS, TOKENIZER, [([1, 2, 3, 8], 1), ([1, 2, 3, 4, 8], 2), ([1, 2, 3, 4], 1), ([1, 2, 3, 9, 9], 2)],
      'c d x', [UNLIKELY, LIKELY, LIKELY, (UNLIKELY + ANY) / 2]),
     # the pronoun is replaced, and only what comes after the candidate is scored
-    *((task, SCHEMA, TOKENIZER, [([1, 2, 8, 3, 4], 2), ([1, 2, 9, 8, 9, 3, 4], 2)], 'y c d',
-       [(ANY + LIKELY) / 2, LIKELY]) for task in ('dpr', 'wsc273')),
+    ('dpr', SCHEMA, TOKENIZER, [([1, 2, 8, 3, 4], 2), ([1, 2, 9, 8, 9, 3, 4], 2)], 'y c d',
+     [(ANY + LIKELY) / 2, LIKELY]),
     ('dpr', AT_THE_START, TOKENIZER, [([8, 3, 4], 2), ([8, 9, 3, 4], 2)], 'y c d', [(ANY + LIKELY) / 2, LIKELY]),
     # sums over all tokens after a line break
     ('blimp', Example('1', (), ('a b c', 'a c'), 0), LINES, [([9, 1, 2, 3], 3), ([9, 1, 3], 2)], 'y a b',
@@ -63,7 +63,7 @@ def test_what_is_scored_and_how_it_is_added_up(task, example, tokenizer, sequenc
     scores, details = answer(task, preferred, [example], tokenizer=tokenizer)
     np.testing.assert_allclose(scores, [expected], rtol=1e-5)
     assert scores.argmax() == np.argmax(expected)  # of equal scores the first
-    assert set(details) == ({'full_accuracy'} if task == 'wsc273' else set())
+    assert details == {}
 
 
 def test_cola_is_cut_where_the_training_split_says():
@@ -131,17 +131,3 @@ def test_the_rest_begins_right_after_the_candidate_whatever_the_joint(make, befo
     assert ids == tokenizer.encode(before + candidate + after) and tokenizer.decode(ids[-n:]) == scored
     head = tokenizer.decode(tokenizer.encode(before + candidate))
     assert tokenizer.decode(ids[:-n]).replace(' ', '') == head.replace(' ', '')
-
-
-def test_full_scoring_of_winograd_schemas_is_told_beside_the_partial_one():
-    """Row a: partial scoring takes the second candidate, full scoring the first; row b: both the first."""
-    rows = [heuristics.Row('a', 0, [([1, 2, 8, 3], 1), ([1, 9, 8, 3], 1)]),
-            heuristics.Row('b', 0, [([1, 2, 3], 1), ([1, 9, 4], 1)])]
-    logs = {2: -1, 9: -9, 8: -1, 3: -2, 4: -3}
-
-    def score(sequences):
-        return np.array([sum(logs[i] for i in ids[-n:]) - (ids[1] == 2 and len(ids) == 4 and n == 1)
-                         for ids, n in sequences], float)
-    scores, details = heuristics.answer_scores(heuristics.get('wsc273'), score, rows)
-    assert scores.tolist() == [[-3, -2], [-2, -3]] and details == {'full_accuracy': 1.0}
-    assert heuristics.answer_scores(heuristics.get('dpr'), score, rows)[1] == {}

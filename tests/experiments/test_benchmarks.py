@@ -7,15 +7,11 @@ import math
 import types
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.benchmarks import compare, fine_tuning, kernels, record, scoring, timing, train_step
-from gpt1_jax.data.inputs import Encoded
-from gpt1_jax.data.tokens import permutation
+from experiments.benchmarks import compare, record, timing, train_step
 from gpt1_jax.errors import UserError
-from gpt1_jax.models.build import backbone
 from gpt1_jax.models.fast import gpu_attention, gpu_residual_norm
 from gpt1_jax.models.gpt import GPTConfig
 from gpt1_jax.runs import provenance
@@ -132,30 +128,6 @@ def test_a_result_has_the_versions_of_what_is_installed_and_the_flags_that_chang
     assert 'torch' not in provenance.versions()['versions']
 
 
-def test_tokens_of_an_epoch_are_counted_by_each_way_to_pad():
-    own = [8, 8, 16, 16]
-    rows = [Encoded(str(i), [[1] * n], 0, [1.0, 0.0], False) for i, n in enumerate(own)]
-    first, second, third, fourth = (own[i] for i in permutation(0, 0, 4))
-    padded = 2 * max(first, second) + 2 * max(third, fourth)
-    assert fine_tuning.count(rows, 32, 2, 4) == {'rows': 4, 'lengths': [8, 16], 'real': 48, 'ours': padded,
-                                                 'sorted': 48, 'context': 128, 'batch': padded}
-
-
-def test_pairs_that_meet_again_are_counted():
-    one, following = np.array([[0, 1, 2], [3, 4, 5]]), np.array([[0, 1, 6], [3, 4, 5]])
-    assert fine_tuning.met_again(one, following) == (1 + 3) / 6
-
-
-def test_scoring_is_compared_with_a_padded_pass_of_each_candidate():
-    model = backbone({'n_layer': 1, 'n_embd': 16, 'n_head': 1, 'n_inner': 16, 'n_ctx': 32, 'vocab_size': 30})
-    params = model.init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']
-    question = list(range(16))
-    found = scoring.compare(model, params, [([*question, *range(n)], n) for n in (1, 2, 3, 4)], 2, 128)
-    assert found['sequences'] == 4 and found['scored'] == 10 and found['difference'] < 1e-4
-    assert found['tokens'] == {'ours': 16 + 4 * 4, 'context': 4 * 32, 'length': 8 * 16 + 4 * 32}
-    assert {way: len(seconds) for way, seconds in found['seconds'].items()} == {'ours': 2, 'context': 2, 'length': 2}
-
-
 @pytest.mark.parametrize('name', ['ours', 'post-ln', 'nanogpt', 'hugging-face'])
 def test_a_contestant_starts_at_the_logarithm_of_the_vocabulary_and_learns(name):
     if name != 'ours':
@@ -212,27 +184,13 @@ def test_the_post_ln_contestant_computes_what_transformers_does():
 
 # Tiles of the kernels
 
-LISTS = {'attention': 'FORWARD', 'attention, gradient': 'BACKWARD', 'norm': 'NORM', 'norm, gradient': 'NORM_BACKWARD'}
 PRESENT = {'attention': tuple(gpu_attention.FORWARD), 'attention, gradient': tuple(gpu_attention.BACKWARD),
            'norm': (gpu_residual_norm.ROWS, gpu_residual_norm.FORWARD),
            'norm, gradient': (gpu_residual_norm.ROWS, gpu_residual_norm.PROGRAMS, gpu_residual_norm.BACKWARD)}
 
 
-def test_the_kernels_have_the_fastest_tiles_of_the_file_and_those_are_measured_first():
+def test_the_kernels_have_the_fastest_tiles_of_the_file():
     rows = json.loads((ROOT / 'experiments/benchmarks/results/h200_kernels.json').read_text())['rows']
     for kernel, present in PRESENT.items():
         measured = {tuple(row['tiles']): row['microseconds'] for row in rows if row['kernel'] == kernel}
-        assert measured.keys() == set(getattr(kernels, LISTS[kernel]))
-        assert min(measured, key=measured.get) == present == getattr(kernels, LISTS[kernel])[0]
-
-
-def test_every_choice_of_tiles_is_timed_and_computes_the_same(monkeypatch):
-    for module, names in ((gpu_attention, ('FORWARD', 'BACKWARD')),
-                          (gpu_residual_norm, ('ROWS', 'PROGRAMS', 'FORWARD', 'BACKWARD'))):
-        for name in names:
-            monkeypatch.setattr(module, name, getattr(module, name))  # measure changes them
-    for name in LISTS.values():
-        monkeypatch.setattr(kernels, name, getattr(kernels, name)[:2])
-    rows = kernels.measure((1, 32, 2, 16), True, calls=1)
-    assert [row['kernel'] for row in rows] == [kernel for kernel in LISTS for _ in range(2)]
-    assert all(row['microseconds'] > 0 and row['difference'] < 5e-3 for row in rows)
+        assert len(measured) > 7 and min(measured, key=measured.get) == present

@@ -22,7 +22,7 @@ PARTS = ('figure2_layers', 'figure2_zero_shot', 'figure_blimp')
 
 @pytest.fixture(scope='module')
 def config(tmp_path_factory):
-    """configs/experiments.py with two tiny pretrained models and all of the data but MultiNLI and WSC273."""
+    """configs/experiments.py with two tiny pretrained models and all of the data but MultiNLI."""
     root = tmp_path_factory.mktemp('figures')
     books, data = corpus(root / 'books'), root / 'data'
     for split in ('train', 'dev'):
@@ -71,7 +71,7 @@ def test_every_part_leaves_a_picture_and_a_table_and_no_run_is_done_again(config
         assert (out / f'{name}.png').read_bytes().startswith(b'\x89PNG')
         assert f']({name}.png)' in (out / f'{name}.md').read_text()
     assert tables.run(config, PARTS) == text
-    assert '20 runs: 0 to do, 14 done, 6 no data' in capsys.readouterr().out
+    assert '18 runs: 0 to do, 14 done, 4 no data' in capsys.readouterr().out
     ends = [one for condition in ('full', 'no_pretraining')
             for one in run_list.finetune_runs(config, 'race', condition)]  # as in the tables
     assert [one.status for one in runner.carry_out(config, ends, dry_run=True)] == ['done', 'done']
@@ -87,7 +87,6 @@ def test_each_number_of_layers_and_saved_update_of_both_models_is_scored(text):
         for step in STEPS:
             row = cells(lines, str(step), heading)
             assert row[0] == n and len(row) == (9 if n == '13' else 7) and 'n/a' not in row
-    assert '## WSC273: winograd schemas\n\nn/a' in '\n'.join(lines)
 
 
 def test_without_an_lstm_or_data_what_is_there_is_shown(config, tmp_path):
@@ -96,7 +95,7 @@ def test_without_an_lstm_or_data_what_is_there_is_shown(config, tmp_path):
     pathlib.Path(alone.data).mkdir()
     with pytest.raises(UserError, match='none of the .* has its data'):
         tables.run(alone, PARTS)
-    assert (tmp_path / 'out' / 'figure2_zero_shot.md').read_text().count('n/a, no data') == 5
+    assert (tmp_path / 'out' / 'figure2_zero_shot.md').read_text().count('n/a, no data') == 4
     alone.pretrained = ''
     with pytest.raises(UserError, match='--config.pretrained'):
         tables.run(alone, dry_run=True)

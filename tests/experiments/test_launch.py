@@ -54,7 +54,7 @@ def test_the_processes_of_the_gpu_jobset_find_each_other():
     assert index['fieldRef']['fieldPath'] == "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 
-@pytest.mark.parametrize('name', [*JOBSETS, 'skypilot.yaml', 'tpu_queued.sh', 'tpu_pod.sh', 'slurm.sh'])
+@pytest.mark.parametrize('name', [*JOBSETS, 'skypilot.yaml', 'tpu_pod.sh', 'slurm.sh'])
 def test_the_fields_that_a_recipe_sets_are_there(name):
     known = {field for field, *_ in config_help.fields(config_file.load('pretrain'))}
     named = re.findall(r'--config\.([\w.]+)=', read(name))
@@ -79,74 +79,14 @@ def test_the_image_copies_what_there_is_and_starts_gpt1():
     assert json.loads(entry) == ['gpt1']  # not through a shell, which would keep SIGTERM to itself
 
 
-GCLOUD = """#!/usr/bin/env bash
-# The queue of a slice that waits, is preempted while it trains, and is granted again. STATE holds what it says next.
-echo "$*" >> calls
-case "$*" in
-  *describe*) [ -s states ] || exit 1; state=$(head -n 1 states); sed -i 1d states
-    [ "$state" != FAILS ] || exit 1
-    echo "$state" ;;
-  *create*) [ ! -s states ] || exit 1; cat "granted.$(grep -c create calls)" > states ;;
-  *delete*) : > states ;;
-  *"gpt1 pretrain"*) [ "$(grep -c 'gpt1 pretrain' calls)" -ge "$TRAINS_AT" ] ;;
-esac
-"""
-
-
-KEEP = '--config.checkpoint.keep_steps=(100, 200)'
-
-
-def queued(directory, trains_at, *granted, **variables):
-    """(exit status, stderr, what was called, in short) of tpu_queued.sh. granted: the states after each request."""
-    for name, script in (('gcloud', GCLOUD), ('git', '#!/usr/bin/env bash\n')):
-        (directory / name).write_text(script)
-        (directory / name).chmod(0o755)
-    for number, states in enumerate(granted, 1):
-        (directory / f'granted.{number}').write_text(''.join(f'{state}\n' for state in states))
-    environment = {'PATH': f'{directory}:{os.environ["PATH"]}', 'TPU': 'mine', 'ZONE': 'z', 'WORKDIR': 'gs://b/run',
-                   'TOKENS': 'gs://b/tokens', 'POLL': '0', 'TRAINS_AT': str(trains_at), 'TMPDIR': str(directory)}
-    done = subprocess.run(['bash', str(LAUNCH / 'tpu_queued.sh'), '--config.batch.size=512', KEEP], cwd=directory,
-                          env=environment | variables, capture_output=True, text=True, timeout=60)
-    calls = (directory / 'calls').read_text()
-    verbs = re.findall(r'queued-resources (create|delete)|(gpt1 pretrain) .*batch\.size=512', calls)
-    return done.returncode, done.stderr, calls, [a or b for a, b in verbs]
-
-
-def test_a_preempted_slice_is_asked_for_again_and_deleted_when_the_run_is_done(tmp_path):
-    status, errors, calls, verbs = queued(tmp_path, 2, ['WAITING_FOR_RESOURCES', 'PROVISIONING', 'ACTIVE', 'SUSPENDED',
-                                                        'SUSPENDED'], ['ACTIVE'])
-    assert status == 0, errors
-    assert verbs == ['create', 'gpt1 pretrain', 'delete'] * 2
-    assert '--spot' in calls and '--workdir=gs://b/run' in calls
-    (command, *_) = re.findall('--command=(venv/bin/gpt1 pretrain .*)', calls)
-    assert shlex.split(command)[-1] == KEEP  # as the remote shell reads it
-
-
 def test_directories_with_spaces_reach_the_remote_shell_whole(tmp_path):
-    places = {'WORKDIR': '/mnt/my run', 'TOKENS': '/mnt/my tokens'}
-    _, _, calls, _ = queued(tmp_path, 1, ['ACTIVE'], **places)
-    (called,) = re.findall('--command=(venv/bin/gpt1 pretrain .*)', calls)
     (tmp_path / 'gcloud').write_text('#!/usr/bin/env bash\necho "$*"\n')
-    pod = subprocess.run(['bash', str(LAUNCH / 'tpu_pod.sh')], env=places | {
-        'PATH': f'{tmp_path}:{os.environ["PATH"]}', 'TPU': 'mine', 'ZONE': 'z', 'CLONE': 'my clone'},
-        capture_output=True, text=True).stdout
-    for line in (called, pod):
-        assert {'--workdir=/mnt/my run', '--config.data.tokens=/mnt/my tokens'} <= set(shlex.split(line))
-    assert 'my clone' in shlex.split(pod.replace('--command=', ''))
-
-
-def test_a_look_at_the_queue_that_fails_is_no_reason_to_ask_for_ever_or_to_stop(tmp_path):
-    status, errors, _, verbs = queued(tmp_path, 1, ['FAILS', 'PROVISIONING'] * 4 + ['ACTIVE'])
-    assert (status, verbs) == (0, ['create'] * 5 + ['gpt1 pretrain', 'delete']), errors
-    (tmp_path / 'other').mkdir()
-    status, errors, _, verbs = queued(tmp_path / 'other', 1)  # nothing is granted
-    assert (status, verbs) == (1, ['create'] * 3) and 'error: mine is refused' in errors
-
-
-def test_a_program_that_fails_without_a_preemption_is_not_tried_for_ever(tmp_path):
-    status, errors, _, verbs = queued(tmp_path, 99, ['ACTIVE'] * 20)
-    assert status == 1 and 'error: the program failed, and mine was not preempted' in errors
-    assert verbs == ['create', *['gpt1 pretrain'] * 3]
+    (tmp_path / 'gcloud').chmod(0o755)
+    environment = {'PATH': f'{tmp_path}:{os.environ["PATH"]}', 'TPU': 'mine', 'ZONE': 'z', 'CLONE': 'my clone',
+                   'WORKDIR': '/mnt/my run', 'TOKENS': '/mnt/my tokens'}
+    shown = subprocess.run(['bash', str(LAUNCH / 'tpu_pod.sh')], env=environment, capture_output=True, text=True).stdout
+    assert {'--workdir=/mnt/my run', '--config.data.tokens=/mnt/my tokens'} <= set(shlex.split(shown))
+    assert 'my clone' in shlex.split(shown.replace('--command=', ''))
 
 
 @pytest.mark.full

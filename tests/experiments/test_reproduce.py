@@ -12,7 +12,6 @@ from experiments.reproduce import __main__ as reproduce
 from experiments.reproduce import clock as clock_lib
 from experiments.reproduce import inputs, plan, report
 from gpt1_jax import zero_shot
-from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import lock, results
 from gpt1_jax.weights import from_hub
@@ -180,16 +179,13 @@ def test_a_stage_that_fails_is_named_and_the_rest_goes_on(small, given, straight
 
 
 def test_stages_resume_and_the_report_says_which_runs_the_deadline_cut_off(given, tmp_path, monkeypatch, capsys):
-    """With data that is packed, for another machine. Pretraining is stopped half-way and resumes; then there is
-    time for two runs."""
+    """Pretraining is stopped half-way and resumes; then there is time for two runs."""
     gpu, prepared = override(load_config('one_gpu'), TINY | dict(
         pretrain__train__steps=12, pretrain__optimizer__warmup_steps=0)), tmp_path / 'out'
 
     def do(stage, minutes=60.0, dry_run=False):
-        reproduce.run(changed(gpu, minutes=minutes), prepared, stage, dry_run=dry_run)
+        reproduce.run(changed(gpu, minutes=minutes), prepared, stage, data=given['data'], dry_run=dry_run)
     reproduce.run(gpu, prepared, 'prepare', **given)
-    rows = [tasks.get('cola').read(prepared / 'data' / 'CoLA', split) for split in ('train', 'dev')]
-    assert [*map(len, rows)] == [40, 13]
     capsys.readouterr()
     monkeypatch.setattr(clock_lib, 'EVERY', 1000)  # a slow machine is not stopped by the clock
     do('pretrain', 10.0, dry_run=True)
@@ -253,7 +249,8 @@ def test_the_stages_have_every_run_of_the_tables_and_figures(name, monkeypatch):
     ({'stages': ('pretrain', 'smal')}, None, "config.stages is .*'smal'.*one of 'pretrain',"),
     ({'runs__small__conditions': ('fulll',)}, None, "config.runs.small.conditions is .'fulll'.*one of 'full',"),
     ({'pretrained': 'nowhere'}, None, 'nowhere: not a run directory'),
-    ({}, 'pretrain', 'prepare comes first'), ({}, 'prepare', 'give --books'), ({}, 'prepair', 'there are prepare,')])
+    ({}, 'pretrain', 'prepare comes first'), ({}, 'prepare', 'experiments.reproduce --data=DIR'),
+    ({}, 'prepair', 'there are prepare,')])
 def test_what_is_wrong_with_a_plan_or_a_stage_is_said_before_it_starts(tmp_path, change, stage, message):
     with pytest.raises(UserError, match=message):
         reproduce.run(override(load_config('one_gpu'), change), tmp_path, stage)

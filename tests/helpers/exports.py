@@ -77,7 +77,7 @@ def edited(run, directory, change):
 
 def run_main(monkeypatch, **given):
     """The program weights.hugging_face with these flags."""
-    flags = dict(export=None, source=None, out=None, step=None, license=None, dtype=None, push=None,
-                 push_steps=False, private=False, tokenizer=None, n_head=None)
+    flags = dict(export=None, source=None, out=None, step=None, license=None, dtype=None, tokenizer=None,
+                 n_head=None)
     monkeypatch.setattr(hugging_face.flags, 'FLAGS', types.SimpleNamespace(**flags | given))
     hugging_face.main()

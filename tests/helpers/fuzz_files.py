@@ -26,7 +26,7 @@ from gpt1_jax.data import corpus, published, tokenizer, tokens
 from gpt1_jax.errors import UserError, os_errors_in_one_line
 from gpt1_jax.metrics import __main__ as predictions_program
 from gpt1_jax.runs import results
-from gpt1_jax.weights import hugging_face, import_run, openai, tokenizer_json
+from gpt1_jax.weights import hugging_face, import_run, tokenizer_json
 from gpt1_jax.weights import names as names_lib
 from own_sets import lines
 
@@ -112,7 +112,7 @@ def encodes(vocabulary):
 # Weights of other programs
 
 def weights():
-    """The released files; and a directory of Hugging Face, the header of its weights a file of its own."""
+    """A directory of Hugging Face, the header of its weights a file of its own."""
     given = released.arrays(n_ctx=8, n_embd=4, n_layer=1)
     content = safetensors.numpy.save({f'transformer.{name}': x for name, x in released.hugging_face(given).items()})
     values = 8 + struct.unpack('<Q', content[:8])[0]
@@ -128,19 +128,14 @@ def weights():
         assert tokenizer.vocab_size == config['model']['vocab_size'] and len(hashes) > 2
         assert all(map(is_one_line, left_out))
 
-    def read(convert, directory):
-        with mock.patch.object(import_run, 'save', taken):
-            convert(directory, directory / 'run', n_head=2)
-
-    def read_theirs(directory):
+    def read(directory):
         with os_errors_in_one_line():
             header, values = ((directory / name).read_bytes() for name in ('header.json', 'values'))
             (directory / 'model.safetensors').write_bytes(struct.pack('<Q', len(header)) + header + values)
-        read(hugging_face.convert, directory)
+        with mock.patch.object(import_run, 'save', taken):
+            hugging_face.convert(directory, directory / 'run', n_head=2)
 
-    return [Target('released weights', written(lambda root: released.write(root, given)),
-                   lambda directory: read(openai.convert, directory)),
-            Target('safetensors', theirs, read_theirs)]
+    return [Target('safetensors', theirs, read)]
 
 
 # Corpora and prepared tokens

@@ -55,8 +55,6 @@ SCITAIL = {'sentence1_binary_parse': 'string', 'sentence1_parse': 'string', 'sen
            'sentence2_parse': 'string', 'sentence2': 'string', 'annotator_labels': 'strings', 'gold_label': 'string'}
 RACE = {'example_id': 'string', 'article': 'string', 'answer': 'string', 'question': 'string', 'options': 'strings'}
 DPR = {'sentence': 'string', 'pronoun': 'string', 'candidates': 'strings', 'label': ['0', '1']}
-WSC = {'text': 'string', 'pronoun': 'string', 'pronoun_loc': 'int32', 'quote': 'string', 'quote_loc': 'int32',
-       'options': 'strings', 'label': ['0', '1'], 'source': 'string'}
 
 
 def glue(root, config, split, rows, n=1):
@@ -69,10 +67,3 @@ def race_rows(passages):
     return [(passage['id'], passage['article'], answer, question, options)
             for level in ('middle', 'high') for passage in passages[level]
             for question, options, answer in zip(passage['questions'], passage['options'], passage['answers'])]
-
-
-def wsc_row(schema):
-    """Of a schema as official.SCHEMAS, with the parts joined as the Hub's loading script does."""
-    before, pronoun, after, a, b, right = schema
-    return (' '.join([before, pronoun, after]).strip(), pronoun, len(before) + 1 if before else 0, 'x', 0, [a, b],
-            'AB'.index(right), '(made up)')

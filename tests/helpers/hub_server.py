@@ -1,8 +1,7 @@
-"""A Hugging Face Hub on this machine: the routes that huggingface_hub uses to list, download and push, in memory.
+"""A Hugging Face Hub on this machine: the routes that huggingface_hub uses to list and download, in memory.
 
 After hub-docs' API page and huggingface_hub's requests. Large files go the way of small ones: no git LFS, no Xet.
 """
-import base64
 import contextlib
 import hashlib
 import http.server
@@ -21,14 +20,14 @@ class Repository:
     """commits: {commit: {path: content}}. branches: {branch: commit}."""
 
     def __init__(self, files=(), private=False, gated=False):
-        self.commits, self.branches, self.messages = {}, {}, {}
+        self.commits, self.branches = {}, {}
         self.private, self.gated = private, gated
-        self.commit('main', dict(files), 'initial commit')
+        self.commit('main', dict(files))
 
-    def commit(self, branch, files, message):
+    def commit(self, branch, files):
         content = self.commits.get(self.branches.get(branch), {}) | files
         digest = hashlib.sha1(repr((branch, len(self.commits), sorted(content))).encode()).hexdigest()
-        self.commits[digest], self.branches[branch], self.messages[digest] = content, digest, message
+        self.commits[digest], self.branches[branch] = content, digest
         return digest
 
     def files(self, revision):
@@ -63,7 +62,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.answer()
 
-    do_HEAD = do_POST = do_GET
+    do_HEAD = do_GET
 
     def answer(self):
         body = self.rfile.read(int(self.headers.get('Content-Length') or 0))
@@ -95,14 +94,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise Refused(401, {'X-Error-Message': 'Invalid credentials in Authorization header'})
         return given is not None
 
-    def repository(self, kind, name, write=False):
+    def repository(self, kind, name):
         known = self.authorized()
         found = self.server.hub.repositories.get((kind, name))
         if found is None or (found.private and not known):
             # The Hub sends no code with a 401: huggingface_hub takes any for this, but over https alone.
             raise Refused(404 if known else 401, {'X-Error-Code': 'RepoNotFound'})
-        if write and not known:
-            raise Refused(401, {'X-Error-Message': 'Invalid username or password.'})
         return found
 
     def content(self, kind, name, revision):
@@ -139,51 +136,6 @@ def resolve(self, body, datasets, name, revision, path):
     return 200, {'X-Repo-Commit': commit, 'ETag': f'"{git_hash(files[path])}"'}, files[path]
 
 
-def create(self, body):
-    if not self.authorized():
-        raise Refused(401, {'X-Error-Message': 'Invalid username or password.'})
-    asked = json.loads(body)
-    name = '/'.join(filter(None, (asked.get('organization'), asked['name'])))
-    if not name.startswith('me/'):
-        raise Refused(403, {'X-Error-Message': "You don't have the rights to create a model under this namespace"})
-    hub = self.server.hub
-    status = 409 if ('model', name) in hub.repositories else 200
-    private = asked.get('visibility') == 'private' or asked.get('private', False)  # 1.0 of huggingface_hub: the latter
-    hub.repositories.setdefault(('model', name), Repository(private=private))
-    return reply({'url': f'{self.server.url}/{name}', 'name': name}, status)
-
-
-def branch(self, body, kind, name, branch):
-    repository = self.repository(kind, name, write=True)
-    status = 409 if branch in repository.branches else 200
-    repository.branches.setdefault(branch, repository.branches['main'])
-    return reply({}, status)
-
-
-def preupload(self, body, kind, name, revision):
-    self.repository(kind, name, write=True)
-    files = self.content(kind, name, revision)[2]
-    return reply({'files': [
-        {'path': path, 'uploadMode': 'regular', 'shouldIgnore': False,
-         'oid': git_hash(files[path]) if path in files else None}
-        for path in (file['path'] for file in json.loads(body)['files'])]})
-
-
-def commit(self, body, kind, name, revision):
-    repository = self.repository(kind, name, write=True)
-    header, *entries = map(json.loads, body.splitlines())
-    assert all(entry['key'] == 'file' for entry in entries)
-    files = {entry['value']['path']: base64.b64decode(entry['value']['content']) for entry in entries}
-    made = repository.commit(revision, files, header['value']['summary'])
-    return reply({'commitUrl': f'{self.server.url}/{name}/commit/{made}', 'commitOid': made})
-
-
-def card(self, body):
-    found = re.match(r'---\nlicense: "(mit|apache-2.0|other)"\n', json.loads(body)['content'])
-    errors = [] if found else [{'message': '"license" must be one of [apache-2.0, mit, ...]'}]
-    return reply({'errors': errors, 'warnings': []}, 200 if found else 400)
-
-
 def git_hash(content):
     return hashlib.sha1(b'blob %d\0' % len(content) + content).hexdigest()
 
@@ -192,10 +144,7 @@ KIND = r'/api/(?P<kind>model|dataset)s/' + NAME
 ROUTES = [
     ('GET', KIND, info), ('GET', KIND + '/revision/(?P<revision>[^/]+)', info),
     ('GET', KIND + '/tree/(?P<revision>[^/]+)', tree),
-    ('GET', '/(?P<datasets>datasets/)?' + NAME + '/resolve/(?P<revision>[^/]+)/(?P<path>.+)', resolve),
-    ('POST', '/api/repos/create', create), ('POST', '/api/validate-yaml', card),
-    ('POST', KIND + '/branch/(?P<branch>[^/]+)', branch), ('POST', KIND + '/preupload/(?P<revision>[^/]+)', preupload),
-    ('POST', KIND + '/commit/(?P<revision>[^/]+)', commit)]
+    ('GET', '/(?P<datasets>datasets/)?' + NAME + '/resolve/(?P<revision>[^/]+)/(?P<path>.+)', resolve)]
 
 
 def point_to(monkeypatch, url, cache):

@@ -1,7 +1,6 @@
 """Hand-written rows, laid out as the sets' publishers lay theirs out: of those that are not beside the clone."""
 import json
 import random
-from xml.sax.saxutils import escape
 
 from tiny import sentence
 
@@ -92,18 +91,6 @@ def race(root, split, passages=PASSAGES):
         for passage in found:
             (root / split / level / passage['id'].removeprefix(level)).write_text(json.dumps(passage))
     return root
-
-
-def wsc(path, schemas=SCHEMAS):
-    """Write WSCollection.xml, with the loose spaces of the published one."""
-    path.write_text('<?xml version="1.0" encoding="UTF-8"?>\n<collection>\n' + '\n'.join(
-        f'<schema>\n<text>\n<txt1> {escape(before)} </txt1>\n<pron> {pronoun} </pron>\n<txt2> {escape(after)}</txt2>\n'
-        f'</text>\n<quote><quote1>x</quote1><pron>{pronoun}</pron><quote2>y</quote2></quote>\n<answers>\n'
-        f'<answer>{escape(a)} </answer>\n<answer> {escape(b)}</answer>\n</answers>\n<correctAnswer> {right}'
-        f'{"." if right and i % 2 else ""} </correctAnswer>\n'
-        '<source> (made up) </source>\n</schema>' for i, (before, pronoun, after, a, b, right) in enumerate(schemas))
-        + '\n</collection>\n', encoding='utf-8')
-    return path
 
 
 def definite_pronouns(path, blocks):

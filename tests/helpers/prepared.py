@@ -2,15 +2,14 @@
 import importlib
 
 
-def prepare(data_dir, name, splits, config=None, examples=None, builder='Builder'):
+def prepare(data_dir, name, splits, config=None, builder='Builder'):
     """Prepare a set as `tfds build` does. splits: {TFDS split: what the builder's _generate_examples takes}."""
     module = f'tensorflow_datasets.text.{name}' if name in ('glue', 'definite_pronoun_resolution') else (
-        'tensorflow_datasets.text.wsc273.wsc273' if name == 'wsc273' else
         f'tensorflow_datasets.datasets.{name}.{name}_dataset_builder')
     real = getattr(importlib.import_module(module), builder)
 
     def generators(self, dl_manager):
-        return {split: (examples or self._generate_examples)(**arguments) for split, arguments in splits.items()}
+        return {split: self._generate_examples(**arguments) for split, arguments in splits.items()}
 
     local = type(builder, (real,), {'_split_generators': generators, 'name': name, '__module__': module},
                  skip_registration=True)

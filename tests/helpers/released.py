@@ -1,11 +1,12 @@
-"""The authors' released files in small: random weights in exactly their layout, and a vocabulary in theirs.
+"""The authors' release in small: random weights as Hugging Face publishes them, and a vocabulary in the released form.
 
-Nothing here imports gpt1_jax. The layout is written out from the released code's train.py (404-411).
+Nothing here imports gpt1_jax. The order of the arrays is written out from the released code's train.py (404-411).
 """
 import json
 import string
 
 import numpy as np
+import safetensors.numpy
 
 CHARACTERS = list('.,' + string.ascii_lowercase)
 MERGES = [('t', 'h'), ('th', 'e</w>'), ('a', 't</w>'), ('o', 'n'), ('i', 'n'), ('in', 'g</w>'), ('s', 'at</w>'),
@@ -21,7 +22,7 @@ def vocabulary(directory):
 
 
 def shapes(n_ctx, vocab_size, n_embd, n_layer, n_head):
-    """params_shapes.json."""
+    """The shape of each array, in the released order; kernels are convolutions of width 1."""
     D = n_embd
     block = [[1, D, 3 * D], [3 * D], [1, D, D], [D], [D], [D], [1, D, 4 * D], [4 * D], [1, 4 * D, D], [D], [D], [D]]
     return [[n_ctx, D], [vocab_size, D], *block * n_layer]
@@ -34,21 +35,12 @@ def arrays(seed=0, **sizes):
             for i, shape in enumerate(shapes(**SIZES | sizes))]
 
 
-def cuts(total, pieces=10):
-    """Uneven boundaries, which fall inside arrays."""
-    return [total * i // pieces + 7 * i % 5 for i in range(1, pieces)]
-
-
-def write(directory, given=None, **sizes):
-    """All files of a release; returns the arrays."""
+def write(directory, seed=0):
+    """model.safetensors, config.json and the vocabulary."""
     directory.mkdir(parents=True, exist_ok=True)
-    given = arrays(**sizes) if given is None else given
-    (directory / 'params_shapes.json').write_text(json.dumps([list(array.shape) for array in given]))
-    vector = np.concatenate([array.ravel() for array in given])
-    for i, piece in enumerate(np.split(vector, cuts(len(vector)))):
-        np.save(directory / f'params_{i}.npy', piece)
+    safetensors.numpy.save_file(hugging_face(arrays(seed)), directory / 'model.safetensors')
+    (directory / 'config.json').write_text(json.dumps({'model_type': 'openai-gpt', 'n_head': SIZES['n_head']}))
     vocabulary(directory)
-    return given
 
 
 def hugging_face(given):

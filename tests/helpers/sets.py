@@ -182,14 +182,6 @@ def dpr_official(folder):
         (s, p, ','.join(both), both[right]) for s, p, both, right in dpr_rows()])
 
 
-def wsc_examples():
-    """As TFDS's builder makes them; to parse the file it needs a package that is not installed."""
-    for i, (before, pronoun, after, a, b, right) in enumerate(official.SCHEMAS):
-        yield i, {'text': f'{before} {pronoun} {after}', 'option1': a, 'option1_normalized': a, 'option2': b,
-                  'option2_normalized': b, 'pronoun_start': len(before) + 1, 'pronoun_text': pronoun,
-                  'pronoun_end': len(before) + 1 + len(pronoun), 'label': 'AB'.index(right), 'idx': i}
-
-
 def others_tfds(name, data, folder):
     if name == 'race':
         from etils import epath  # TFDS's builder walks such paths
@@ -198,21 +190,17 @@ def others_tfds(name, data, folder):
             prepare(data, 'race', {'dev': {'path': epath.Path(folder / 'dev' / level)}}, level)
     elif name == 'story_cloze':
         prepare(data, name, {'test': {'filepath': official.story_cloze(folder / 'a.csv')}}, '2016')
-    elif name == 'dpr':
+    else:
         prepare(data, 'definite_pronoun_resolution', {'test': {'filepath': dpr_official(folder)}},
                 builder='DefinitePronounResolution')
-    else:
-        prepare(data, 'wsc273', {'test': {}}, examples=wsc_examples, builder='Wsc273')
 
 
-EXPECTED = {'race': race, 'story_cloze': story_cloze, 'dpr': dpr, 'wsc273': dpr}
+EXPECTED = {'race': race, 'story_cloze': story_cloze, 'dpr': dpr}
 OFFICIAL = {'race': lambda folder: official.race(folder, 'dev'), 'dpr': dpr_official,
-            'story_cloze': lambda folder: official.story_cloze(folder / 'cloze_test_test__spring2016 - x.csv'),
-            'wsc273': lambda folder: official.wsc(folder / 'WSCollection.xml')}
+            'story_cloze': lambda folder: official.story_cloze(folder / 'cloze_test_test__spring2016 - x.csv')}
 PARQUET = {
     'race': lambda folder: hub.shards(folder / 'all', 'validation', hub.RACE, hub.race_rows(official.PASSAGES), n=2),
-    'dpr': lambda folder: hub.shards(folder / 'plain_text', 'test', hub.DPR, dpr_rows()),
-    'wsc273': lambda folder: hub.shards(folder / 'wsc273', 'test', hub.WSC, map(hub.wsc_row, official.SCHEMAS))}
+    'dpr': lambda folder: hub.shards(folder / 'plain_text', 'test', hub.DPR, dpr_rows())}
 WRITE = {'official': write_official, 'tfds': write_tfds, 'parquet': write_parquet}
 MATRIX = [(name, source) for name in (*TABLES, *EXPECTED) for source in WRITE if (name, source) != (
     'story_cloze', 'parquet')]

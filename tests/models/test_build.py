@@ -10,11 +10,11 @@ from gpt1_jax.runs import workdir
 from tiny import corpus, pretrain_config
 
 
-def test_fields_without_a_kind_are_a_gpts_as_in_older_runs():
-    older = dict(n_layer=3, n_embd=8, n_head=2, n_inner=12, n_ctx=5, embd_dropout=0.1, attn_dropout=0.2,
-                 resid_dropout=0.3, dtype='float32', remat=False, unroll=1, vocab_size=7)
-    assert backbone(older) == GPT(GPTConfig(**older))
-    assert own_fields(older) == older | {'kind': 'gpt', 'ops': {}}
+def test_fields_without_a_kind_are_a_gpts():
+    fields = dict(n_layer=3, n_embd=8, n_head=2, n_inner=12, n_ctx=5, embd_dropout=0.1, attn_dropout=0.2,
+                  resid_dropout=0.3, dtype='float32', remat=False, unroll=1, vocab_size=7)
+    assert backbone(fields) == GPT(GPTConfig(**fields))
+    assert own_fields(fields) == fields | {'kind': 'gpt', 'ops': {}}
 
 
 def test_each_kind_reads_its_own_fields_alone():
@@ -39,4 +39,4 @@ def test_a_run_stores_the_fields_of_its_kind_and_opens_as_the_same_model(tmp_pat
     assert run.config['model'] == dict(
         kind='lstm', n_units=16, n_ctx=16, embd_dropout=0.1, resid_dropout=0.1, dtype='float32', unroll=0,
         precision='highest', kernels='auto', vocab_size=run.tokenizer().vocab_size)
-    assert np.isfinite(perplexity.evaluate(run.path, sentence='The cat sat.')['value'])
+    assert np.isfinite(perplexity.evaluate(run.path, str(tmp_path / 'text'))['value'])

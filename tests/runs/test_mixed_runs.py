@@ -40,7 +40,7 @@ def tuning(base, **overrides):
 
 READERS = [
     ('gpt1', lambda base, run: gpt1_jax.load(run)),
-    ('gpt1', lambda base, run: perplexity.evaluate(run, sentence='The cat sat.')),
+    ('gpt1', lambda base, run: perplexity.evaluate(run, str(base / 'text'))),
     ('gpt1', lambda base, run: finetune.run(tuning(base, init_from=str(run)), run.parent / 'new')),
     ('gpt1', lambda base, run: pretrain.run(pretraining(base), run)),
     ('tuned', lambda base, run: gpt1_jax.load(run)),

@@ -5,7 +5,7 @@ import pytest
 
 import exports
 import released
-from gpt1_jax.weights import hugging_face, openai
+from gpt1_jax.weights import hugging_face
 from tiny import finetune_config
 
 
@@ -29,7 +29,7 @@ def exported(base, pretrained):
 def released_run(base):
     """The published vocabulary's layout."""
     released.write(base / 'released')
-    return openai.convert(base / 'released', base / 'released_run', n_head=4)
+    return hugging_face.convert(base / 'released', base / 'released_run', origin='openai-community/openai-gpt')
 
 
 @pytest.fixture(scope='session')

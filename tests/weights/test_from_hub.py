@@ -1,4 +1,4 @@
-"""Models by their names on the Hugging Face Hub, both ways, with a local server that speaks its routes."""
+"""Models by their names on the Hugging Face Hub, with a local server that speaks its routes."""
 import json
 import pathlib
 import shutil
@@ -6,17 +6,14 @@ import shutil
 import jax
 import numpy as np
 import pytest
-import safetensors.numpy
 
 import exports
 import gpt1_jax
 import hub_server
 from exports import run_main
-from gpt1_jax.data import hub
-from gpt1_jax.errors import UserError
 from gpt1_jax.parallel import processes
 from gpt1_jax.runs import workdir
-from gpt1_jax.weights import from_hub, hugging_face, import_hugging_face, push
+from gpt1_jax.weights import from_hub, hugging_face, import_hugging_face
 from refusal import refusal
 from tiny import cola, command
 
@@ -44,11 +41,6 @@ def repository(server, theirs):
 @pytest.fixture(scope='module')
 def trained(tmp_path_factory):
     return exports.pretrained(tmp_path_factory.mktemp('trained') / 'run', 3, first=1)
-
-
-@pytest.fixture
-def token(monkeypatch):
-    monkeypatch.setenv('HF_TOKEN', hub_server.TOKEN)
 
 
 def same_params(one, other):
@@ -158,75 +150,19 @@ def test_the_programs_take_a_name(server, repository, tmp_path, monkeypatch, cap
     assert NAME in workdir.load(tmp_path / 'run').config['imported']['from']
 
 
-def test_an_export_is_pushed_with_its_card_and_every_step_as_a_branch(
-        server, token, trained, tmp_path, monkeypatch, capsys):
-    push.push(trained.path, 'me/gpt1', license='mit', every_step=True, private=True)
-    lines = capsys.readouterr().out.splitlines()
-    made = server.repositories['model', 'me/gpt1']
-    assert made.private and list(made.branches) == ['main', 'step-1', 'step-2', 'step-3']
-    assert [line.split(': ')[1].split(',')[0] for line in lines] == ['step 1', 'step 2', 'step 3', 'step 3']
-    for branch, step in (('main', 3), ('step-1', 1), ('step-2', 2), ('step-3', 3)):
-        hugging_face.export(trained.path, tmp_path / branch, step, 'mit')
-        expected = {path.relative_to(tmp_path / branch).as_posix(): path.read_bytes()
-                    for path in (tmp_path / branch).rglob('*') if path.is_file()}
-        assert made.files(branch) == expected and 'gpt1_jax/tokenizer/tokenizer.model' in expected
-    assert made.messages[made.branches['step-2']] == 'Step 2 of a run of gpt1_jax'
-    weights = [safetensors.numpy.load(made.files(branch)['model.safetensors']) for branch in ('step-1', 'main')]
-    assert not np.array_equal(*(array['transformer.tokens_embed.weight'] for array in weights))
+def test_a_branch_is_loaded_by_its_name(server, trained, tmp_path, monkeypatch):
+    for step in (1, 3):
+        hugging_face.export(trained.path, tmp_path / str(step), step)
+    first = server.add('me/first', tmp_path / '1').files('main')
+    server.add('me/gpt1', tmp_path / '3').commit('chck_1M', first)
     monkeypatch.chdir(tmp_path)
-    assert same_params(gpt1_jax.load('hf:me/gpt1@step-1'), gpt1_jax.load(trained.path, step=1))
-    before = dict(made.branches)
-    push.push(trained.path, 'me/gpt1', license='mit', every_step=True)
-    assert made.branches == before  # there already: no new commit
+    for name, step in (('me/gpt1@chck_1M', 1), ('me/gpt1', 3)):
+        assert same_params(gpt1_jax.load(f'hf:{name}'), gpt1_jax.load(trained.path, step=step))
 
 
-def test_a_step_kept_for_its_words_has_the_branch_that_babylm_asks_for():
-    config = {'checkpoint': {'keep_steps': (41, 50), 'words_at': {'41': 10 ** 6, '820': 2 * 10 ** 7}}}
-    assert [push.branch(step, config) for step in (41, 50, 820)] == ['chck_1M', 'step-50', 'chck_20M']
-    assert push.branch(0, {}) == 'step-0'  # imported weights
-
-
-def test_the_exporting_program_pushes(server, token, trained, monkeypatch, capsys):
-    run_main(monkeypatch, export=str(trained.path), push='me/gpt1', step=2)
-    out = capsys.readouterr().out
-    assert '/me/gpt1/commit/' in out and ': step 2, config.json' in out
-    for wrong, message in (
-            ({'push': 'me/gpt1@v1'}, 'me/gpt1@v1: must be USER/NAME'), ({'push': 'gpt1'}, 'gpt1: must be USER/NAME'),
-            ({'push_steps': True, 'out': 'x'}, '--push_steps and --private need --push=USER/NAME'),
-            ({}, 'give --out=DIR, the directory to create'),
-            ({'source': 'x'}, 'give either --export=RUN or --source=DIR_OR_FILE')):
-        assert refusal(run_main, monkeypatch, export=str(trained.path), **wrong) == message
-    for name, value in {'push': 'me/gpt1', 'step': 2, 'license': 'mit', 'dtype': 'bfloat16'}.items():
+def test_flags_of_one_direction_are_refused_in_the_other(trained, monkeypatch):
+    assert refusal(run_main, monkeypatch, export=str(trained.path), source='x') == (
+        'give either --export=RUN or --source=DIR_OR_FILE')
+    for name, value in {'step': 2, 'license': 'mit', 'dtype': 'bfloat16'}.items():
         assert refusal(run_main, monkeypatch, source='x', **{name: value}) == f'--{name} needs --export'
     assert refusal(run_main, monkeypatch, export=str(trained.path), n_head=4) == '--n_head needs --source'
-
-
-def test_a_push_that_is_refused_is_one_line_before_anything_is_exported_and_makes_no_repository(
-        server, trained, tmp_path, monkeypatch):
-    narrow = exports.edited(trained, tmp_path / 'run', lambda config: config['model'].update(n_inner=16))
-    monkeypatch.setattr(push, 'export', None)
-    for token, run, name, message in (
-            (None, trained.path, 'me/gpt1', 'me/gpt1: the Hub answers HTTP 401 (Invalid username or password.'),
-            ('hf_of_somebody', trained.path, 'me/gpt1', 'me/gpt1: the Hub answers HTTP 401 (Invalid credentials in '),
-            (hub_server.TOKEN, trained.path, 'you/gpt1', "you/gpt1: the Hub answers HTTP 403 (You don't have the"),
-            (hub_server.TOKEN, narrow, 'me/narrow', 'n_inner is 16, OpenAIGPT always has 64')):
-        if token:
-            monkeypatch.setenv('HF_TOKEN', token)
-        said = refusal(push.push, run, name)
-        assert message in said and said.endswith(('HF_TOKEN to a token with the right to do this', 'always has 64'))
-    assert server.repositories == {}
-
-
-@pytest.mark.quick
-def test_a_licence_that_the_hub_does_not_know_is_one_line(server, token, trained):
-    assert refusal(push.push, trained.path, 'me/gpt1', license='mine') == (
-        'me/gpt1: Invalid metadata in README.md. - "license" must be one of [apache-2.0, mit, ...]')
-
-
-def test_a_network_that_is_lost_in_an_upload_is_one_line():
-    httpx = pytest.importorskip('httpx')
-    line = r'^me/gpt1: the Hub cannot be reached \(ConnectError: reset\)$'
-    with pytest.raises(UserError, match=line), hub.one_line_errors('me/gpt1'):
-        raise RuntimeError('Error while uploading') from httpx.ConnectError('reset')
-    with pytest.raises(RuntimeError, match='a bug'), hub.one_line_errors('me/gpt1'):
-        raise RuntimeError('a bug')

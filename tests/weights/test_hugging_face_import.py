@@ -17,11 +17,22 @@ from gpt1_jax import prepare
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned, load
+from gpt1_jax.runs import checkpoint, workdir
 from gpt1_jax.weights import hugging_face, names, tokenizer_json
 from refusal import refusal
+from shared import VOCABULARY, needs_vocabulary
 from tiny import corpus
 
 pytestmark = pytest.mark.full
+
+
+@needs_vocabulary
+def test_the_released_list_of_shapes_is_the_paper_s_model():
+    """Kernels, which the release has as convolutions of width 1, are matrices here."""
+    released_shapes = json.loads((VOCABULARY / 'params_shapes.json').read_text())
+    ours = names.shapes({'n_ctx': 512, 'vocab_size': 40478, 'n_embd': 768, 'n_inner': 3072, 'n_layer': 12})
+    assert [tuple(shape[1:] if len(shape) == 3 else shape) for shape in released_shapes] == list(ours.values())
+    assert sum(np.prod(shape) for shape in ours.values()) == 116_534_784
 
 
 @pytest.mark.quick
@@ -31,6 +42,18 @@ def test_a_round_trip_is_equal_to_the_bit(pretrained, exported, tmp_path):
     hugging_face.export(back.path, tmp_path / 'again')
     for name in ('model.safetensors', 'config.json', 'tokenizer.json'):
         assert (tmp_path / 'again' / name).read_bytes() == (exported / name).read_bytes()
+
+
+def test_a_repeated_import_does_no_harm_and_other_weights_want_another_directory(base, released_run, tmp_path):
+    before = checkpoint.read_meta(released_run.checkpoints, 0)
+    again = hugging_face.convert(base / 'released', released_run.path, origin='openai-community/openai-gpt')
+    assert checkpoint.read_meta(again.checkpoints, 0) == before and again.steps() == [0]
+    assert workdir.load(again.path).config == released_run.config == before['config']
+    released.write(tmp_path / 'other', seed=1)
+    with pytest.raises(UserError, match=r'holds another run \(fingerprint.weights: .*use a new --workdir'):
+        hugging_face.convert(tmp_path / 'other', released_run.path)
+    with pytest.raises(UserError, match='gs://b/model: copy the files to this machine first'):
+        hugging_face.convert('gs://b/model', 'run')
 
 
 def test_text_is_prepared_with_the_vocabulary_of_an_export(pretrained, exported, tmp_path, monkeypatch):

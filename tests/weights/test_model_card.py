@@ -4,9 +4,8 @@ import pathlib
 import pytest
 
 from exports import TOKENS, edited
-from exports import pretrained as pretrained_run
 from gpt1_jax.runs import results, workdir
-from gpt1_jax.weights import average, hugging_face, model_card
+from gpt1_jax.weights import hugging_face, model_card
 from own_sets import CSV
 from tiny import load_config, override
 
@@ -50,13 +49,13 @@ CARDS = {  # of an export: (what stands in its card, what does not)
         ('MIT License', 'valid_perplexity 90')),  # nothing published is in it; of another step
     'classifier': (
         ('license: "apache-2.0"', 'fine-tuned on cola', 'pipeline_tag: "text-classification"',
-         'pretraining weights: imported from openai/finetune-transformer-lm, SHA-256 of its files params_shapes.json `',
+         'pretraining weights: imported from openai-community/openai-gpt, SHA-256 of its files model.safetensors `',
          'pretraining corpus and tokens seen: not recorded with the weights', 'train.tsv `0123',
          'cola, dev, finetune: matthews 0.25', 'bias is folded into the bias of the last LayerNorm',
          'Copyright (c) 2018 OpenAI'),
         ('matthews 0.75',)),  # of other parameters
     'theirs': (  # imported weights
-        ('Copyright (c) 2018 OpenAI', 'openai/finetune-transformer-lm',
+        ('Copyright (c) 2018 OpenAI', 'openai-community/openai-gpt',
          'corpus and tokens seen: not recorded with the weights'),
         ('BooksCorpus, which', 'trained with'))}
 
@@ -80,17 +79,6 @@ def test_the_card_of_a_run_that_began_with_other_weights_states_their_tokens(
     card = (tmp_path / 'out' / 'README.md').read_text()
     assert line in card and '* training began with the weights above, in the paper with random ones' in card
     assert str(pretrained.path) not in card  # a path tells nobody anything
-
-
-def test_the_card_of_an_average_states_the_corpus_and_the_tokens_of_its_last_checkpoint(tmp_path):
-    run = pretrained_run(tmp_path / 'run', steps=4, first=3)
-    made = average.average(run.path, [3, 4], tmp_path / 'mean')
-    hugging_face.export(made.path, tmp_path / 'out')
-    card = (tmp_path / 'out' / 'README.md').read_text()
-    for line in ('weights: imported from the mean of 2 checkpoints of run', 'corpus: `books`, hash of its tokens',
-                 'tokens seen: 1,536 (4 steps of 8 x 48)'):
-        assert f'* {line}' in card
-    assert 'training began with' not in card and 'not recorded' not in card
 
 
 @pytest.mark.parametrize('there', [True, False])

@@ -14,7 +14,7 @@ TASKS = {task.name: task for task in (
     race.RACE, qa.STORY_CLOZE,
     similarity.MRPC, similarity.QQP, similarity.STSB,
     classification.COLA, classification.SST2,
-    pronouns.DPR, pronouns.WSC273, blimp.BLIMP,
+    pronouns.DPR, blimp.BLIMP,
     quickstart.PRONOUN, quickstart.CONTINUATION, quickstart.WORD_ORDER)}
 
 

@@ -34,7 +34,7 @@ class Tiles(NamedTuple):
     stages: int
 
 
-# The fastest of 12 and 14 on an H200 (experiments/benchmarks/kernels.py).
+# The fastest of 12 and 14 on an H200 (experiments/benchmarks/results/h200_kernels.json).
 FORWARD = Tiles(queries=64, keys=64, warps=4, stages=3)
 BACKWARD = Tiles(queries=64, keys=64, warps=4, stages=3)
 

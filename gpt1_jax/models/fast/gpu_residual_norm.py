@@ -15,7 +15,7 @@ from jax.experimental import pallas as pl
 from gpt1_jax.models import dropout
 from gpt1_jax.models.fast import pallas_triton, per_device, table
 
-# The fastest of 8 and 15 choices on an H200 (experiments/benchmarks/kernels.py).
+# The fastest of 8 and 15 choices on an H200 (experiments/benchmarks/results/h200_kernels.json).
 ROWS = 1                   # vectors that a program holds at a time
 PROGRAMS = 2048            # of the backward pass
 FORWARD, BACKWARD = 1, 4   # warps (groups of 32 threads) of a program
