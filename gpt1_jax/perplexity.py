@@ -87,7 +87,7 @@ def evaluate(init_from: str, text: str | Sequence[str] | None = None, tokens: st
         **run.origin(step)}
     _print(row)  # before it is appended: then it is not lost where nothing can be written
     if out:
-        results.write(out, token_rows(tokenizer, ids, logs))
+        results.write(out, token_rows(tokenizer, ids, logs), follow=True)
     if sentence is None:
         results.append_new(run.results, [row])
         if run.outputs != run.path:
