@@ -22,7 +22,7 @@ from gpt1_jax.cli import config_file, own_data
 from gpt1_jax.configs.finetune import RULES
 from gpt1_jax.data import batches, inspection
 from gpt1_jax.data.inputs import Encoded
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, one_line
 from gpt1_jax.evaluation import fine_tuned, task_metrics
 from gpt1_jax.models import heads, precision
 from gpt1_jax.models.fast import self_check, table
@@ -176,10 +176,11 @@ def _effective_config(setting, shapes, epochs):
 
 def _print_plan(setting, train, dev, shapes, total):
     cut_train, cut_dev = (sum(row.truncated for row in rows) for rows in (train, dev))
-    print(f'{setting.task.name}: {len(train):,} training and {len(dev):,} dev rows, {cut_train} and {cut_dev} of them '
-          f'cut to {setting.n_ctx} tokens; lengths {", ".join(map(str, shapes.lengths))}; '
-          f'{total:,} steps of {setting.config.batch.size} rows, peak rate {setting.config.optimizer.peak_rate:.3g}',
-          flush=True)
+    print(one_line(
+        f'{setting.task.name}: {len(train):,} training and {len(dev):,} dev rows, {cut_train} and {cut_dev} of them '
+        f'cut to {setting.n_ctx} tokens; lengths {", ".join(map(str, shapes.lengths))}; '
+        f'{total:,} steps of {setting.config.batch.size} rows, peak rate {setting.config.optimizer.peak_rate:.3g}'),
+        flush=True)
     if total < fine_tuning_defaults.UPDATES:
         print(f'warning: {total} updates are few for the new weights: train more epochs or with a smaller batch',
               flush=True)

@@ -50,9 +50,9 @@ def main() -> None:
                                          f.num_fewshot, f.batch_size, f.step)
     print(lm_harness.table(found), flush=True)  # first: then it is not lost where nothing can be written
     if out:
-        storage.write(out, json.dumps(found, indent=1).encode() + b'\n')
+        storage.write(out, json.dumps(found, indent=1).encode() + b'\n', follow=True)
     if samples:
-        results.write(samples, answers)
+        results.write(samples, answers, follow=True)
 
 
 if __name__ == '__main__':

@@ -39,7 +39,7 @@ def run(init_from: str | storage.Path, source: str, target: str | storage.Path, 
         answers = fine_tuned.predict(tuned, examples, too_long.append if skip_bad else _refuse)
     except UserError as error:
         raise UserError(f'{source}: {error}') from None
-    results.write(target, answers)
+    results.write(target, answers, follow=True)
     return answers, unreadable + [f'{source}: {message}' for message in too_long]
 
 

@@ -148,24 +148,40 @@ def glob(pattern: str) -> list[str]:
         return sorted(f'{SCHEME}{name}' for name, entry in found.items() if entry['type'] == 'file')
 
 
-def write(file: str | os.PathLike, data: bytes) -> None:
-    """Write a file atomically: after a crash it is complete, or as it was. A link stays one; a pipe or a device is
-    written to directly."""
+def write(file: str | os.PathLike, data: bytes, follow: bool = False) -> None:
+    """Write a file atomically: after a crash it is complete, or as it was.
+
+    The file takes the place of a link, a pipe or a device, as a directory that came from elsewhere may have links that
+    lead out of it. follow: for a name that the user gave: a link stays one, a pipe or a device is written to directly.
+    """
     if remote(file):
         with _as_os_errors(file, writes=True):
             path(file).write_bytes(data)
         return
-    if os.path.exists(file) and not os.path.isfile(file):
+    if follow and os.path.exists(file) and not os.path.isfile(file):
         with naming(file), open(file, 'wb') as stream:
             stream.write(data)
         return
-    file = pathlib.Path(os.path.realpath(file))
+    file = pathlib.Path(os.path.realpath(file) if follow else file)
     partial = file.with_name(f'{file.name}.partial')
-    with naming(file), open(partial, 'wb') as stream:
+    partial.unlink(missing_ok=True)
+    with naming(file), open(partial, 'xb') as stream:  # x: a link is no file to write to
         stream.write(data)
         stream.flush()
         os.fsync(stream.fileno())
     os.replace(partial, file)
+
+
+def open_own(file: str | os.PathLike, flags: int) -> int:
+    """os.open of a file that is written in its place, as an `opener` of `open`. UserError for a link: the directory may
+    have come from elsewhere, and a link in it may lead out of it."""
+    try:
+        return os.open(file, flags | os.O_NOFOLLOW, 0o666)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise UserError(f'{os.fspath(file)}: is a link, and files of a run are not written through links: put the file '
+                        'itself there, or delete the link') from None
 
 
 def read_json(file: str | os.PathLike) -> Any:

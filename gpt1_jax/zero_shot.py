@@ -124,7 +124,7 @@ def _record(setting, step, rows, scores, measured, details):
     details |= {'files': setting.hashes, 'predictions': str(predictions), 'config': config.to_dict()}
     found = [{'kind': 'zero_shot'} | row | details for row in measured]
     results.write_predictions(predictions, [row.id for row in rows], [row.label for row in rows], scores)
-    results.append_new(setting.results, found)
+    results.append_new(setting.results, found, follow=bool(setting.config.results))
     return found
 
 

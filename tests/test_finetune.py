@@ -1,4 +1,5 @@
 """Fine-tuning: from pretrained weights or not, best parameters, files that recompute, one compilation for a sweep."""
+import dataclasses
 import json
 import shutil
 
@@ -6,12 +7,13 @@ import jax
 import numpy as np
 import pytest
 
-from gpt1_jax import finetune
+from gpt1_jax import finetune, metrics
 from gpt1_jax.data import tasks
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import fine_tuned, task_metrics
 from gpt1_jax.runs import results, workdir
 from interruptions import power_cut
+from refusal import refusal
 from short_runs import arrays
 from tiny import cola, finetune_config, override
 
@@ -145,6 +147,26 @@ def test_figures_are_printed_even_where_nothing_can_be_written(tuned, tmp_path, 
     assert f'cola dev: matthews {rows[0]["value"]:.4f} (n = 13' in capsys.readouterr().out
 
 
+def test_an_evaluation_writes_through_no_link_that_came_with_the_run(tuned, tmp_path):
+    directory = shutil.copytree(tuned[0], tmp_path / 'run')
+    (tmp_path / 'victim').write_text('kept')
+    (directory / 'predictions_dev.jsonl').unlink()
+    (directory / 'predictions_dev.jsonl').symlink_to('../victim')
+    fine_tuned.evaluate_run(workdir.load(directory), 'dev')
+    assert (tmp_path / 'victim').read_text() == 'kept'
+    assert len(metrics.read_predictions(directory / 'predictions_dev.jsonl')[0]) == 13
+
+
+def test_a_run_continues_where_a_crash_left_metrics_of_no_bytes_and_says_so(tuned, pretrained, data, tmp_path, capsys):
+    directory = shutil.copytree(tuned[0], tmp_path / 'run')
+    (directory / 'metrics.jsonl').write_bytes(b'')
+    run = workdir.load(directory)
+    assert 'metrics.jsonl: is empty, 0 bytes' in refusal(results.read, run.metrics)
+    config = finetune_config('cola', data, init_from=str(pretrained), train__epochs=6)
+    finetune.run(config, directory)
+    assert f'notice: {directory}/metrics.jsonl is empty, 0 bytes' in capsys.readouterr().out
+
+
 def test_an_evaluation_on_a_file_that_has_changed_says_so(tuned, data, tmp_path, capsys):
     directory, place = shutil.copytree(tuned[0], tmp_path / 'run'), shutil.copytree(data, tmp_path / 'data')
     for change in ('', 'x\t1\t\tThe cat sat.\n'):
@@ -167,6 +189,14 @@ def test_an_evaluation_of_some_rows_or_of_an_unfinished_run_says_so(pretrained, 
     fine_tuned.evaluate_run(workdir.load(tmp_path / 'run'), 'train', selection='final')
     shown = capsys.readouterr().out
     assert 'only 32 rows of train are scored' in shown and 'unfinished' not in shown
+
+
+def test_labels_are_printed_on_one_line_without_control_characters():
+    task = dataclasses.replace(tasks.get('cola'), labels=('a\x1b[31m', '<b>\n# x'))
+    lines = task_metrics.summary(task, [0, 1], np.eye(2))
+    assert [' '.join(line.split()) for line in lines[1:]] == [
+        r'true \ predicted a\x1b[31m <b>\n# x', r'a\x1b[31m 1 0', r'<b>\n# x 0 1']
+    assert lines[0].isprintable()
 
 
 def test_a_classifier_is_held_against_its_most_frequent_label_and_shows_its_confusions():

@@ -63,13 +63,29 @@ def test_a_path_through_a_link_is_that_of_what_it_leads_to(tmp_path, monkeypatch
     assert storage.absolute('link/../run') == tmp_path.resolve() / 'disk' / 'run'
 
 
-def test_a_link_stays_one_and_a_pipe_is_written_to(tmp_path):
+@pytest.mark.parametrize('name', ['run', 'linked'])
+def test_a_file_takes_the_place_of_links_and_pipes_and_leaves_what_they_lead_to(tmp_path, name):
+    (tmp_path / 'run').mkdir()
+    (tmp_path / 'linked').symlink_to('run')  # the directory itself may be a link
+    (tmp_path / 'victim').write_bytes(b'kept')
+    for file in ('a', 'b.partial', 'c', 'd.partial'):
+        if file < 'c':
+            (tmp_path / 'run' / file).symlink_to('../victim')
+        else:
+            os.mkfifo(tmp_path / 'run' / file)
+    for file in 'abcd':
+        storage.write(tmp_path / name / file, b'new')
+        assert storage.read(tmp_path / 'run' / file) == b'new' and not (tmp_path / 'run' / file).is_symlink()
+    assert storage.read(tmp_path / 'victim') == b'kept' and len(list((tmp_path / 'run').iterdir())) == 4
+
+
+def test_of_a_name_that_a_user_gave_a_link_stays_one_and_a_pipe_is_written_to(tmp_path):
     (tmp_path / 'link').symlink_to(tmp_path / 'x')
-    storage.write(tmp_path / 'link', b'new')
+    storage.write(tmp_path / 'link', b'new', follow=True)
     assert (tmp_path / 'link').is_symlink() and storage.read(tmp_path / 'x') == b'new'
     os.mkfifo(tmp_path / 'pipe')
     reader = os.open(tmp_path / 'pipe', os.O_RDONLY | os.O_NONBLOCK)
-    storage.write(tmp_path / 'pipe', b'rows')
+    storage.write(tmp_path / 'pipe', b'rows', follow=True)
     assert os.read(reader, 9) == b'rows' and (tmp_path / 'pipe').is_fifo()
     os.close(reader)
 

@@ -98,7 +98,7 @@ def _compared(config):
 
 def _print_plan(config, ideas, out, files):
     """The runs of a dry run, and how long they will take at the speed of those that are done."""
-    rows, left = results.read(out / 'results.jsonl'), 0
+    rows, left = results.read(out / 'results.jsonl', continued=True), 0
     for idea in ideas:
         to_do = sum(runs.done(idea, seed, rows, files) is None for seed in range(config.seeds))
         left += to_do * idea.tokens

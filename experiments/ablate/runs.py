@@ -121,7 +121,7 @@ def done(idea: Idea, seed: int, rows: Sequence[dict], files: Mapping[str, Mappin
 def row_of(idea: Idea, seed: int, config: ConfigDict, out: pathlib.Path, files: Mapping[str, Mapping]) -> dict:
     """The row of OUT/results.jsonl of a run, which is trained or resumed and scored where it is not done. files: as
     files_of(config.tasks). UserError as in pretrain.run and zero_shot.run."""
-    row = done(idea, seed, results.read(out / 'results.jsonl'), files)
+    row = done(idea, seed, results.read(out / 'results.jsonl', continued=True), files)
     if row is not None:
         return row
     print(f'\n{idea.name}, seed {seed}', flush=True)

@@ -34,7 +34,7 @@ def carry_out(config: ConfigDict, runs: Sequence[Run], dry_run: bool = False,
     is False are left out, as all are with config.start=False.
     A failed run is printed as one line; an interrupt stops all.
     """
-    rows = results.read(results_path(config))
+    rows = results.read(results_path(config), continued=True)
     runs = [look_up(run, rows, config.any_version) for run in runs]
     to_do = {run.key for run in runs if run.status == 'to do'}  # two runs with one key are one under two names
     counts = [f'{sum(run.status == status for run in runs)} {status}' for status in ('done', 'no data', 'failed')]

@@ -50,10 +50,7 @@ def _read(source, row_groups, field, join):
     elif kind == files.JSON_LINES:
         yield from joined(records.json_lines(source, field, join.key), join)
     else:
-        # Not opened in text mode: ftfy deals with carriage returns and other oddities later.
-        with files.opened(source) as file:
-            text = records.decoded(file.read(), source)
-        yield Document(source, text)
+        yield from records.text(source)
 
 
 def sources(spec: Spec) -> list[str]:

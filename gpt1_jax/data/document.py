@@ -5,6 +5,16 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from gpt1_jax.errors import UserError
+
+# Bytes of a document or a row, whatever file it comes from. Parsing a row takes about three times as much memory.
+LONGEST = 2 ** 27
+
+
+def too_long(where: str) -> UserError:
+    """The error of a document or row of more than LONGEST bytes. where: its file and line or row."""
+    return UserError(f'{where} is longer than {LONGEST >> 20} MiB, too long for one document or row')
+
 
 @dataclasses.dataclass(frozen=True)
 class Document:
@@ -42,7 +52,10 @@ class Join:
 
 
 def joined(rows: Iterable[Document], how: Join) -> Iterator[Document]:
-    """The documents that one source's rows form, named for their first rows. Memory holds one document."""
+    """The documents that one source's rows form, named for their first rows. Memory holds one document.
+
+    UserError for a document of more than LONGEST characters.
+    """
     if not how:
         yield from rows
         return
@@ -56,6 +69,8 @@ def joined(rows: Iterable[Document], how: Join) -> Iterator[Document]:
             texts.clear()
         if not texts:
             name, key, longer = row.name, row.key, len(row.text)
+        if longer > LONGEST:
+            raise too_long(f'{name}: the document of joined rows that begins here')
         texts.append(row.text)
         length = longer
     if texts:

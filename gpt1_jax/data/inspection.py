@@ -9,6 +9,7 @@ import numpy as np
 from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.data.tokenizer import SPECIALS
+from gpt1_jax.errors import one_line
 
 SHOWN, SEED = 3, 0          # rows: the first one, and others drawn with this seed
 WIDTH = 110                 # characters of a line
@@ -26,7 +27,7 @@ def lines(task: Task, examples: list[Example], encoded: list[Encoded], tokenizer
     shown = [f'{task.name}: {len(chosen)} of {len(encoded):,} rows as the model reads them', '']
     for index in chosen:
         shown += [*_row(task, by_id[encoded[index].id], encoded[index], tokenizer), '']
-    return shown + _statistics(task, encoded, n_ctx)
+    return list(map(one_line, shown + _statistics(task, encoded, n_ctx)))
 
 
 def _row(task, example, row, tokenizer):

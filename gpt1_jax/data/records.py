@@ -1,4 +1,4 @@
-"""Section 4.1: the rows of JSON lines, Parquet files and TFDS data sets, one Document at a time.
+"""Section 4.1: text files, and the rows of JSON lines, Parquet files and TFDS data sets, one Document at a time.
 
 pyarrow and TFDS are imported where a source needs them.
 """
@@ -6,17 +6,48 @@ import contextlib
 import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpt1_jax import storage
-from gpt1_jax.data import files
-from gpt1_jax.data.document import Document
+from gpt1_jax.data import files, parquet_pages
+from gpt1_jax.data.document import LONGEST, Document, too_long
 from gpt1_jax.errors import UserError, did_you_mean, shown
 
-LONGEST = 2 ** 27  # bytes of a row: parsing it takes about three times as much memory
+PIECE = 2 ** 20    # bytes of a document of a text file longer than LONGEST: about a novel
 _BATCH = 2 ** 22   # bytes of Parquet rows in memory at a time, about
 _BUFFER = 2 ** 20  # bytes of a Parquet column read at a time, so that a row group's size does not matter
+
+
+def text(path: str) -> Iterator[Document]:
+    """A text file as one Document, called `path`.
+
+    A file of more than LONGEST bytes is a collection rather than a document: it gives Documents of whole lines, of
+    PIECE bytes or one line more, called `path:line` for their first lines, so that memory does not grow with the file.
+    Their ids, one after the other, are those of the whole text, but for HTML, see text.parts.
+    UserError naming the file for text that is not UTF-8; also naming the line for a NUL character, and for a line of
+    more than LONGEST bytes.
+    """
+    with files.opened(path) as stream:  # not in text mode: ftfy deals with carriage returns and other oddities later
+        data = stream.read(LONGEST + 1)
+        if len(data) <= LONGEST:
+            check_nul(data, path, 1)
+            whole = decoded(data, path)
+            del data  # frees the bytes before the text is used
+            yield Document(path, whole)
+            return
+    del data
+    number = 1
+    with files.opened(path) as stream:
+        while piece := stream.read(PIECE) + stream.readline(LONGEST + 1):
+            check_nul(piece, path, number)
+            last_line = piece.rfind(b'\n', 0, -1) + 1
+            if len(piece) - last_line > LONGEST:
+                number += piece.count(b'\n', 0, last_line)
+                raise too_long(f'{path}: line {number}')
+            name = f'{path}:{number}'
+            yield Document(name, decoded(piece, name))
+            number += piece.count(b'\n')
 
 
 def json_lines(path: str, field: str, key: str | None = None) -> Iterator[Document]:
@@ -33,7 +64,7 @@ def json_lines(path: str, field: str, key: str | None = None) -> Iterator[Docume
             if line[:99].lstrip()[:1] == b'[':  # refused before a whole array is parsed
                 raise UserError(f'{where} is list, must be an object with field {field!r}: one record a line')
             if len(line) > LONGEST:
-                raise UserError(f'{where} is longer than {LONGEST >> 20} MiB, too long for one record')
+                raise too_long(where)
             if line.isspace():
                 continue
             text = decoded(line, where)
@@ -73,7 +104,7 @@ def tfds(spec: str, field: str, key: str | None = None) -> Iterator[Document]:
         yield Document(f'{spec}:{number}', *_texts(record, own_field or field, key, where))
 
 
-def parquet(path: str, field: str, key: str | None = None, groups: Iterable[int] | None = None) -> Iterator[Document]:
+def parquet(path: str, field: str, key: str | None = None, groups: Sequence[int] | None = None) -> Iterator[Document]:
     """The rows of a Parquet file, `path:row`, the first row being 0; only its text and key columns are read.
 
     groups: numbers of the row groups to read, ascending; default all. UserError naming the file, and the row where it
@@ -91,21 +122,37 @@ def parquet(path: str, field: str, key: str | None = None, groups: Iterable[int]
         kind = file.schema_arrow.field(field).type
         if not is_text(kind):
             raise UserError(f'{path}: column {field!r} is {shown(str(kind))}, must be text')
-        counts = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
-        first = [0, *itertools.accumulate(counts)]
-        for group in range(len(counts)) if groups is None else groups:
-            number = first[group]
-            for batch in file.iter_batches(_rows_a_batch(file, group), [group], columns, use_threads=False):
-                arrays = {name: batch.column(name) for name in columns}
-                arrays[field] = arrays[field].cast(pyarrow.large_binary())  # of a dictionary as well
-                for values in zip(*arrays.values()):
-                    record = {name: value.as_py() for name, value in zip(columns, values)}
-                    yield Document(f'{path}:{number}', *_texts(record, field, key, f'{path}: row {number}'))
-                    del record  # frees its text before the next row is read
-                    number += 1
-            if number != first[group + 1]:
-                raise UserError(f'{path}: damaged, row group {group} has {number - first[group]} rows, not '
-                                f'{counts[group]}')
+        for number, batch in row_batches(path, file, columns, groups):
+            arrays = {name: batch.column(name) for name in columns}
+            arrays[field] = arrays[field].cast(pyarrow.large_binary())  # of a dictionary as well
+            for values in zip(*arrays.values()):
+                record = {name: value.as_py() for name, value in zip(columns, values)}
+                yield Document(f'{path}:{number}', *_texts(record, field, key, f'{path}: row {number}'))
+                del record  # frees its text before the next row is read
+                number += 1
+
+
+def row_batches(path: str, file: Any, columns: Sequence[str],
+                groups: Sequence[int] | None = None) -> Iterator[tuple[int, Any]]:
+    """(number of its first row, pyarrow.RecordBatch) of a few rows at a time of a ParquetFile's columns.
+
+    A batch has a single row, or at most LONGEST bytes, however its rows are encoded. groups: as in `parquet`.
+    UserError for pages that are too large, before they are read, and where a row group lacks rows.
+    """
+    chosen = range(file.num_row_groups) if groups is None else groups
+    largest: dict[int, int] = {}  # row group: bytes of its largest page, which no row exceeds, of a dictionary neither
+    for page in parquet_pages.pages(path, columns, chosen):
+        largest[page.group] = max(page.size, largest.get(page.group, 0))
+    counts = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+    first = [0, *itertools.accumulate(counts)]
+    for group in chosen:
+        number = first[group]
+        rows = min(_rows_a_batch(file, group), max(1, LONGEST // max(1, largest.get(group, 1))))
+        for batch in file.iter_batches(rows, [group], columns, use_threads=False):
+            yield number, batch
+            number += batch.num_rows
+        if number != first[group + 1]:
+            raise UserError(f'{path}: damaged, row group {group} has {number - first[group]} rows, not {counts[group]}')
 
 
 @contextlib.contextmanager
@@ -137,6 +184,15 @@ def decoded(data: bytes, where: Any) -> str:
                         f'iconv -f {encoding} -t UTF-8 converts it') from None
 
 
+def check_nul(data: bytes, path: Any, line: int) -> None:
+    """UserError naming file and line for a NUL character in bytes of a text file. line: the number of their first."""
+    place = data.find(b'\0')
+    if place >= 0 and not data.startswith((b'\xff\xfe', b'\xfe\xff')):  # with such a mark `decoded` names the encoding
+        line += data.count(b'\n', 0, place)
+        raise UserError(f'{path}: line {line} has a NUL character, as no text has: the file is damaged, or binary, or '
+                        'UTF-16 (iconv -f UTF-16LE -t UTF-8 converts it)')
+
+
 def _texts(record, field, key, where):
     """(text, key) of a record."""
     for name in (field, key):
@@ -146,7 +202,7 @@ def _texts(record, field, key, where):
     if not isinstance(text, (str, bytes)):
         raise UserError(f'{where}: field {field!r} is {type(text).__name__}, must be text')
     if len(text) > LONGEST:
-        raise UserError(f'{where} is longer than {LONGEST >> 20} MiB, too long for one record')
+        raise too_long(where)
     return text if isinstance(text, str) else decoded(text, where), None if key is None else record[key]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from gpt1_jax.data import inputs
 from gpt1_jax.data.tasks.example import Task
 from gpt1_jax.data.tokens import permutation
-from gpt1_jax.errors import UserError, fail
+from gpt1_jax.errors import UserError, fail, one_line
 
 CACHED = 24  # splits: a sweep fine-tunes on the same rows many times
 
@@ -47,5 +47,6 @@ def _read(task, directory, split, tokenizer, n_ctx, hashes, limit, skip_bad):
         raise UserError(f'{task.name}: row {row} has no label')
     found = inputs.encode_all(choose(examples, limit), task, tokenizer, n_ctx, on_bad)
     if skipped:
-        print(f'{task.name} {split}: {len(skipped):,} bad row(s) left out, the first: {skipped[0]}', flush=True)
+        print(one_line(f'{task.name} {split}: {len(skipped):,} bad row(s) left out, the first: {skipped[0]}'),
+              flush=True)
     return found

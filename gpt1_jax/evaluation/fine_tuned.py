@@ -13,7 +13,7 @@ from gpt1_jax.data import batches, inputs, splits, tasks
 from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.data.tasks import custom
 from gpt1_jax.data.tasks.example import Example, Task
-from gpt1_jax.errors import fail
+from gpt1_jax.errors import fail, one_line
 from gpt1_jax.evaluation import load, padding, task_metrics
 from gpt1_jax.evaluation.load import FineTuned
 from gpt1_jax.models import heads, precision
@@ -44,7 +44,7 @@ def evaluate_run(run: workdir.Run, split: str, data_dir: str | None = None, sele
     hashes = provenance.file_hashes(task.files(data_dir or config['data']['dir'], split))
     foreign = bool(file) or split in ('train', 'dev') and not run.trained_with(hashes)
     if foreign and not file:
-        print(f'notice: {task.name} {split}: not the file that the run was trained with', flush=True)
+        print(one_line(f'notice: {task.name} {split}: not the file that the run was trained with'), flush=True)
     rows = _rows(run, task, split, data_dir, hashes, whole=bool(file))
     step = run.step(None if selection == 'best' else max(run.steps(), default=None))
     scored = {} if scored is None else scored
@@ -61,16 +61,16 @@ def evaluate_run(run: workdir.Run, split: str, data_dir: str | None = None, sele
     measured = [] if split in task.unlabelled else list(task_metrics.rows(task, split, ids, gold, values))
     for row in measured:
         group = f' ({row["group"]})' if row['group'] else ''
-        print(f'{task.name} {split}{group}: {row["metric"]} {row["value"]:.4f} (n = {row["n"]:,}, '
-              f'{selection} parameters, of step {step:,})', flush=True)
+        print(one_line(f'{task.name} {split}{group}: {row["metric"]} {row["value"]:.4f} (n = {row["n"]:,}, '
+                       f'{selection} parameters, of step {step:,})'), flush=True)
     if measured:
         print('\n'.join(task_metrics.summary(task, gold, values)), flush=True)
     lines = [{'kind': 'finetune'} | row | origin for row in measured]
     if processes.primary():  # after printing: the metrics are not lost if a file cannot be written
         results.write_predictions(path, ids, gold, values)
-        results.append_new(results_file or run.results, lines)
+        results.append_new(results_file or run.results, lines, follow=results_file is not None)
     if not measured or foreign:
-        print(f'{task.name} {split}: {len(rows):,} predictions in {path}', flush=True)
+        print(one_line(f'{task.name} {split}: {len(rows):,} predictions in {path}'), flush=True)
     return lines
 
 

@@ -6,6 +6,7 @@ from numpy.typing import ArrayLike
 
 from gpt1_jax import metrics
 from gpt1_jax.data.tasks.example import Task
+from gpt1_jax.errors import one_line
 
 MOST_LABELS = 12  # of a confusion matrix that is printed
 
@@ -28,7 +29,8 @@ def summary(task: Task, gold: Sequence, scores: np.ndarray) -> list[str]:
         return lines
     table = np.zeros((len(task.labels), len(task.labels)), int)
     np.add.at(table, (labels, scores.argmax(-1)), 1)
-    cells = [['true \\ predicted', *task.labels], *([name, *map(str, row)] for name, row in zip(task.labels, table))]
+    names = list(map(one_line, task.labels))
+    cells = [['true \\ predicted', *names], *([name, *map(str, row)] for name, row in zip(names, table))]
     widths = [max(map(len, column)) for column in zip(*cells)]
     return lines + ['  '.join(map(str.rjust, row, widths)) for row in cells]
 

@@ -7,7 +7,8 @@
                        start within a second both begin; one of them stops at its next `check`
     an object store    the lease alone; each write is conditional on the generation seen before, so exactly one wins
 
-Clocks are not compared. Reading a directory needs no lock.
+A lease is taken over at once if its holder ran on this machine and its process has ended. Clocks are not compared.
+Reading a directory needs no lock.
 """
 import contextlib
 import datetime
@@ -62,6 +63,7 @@ class Lock:
     def __init__(self, directory: pathlib.Path) -> None:
         self.directory = directory
         self._record = {'pid': os.getpid(), 'host': socket.gethostname(), 'machine': _machine(), 'beat': 0,
+                        'numbers': _numbers(),
                         'since': datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds'),
                         'id': uuid.uuid4().hex}
         self._taken_by: dict | None = None  # the record of a process that took it over
@@ -104,7 +106,7 @@ class _FileLease:
         self._path = file
         self._id = _record(content)['id']
         while True:
-            self._file = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+            self._file = storage.open_own(file, os.O_RDWR | os.O_CREAT)
             try:
                 excludes = self._flock()
                 before = self._state()
@@ -205,7 +207,10 @@ def flock(file: int | BinaryIO, operation: int) -> bool:
 
 
 def _watch(file, holder, before, state: Callable[[], object]):
-    """Wait until a lease expires or is removed. UserError as soon as its holder renews it: state() is not `before`."""
+    """Wait until a lease expires or is removed, not at all if its holder has ended. UserError as soon as its holder
+    renews it: state() is not `before`."""
+    if _has_ended(holder):
+        return
     print(f'{file.parent}: locked by {_who(holder)}, which may have died: waiting up to {LEASE_S} s for a heartbeat',
           file=sys.stderr, flush=True)
     deadline = time.monotonic() + LEASE_S
@@ -216,6 +221,21 @@ def _watch(file, holder, before, state: Callable[[], object]):
             return
         if now != before:
             raise _refusal(file, holder)
+
+
+def _has_ended(holder):
+    """Whether the process of a record is known to have ended: where its number counts, no process has it."""
+    pid = holder.get('pid')
+    here = holder.get('machine') == _machine() and holder.get('numbers') == _numbers() is not None
+    if not here or not isinstance(pid, int) or pid < 1:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):  # of another user's process
+        return False
+    return False
 
 
 def _refusal(file, holder):
@@ -245,3 +265,12 @@ def _machine():
         return pathlib.Path('/proc/sys/kernel/random/boot_id').read_text().strip()
     except OSError:
         return socket.gethostname()
+
+
+def _numbers():
+    """An identifier of the processes among which a process number is unique: a container has its own. None where it is
+    not known, as outside Linux."""
+    try:
+        return os.readlink('/proc/self/ns/pid')
+    except OSError:
+        return None

@@ -34,15 +34,16 @@ def writable(path: storage.Path) -> bool:
     return storage.remote(path) or os.access(path if path.exists() else path.parent, os.W_OK)
 
 
-def append(path: storage.Path, *rows: dict, only_new: bool = False) -> None:
+def append(path: storage.Path, *rows: dict, only_new: bool = False, follow: bool = False) -> None:
     """Append rows to a JSON-lines file, in one write, flushed to the disk. A last line that a kill left incomplete is
-    removed first. Processes that append to one file wait for each other. only_new: as `append_new`."""
+    removed first. Processes that append to one file wait for each other. only_new: as `append_new`. UserError for a
+    link, unless `follow`: the user named it."""
     if storage.remote(path):
         _append_object(path, rows, only_new)
         return
-    with storage.naming(path), open(path, 'ab+') as file:
+    with storage.naming(path), open(path, 'ab+', opener=None if follow else storage.open_own) as file:
         lock.flock(file, fcntl.LOCK_EX)  # until it is closed; where there are no locks only one process may write it
-        if only_new and not (rows := _new(rows, read(path))):
+        if only_new and not (rows := _new(rows, _read(path))):
             return
         end = file.seek(0, os.SEEK_END)
         file.seek(max(end - 1, 0))
@@ -69,18 +70,18 @@ def _row(line):
 def _append_object(path, rows, only_new):
     """As `append`: the whole object is written again, unless another process has done so since it was read."""
     while True:
-        generation, before = storage.generation(path), read(path)
+        generation, before = storage.generation(path), _read(path)
         rows = _new(rows, before) if only_new else rows
         if not rows or storage.replace(path, _lines([*before, *rows]), generation) is not None:
             return
         time.sleep(random.uniform(0.05, 0.5))
 
 
-def append_new(path: storage.Path, rows: Sequence[dict]) -> None:
+def append_new(path: storage.Path, rows: Sequence[dict], follow: bool = False) -> None:
     """Append the rows that results.jsonl does not have yet: scoring the same parameters on the same files again gives
-    none, and then the file need not be writable."""
-    if _new(rows, read(path)):
-        append(path, *rows, only_new=True)
+    none, and then the file need not be writable. follow: as in `append`."""
+    if _new(rows, read(path, continued=True)):
+        append(path, *rows, only_new=True, follow=follow)
 
 
 def _new(rows, present):
@@ -92,10 +93,21 @@ def _new(rows, present):
     return [row for row in rows if identity(row, row.get('key')) not in known]
 
 
-def read(path: storage.Path, types: Mapping[str, type] | None = None) -> list[dict]:
+def read(path: storage.Path, types: Mapping[str, type] | None = None, continued: bool = False) -> list[dict]:
     """The rows of a JSON-lines file, none if it is missing; a last line that a kill left incomplete is left out.
 
-    types: {field: int, str or dict} that every row must have. UserError naming the line that does not."""
+    types: {field: int, str or dict} that every row must have. continued: the file is appended to, so that one of no
+    bytes, as a crash leaves it, gives a notice. UserError naming the line that lacks a field, or a file of no bytes.
+    """
+    if path.exists() and not storage.size(path):
+        if not continued:
+            raise UserError(f'{path}: is empty, 0 bytes, as after a crash: its rows are lost; delete it')
+        print(f'notice: {path} is empty, 0 bytes, as after a crash: rows that it had are lost', flush=True)
+    return _read(path, types)
+
+
+def _read(path, types=None):
+    """`read`, also of a file of no bytes."""
     if not path.exists():
         return []
     *lines, last = storage.read(path).split(b'\n')  # bytes: the incomplete line may be no UTF-8
@@ -113,9 +125,9 @@ def read(path: storage.Path, types: Mapping[str, type] | None = None) -> list[di
     return rows
 
 
-def write(path: storage.Path, rows: Iterable[dict]) -> None:
-    """Replace a JSON-lines file in one step."""
-    storage.write(path, _lines(rows))
+def write(path: storage.Path, rows: Iterable[dict], follow: bool = False) -> None:
+    """Replace a JSON-lines file in one step. follow: as in storage.write."""
+    storage.write(path, _lines(rows), follow)
 
 
 def _lines(rows):
@@ -140,7 +152,7 @@ class Log:
         self._file = storage.cache(path) if storage.remote(path) else path
         if not writes:
             return
-        before = read(path, OF_A_STEP)
+        before = _read(path, OF_A_STEP)
         rows = [row for row in before if row['step'] <= step]
         storage.mkdir(self._file.parent)
         if before or storage.remote(path):  # in its cache there may be another run's

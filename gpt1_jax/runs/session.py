@@ -127,7 +127,7 @@ class Session:
         self._writer = checkpoint.Writer(run.checkpoints, keep['keep_latest'], keep['keep_best'],
                                          keep.get('keep_steps', ()))
         self.unlogged = checkpoint.read_meta(run.checkpoints, step).get('unlogged', []) if step else []
-        rows = [row['step'] for row in results.read(run.metrics, results.OF_A_STEP) if 'loss' in row]
+        rows = [row['step'] for row in results.read(run.metrics, results.OF_A_STEP, continued=True) if 'loss' in row]
         logged = max((row for row in rows if row <= step), default=0)
         if step > logged + len(self.unlogged):
             print(f'notice: {run.metrics} has no rows for steps {logged + 1:,} to {step - len(self.unlogged):,}',

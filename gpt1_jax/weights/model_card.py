@@ -1,16 +1,18 @@
 """Model cards (README.md) of exports: training data, differences from the paper, evaluations, limits.
 
 Everything is read from the run: config, checkpoint, metrics.jsonl, results.jsonl. Facts that they lack are left out.
+What these files and the data set name (labels, files, a corpus) is put in by `_shown` or `_code` alone.
 """
 import json
 import pathlib
+import re
 from collections.abc import Sequence
 
 from gpt1_jax import __version__, rules, storage
 from gpt1_jax.configs import finetune, pretrain
 from gpt1_jax.data import tokens, words
 from gpt1_jax.data.tokenizer import Tokenizer
-from gpt1_jax.errors import UserError
+from gpt1_jax.errors import UserError, one_line
 from gpt1_jax.runs import checkpoint, provenance, results, workdir
 from gpt1_jax.training import fine_tuning_defaults
 
@@ -35,14 +37,15 @@ def card(run: workdir.Run, step: int, tokenizer: Tokenizer, parameters: int, lic
     tuned = run.config['kind'] == 'finetune'
     head = {'license': license, 'language': 'en', 'library_name': 'transformers',
             'pipeline_tag': 'text-classification' if tuned else 'text-generation', 'tags': ['openai-gpt', 'gpt1_jax']}
-    title = f'GPT-1 fine-tuned on {_task(run.config)}' if tuned else 'GPT-1, pretrained'
+    title = f'GPT-1 fine-tuned on {_shown(_task(run.config))}' if tuned else 'GPT-1, pretrained'
     vocabulary = 'trained by gpt1_jax' if tokenizer.has_bytes else 'as published'
     facts = {'parameters': f'{parameters:,}', 'checkpoint': f'step {step:,}, digest `{digest}`',
              **(_finetuning(run) if tuned else _pretraining(run, step)),
              'vocabulary': f'{tokenizer.vocab_size:,} rows, {vocabulary}, fingerprint `{tokenizer.fingerprint}`',
              'exported by': f'gpt1_jax {__version__}, code `{provenance.code_digest()}`'}
     if 'environment' in meta and 'imported' not in run.config:
-        facts['trained with'] = 'jax {jax} on {devices} x {device}'.format(**meta['environment'])
+        seen = {name: _shown(value) for name, value in meta['environment'].items()}
+        facts['trained with'] = 'jax {jax} on {devices} x {device}'.format(**seen)
     parts = ['---', *(f'{name}: {json.dumps(value)}' for name, value in head.items()), '---', '', f'# {title}', '',
              'The decoder-only transformer of "Improving Language Understanding by Generative Pre-Training" (Radford '
              'et al., 2018).', '',
@@ -50,7 +53,7 @@ def card(run: workdir.Run, step: int, tokenizer: Tokenizer, parameters: int, lic
              *_section('Differences from the paper', deviations(run) or ['none']),
              *_section('Evaluation', evaluations(run, step, digest) or ['none recorded with the run']),
              *_section('Limits', [*notes, *_limits(tokenizer, tuned, run.config['model']['n_ctx'])]),
-             '## License', '', f'Of the weights: `{license}`'
+             '## License', '', f'Of the weights: {_code(license)}'
              + (' (not chosen yet: set the field at the top; the license of the corpus must allow it).'
                 if license == 'other' else '.')]
     return '\n'.join(parts + ([] if tokenizer.has_bytes else ['', NOTICE.read_text()])).rstrip() + '\n'
@@ -69,8 +72,10 @@ def defaults(kind: str) -> dict:
 def deviations(run: workdir.Run) -> list[str]:
     """Differences of a run from the paper: ['batch.size is 8, in the paper 64']."""
     config = rules.flatten(run.config)
-    found = [f'{name} is {config[name]}, in the paper {value}' for name, value in defaults(run.config['kind']).items()
-             if config.get(name) is not None and config[name] != value]
+    found = []
+    for name, value in defaults(run.config['kind']).items():
+        if config.get(name) is not None and config[name] != value:
+            found.append(f'{name} is {_shown(config[name])}, in the paper {value}')
     if run.config['kind'] == 'pretrain' and config.get('init_from'):
         found.append('training began with the weights above, in the paper with random ones')
     if run.config['model']['vocab_size'] != 40478:
@@ -88,28 +93,30 @@ def evaluations(run: workdir.Run, step: int, digest: str) -> list[str]:
     found = []
     for row in results.read(run.metrics):
         if row.get('step') == step:
-            found += [f'{name} {value:.4f} at step {step:,}' for name, value in row.items()
+            found += [f'{_shown(name)} {value:.4f} at step {step:,}' for name, value in row.items()
                       if name.startswith(('valid_', 'dev_')) and isinstance(value, (int, float))]
     files_of_results = filter(None, (run.results, run.config.get('results')))  # the run's own: what was scored later
     for row in [row for file in files_of_results for row in results.read(storage.path(file))]:
         files = row.get('files') or {}
         foreign = row.get('split') in ('train', 'dev') and not run.trained_with(files)
         if row.get('digest') == digest and isinstance(row.get('value'), (int, float)) and not foreign:
-            where = ', '.join([*(str(row[name]) for name in ('task', 'split', 'group') if row.get(name)),
-                               *(files if run.config.get('task') == 'custom' else [])])
-            found.append(f'{where}, {row.get("kind")}: {row.get("metric")} {row["value"]:.4f} (n = {row.get("n")})')
+            names = [row[name] for name in ('task', 'split', 'group') if row.get(name)]
+            if run.config.get('task') == 'custom':
+                names += files
+            where = ', '.join(map(_shown, [*names, row.get('kind')]))
+            found.append(f'{where}: {_shown(row.get("metric"))} {row["value"]:.4f} (n = {_shown(row.get("n"))})')
     return list(dict.fromkeys(found))
 
 
 def _pretraining(run, step):
     config = run.config
     if 'imported' in config:
-        return {'weights': f'imported from {config["imported"]["from"]}, '
+        return {'weights': f'imported from {_shown(config["imported"]["from"])}, '
                            f'SHA-256 of its files {_hashes(config["imported"]["files"])}',
                 'corpus and tokens seen': 'not recorded with the weights'}
     batch, n_ctx = config['batch']['size'], config['model']['n_ctx']
     corpus = config['data']['corpus'] or 'prepared tokens'
-    facts = {'corpus': f'`{corpus}`, hash of its tokens `{config["fingerprint"]["tokens"]}`',
+    facts = {'corpus': f'{_code(corpus)}, hash of its tokens {_code(config["fingerprint"]["tokens"])}',
              'tokens seen': f'{step * batch * n_ctx:,} ({step:,} steps of {batch} x {n_ctx})'}
     if config.get('init_from'):
         facts |= _origin(config, 'before this run, ') or {
@@ -146,13 +153,25 @@ def _finetuning(run):
     config = run.config
     origin = config['fingerprint'].get('origin')
     files = _hashes(config['fingerprint'].get('files', {}))
-    facts = {'task': f'{_task(config)}, labels {", ".join(map(str, config["labels"]))}; hashes of its files {files}',
-             'fine-tuned from': f'weights of digest `{origin}`' if origin else 'random weights'}
+    facts = {'task': f'{_shown(_task(config))}, labels {", ".join(map(_shown, config["labels"]))}; hashes of its '
+                     f'files {files}',
+             'fine-tuned from': f'weights of digest {_code(origin)}' if origin else 'random weights'}
     return facts | (_origin(config, 'pretraining ') if origin else {})
 
 
 def _hashes(files):
-    return ', '.join(f'{name} `{sha256[:16]}`' for name, sha256 in files.items())
+    return ', '.join(f'{_shown(name)} {_code(sha256[:16])}' for name, sha256 in files.items())
+
+
+def _shown(value):
+    """A name or a value of a run's files in Markdown: as it is where it is plain, else as code."""
+    text = str(value)
+    return text if re.fullmatch(r"[\w .,:;/()'+-]+", text) else _code(text)
+
+
+def _code(value):
+    """A value as Markdown's code, in which neither Markdown nor HTML counts, on one line."""
+    return '`' + one_line(str(value)).replace('`', "'") + '`'
 
 
 def _limits(tokenizer, tuned, n_ctx):

@@ -20,6 +20,14 @@ def task(head='classify', labels=('no', 'yes'), **details):
     return Task('mine', head, labels, ('accuracy',), ('train',), None, None, **details)
 
 
+def test_labels_and_texts_have_no_control_characters():
+    odd = task(labels=('a\x1b[31m', 'b\n# c'))
+    lines = shown(odd, [Example('7', ('a\x1b', 'c'), (), 1)])
+    assert all(line.isprintable() for line in lines)
+    assert '  label   b # c (index 1)' in lines
+    assert any(line.startswith(r'labels        a\x1b[31m ') for line in lines)
+
+
 def test_a_row_is_shown_as_pieces_ids_and_pooled_position():
     assert '\n'.join(shown(task(segments=(2, 1)), [Example('7', ('a b', 'c', 'd'), (), 1)])) == '''\
 mine: 1 of 1 rows as the model reads them

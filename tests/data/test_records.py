@@ -136,7 +136,7 @@ def test_a_record_too_long_for_memory_is_named(here, monkeypatch):
     assert [len(text) for _, text in read(['a.jsonl', 'a.parquet'])] == [2, 99, 2, 99]
     monkeypatch.setattr(records, 'LONGEST', 90)
     for name, where in (('a.jsonl', 'line 2'), ('a.parquet', 'row 1')):
-        assert f'{name}: {where} is longer than 0 MiB, too long for one record' in refusal(read, name)
+        assert f'{name}: {where} is longer than 128 MiB, too long for one document or row' in refusal(read, name)
 
 
 # Not getrusage's ru_maxrss: a program inherits that of the process that started it.
@@ -184,7 +184,9 @@ JSON_LINE = (('{"text": "', 1), (LINE, 2_850_000), ('"}\n', 1))  # 120 MB
 @pytest.mark.full
 @pytest.mark.skipif(sys.platform != 'linux', reason='reads /proc')
 @pytest.mark.parametrize('write, count, expected, most, message', [
-    (of('a.txt', (LINE, 4_800_000)), 'characters', 4_800_000 * len(LINE), 450, ''),  # 200 MB: in memory twice
+    (of('a.txt', (LINE, 2_850_000)), 'characters', 2_850_000 * len(LINE), 270, ''),  # 120 MB: in memory twice
+    (of('a.txt', (LINE + '\n', 4_800_000)), 'characters', 4_800_000 * (len(LINE) + 1), 160, ''),  # 200 MB in pieces
+    (of('a.txt', (LINE, 4_800_000)), 'characters', 0, 300, 'a.txt: line 1 is longer than 128 MiB'),
     (of('a.txt', (ODD_LINE, 150_000)), 'words', 13 * 150_000, 50, ''),  # 7 MB; tokenized as a whole: 200 MiB
     (of('a.jsonl', *JSON_LINE, *JSON_LINE), 'characters', 5_700_000 * len(LINE), 270, ''),
     (of('a.jsonl', ('{"text": "', 1), (LINE, 4_800_000), ('"}\n', 1)), 'characters', 0, 300,

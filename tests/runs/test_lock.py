@@ -88,6 +88,33 @@ def test_a_killed_process_s_directory_is_free_at_once_on_the_same_machine(tmp_pa
             assert time.monotonic() - began < 1
 
 
+@pytest.mark.quick
+@pytest.mark.skipif(sys.platform != 'linux', reason='reads /proc')
+@pytest.mark.parametrize('change, waits', [
+    ({}, False), ({'numbers': 'pid:[1]'}, True), ({'machine': 'another'}, True), ({'pid': os.getpid()}, True),
+    ({'numbers': None}, True), ({'pid': -1}, True), ({'pid': 10 ** 30}, True)])
+def test_a_lease_of_a_process_here_that_has_ended_is_taken_over_at_once(monkeypatch, change, waits):
+    """A lease as in an object store; in another container the number may be of a process that lives."""
+    monkeypatch.setattr(lock, 'LEASE_S', 0.5)
+    ended = subprocess.Popen(['true'])
+    ended.wait()
+    holder = {'pid': ended.pid, 'machine': lock._machine(), 'numbers': lock._numbers()} | change
+    began = time.monotonic()
+    lock._watch(storage.path('run/.lock'), holder, b'content', lambda: b'content')
+    assert (time.monotonic() - began >= 0.5) == waits
+
+
+def test_a_killed_process_s_directory_in_a_store_is_free_at_once_on_the_same_machine(tmp_path, capsys):
+    place = storage.path(f'{emulator.bucket()}/{tmp_path.name}/run')
+    with held_elsewhere(place) as process:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert (place / lock.FILE).exists()
+        with lock.hold(place):
+            pass
+    assert 'may have died' not in capsys.readouterr().err
+
+
 def test_a_process_of_another_machine_that_is_gone_is_waited_for(tmp_path, capsys):
     (tmp_path / lock.FILE).write_text(json.dumps({'pid': 7, 'host': 'far', 'machine': 'another', 'beat': 0,
                                                   'since': '2026-01-01T00:00:00+00:00', 'id': 'x'}))
@@ -153,3 +180,11 @@ print(count)
     four = [started(code, tmp_path) for _ in range(4)]
     counts = [int(one.communicate(timeout=60)[0]) for one in four]
     assert [one.returncode for one in four] == [0] * 4 and sum(counts) > 10
+
+
+def test_a_lock_file_that_is_a_link_is_refused(tmp_path):
+    (tmp_path / 'other').write_text('kept')
+    (tmp_path / lock.FILE).symlink_to('other')
+    with pytest.raises(UserError, match='.lock: is a link, and files of a run are not written through links'):
+        lock.hold(tmp_path).__enter__()
+    assert (tmp_path / 'other').read_text() == 'kept'

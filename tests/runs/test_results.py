@@ -103,3 +103,28 @@ def test_a_new_module_makes_a_commit_dirty_and_a_file_elsewhere_does_not(tmp_pat
     assert len(commit) == 40
     (tmp_path / 'gpt1_jax' / 'mine.py').write_text('')
     assert provenance.versions()['commit'] == f'{commit}+dirty'
+
+
+def test_rows_are_not_appended_through_a_link_unless_the_user_named_it(tmp_path):
+    (tmp_path / 'x.jsonl').symlink_to('victim')
+    (tmp_path / 'victim').write_text('{"a": 1}\n')
+    for append in (results.append, lambda path, row: results.append_new(path, [row])):
+        with pytest.raises(UserError, match='x.jsonl: is a link, and files of a run are not written through links'):
+            append(tmp_path / 'x.jsonl', {'value': 2})
+    assert (tmp_path / 'victim').read_text() == '{"a": 1}\n'
+    results.append_new(tmp_path / 'x.jsonl', [{'value': 2}], follow=True)
+    assert results.read(tmp_path / 'victim') == [{'a': 1}, {'value': 2}]
+
+
+def test_a_file_of_no_bytes_is_named_and_may_be_continued(tmp_path, capsys):
+    path = tmp_path / 'x.jsonl'
+    path.touch()
+    with pytest.raises(UserError, match='x.jsonl: is empty, 0 bytes, as after a crash: its rows are lost; delete it'):
+        results.read(path)
+    assert results.read(path, continued=True) == []
+    said = capsys.readouterr().out
+    assert said == f'notice: {path} is empty, 0 bytes, as after a crash: rows that it had are lost\n'
+    results.append_new(path, [{'value': 1}])
+    assert results.read(path) == [{'value': 1}] and capsys.readouterr().out == said
+    results.append_new(tmp_path / 'new.jsonl', [{'value': 1}])
+    assert capsys.readouterr().out == ''

@@ -107,3 +107,27 @@ def test_the_card_of_a_task_of_one_s_own_has_its_name(tuned, tmp_path):
     hugging_face.export(other, tmp_path / 'out')
     card = (tmp_path / 'out' / 'README.md').read_text()
     assert '# GPT-1 fine-tuned on reviews\n' in card and 'task: reviews, labels 0, 1' in card
+
+
+ODD = {'<script>x</script>': '`<script>x</script>`', 'two\n# lines': r'`two\n# lines`', 'a\x1b[31mb': r'`a\x1b[31mb`',
+       '[x](http://y)': '`[x](http://y)`', '`id`': "`'id'`", '': '``', 'très bien': 'très bien', 'not_same': 'not_same'}
+
+
+@pytest.mark.quick
+def test_what_data_and_files_name_is_no_markdown_and_no_html_in_a_card(tmp_path):
+    assert {name: model_card._shown(name) for name in ODD} == ODD
+    config = load_config('finetune').to_dict() | {
+        'kind': 'finetune', 'task': 'custom', 'custom': {'name': '<b>\n# set'}, 'labels': [*ODD],
+        'fingerprint': {'files': {'<i>.csv': 'a<b>`c'}}}
+    run = workdir.Run(tmp_path, config)
+    facts = ' '.join(f'{name}: {value}' for name, value in model_card._finetuning(run).items())
+    assert facts == (r'task: `<b>\n# set`, labels ' + ', '.join(ODD.values())
+                     + "; hashes of its files `<i>.csv` `a<b>'c` fine-tuned from: random weights")
+    results.write(run.results, [{'digest': 'd', 'task': '<b>', 'split': 'test', 'group': 'x\n# y', 'kind': 'finetune',
+                                 'metric': '<u>', 'value': 0.5, 'n': '<u>', 'files': {'<i>.csv': 'a'}}])
+    results.write(run.metrics, [{'step': 3, 'dev_<u>': 0.5}])
+    assert model_card.evaluations(run, 3, 'd') == [
+        '`dev_<u>` 0.5000 at step 3', r'`<b>`, test, `x\n# y`, `<i>.csv`, finetune: `<u>` 0.5000 (n = `<u>`)']
+    run = workdir.Run(tmp_path, {'batch': {'size': 1}, 'model': {'n_ctx': 1}, 'data': {
+        'corpus': 'a`<b>\n', 'tokens': str(tmp_path)}, 'fingerprint': {'tokens': '`<b>'}})
+    assert model_card._pretraining(run, 1)['corpus'] == r"`a'<b>\n`, hash of its tokens `'<b>`"

@@ -24,7 +24,7 @@ def describe(path: pathlib.Path, needed: Sequence[str], columns: Sequence[str] =
         try:
             found[name] = tables.header(path, separator)
         except UserError as error:  # a quoted cell that another separator follows
-            errors.append(error)
+            errors.append(error.with_traceback(None))  # which holds the line, of any length
             continue
         if len(found[name]) == len(columns):
             found[name] = list(map(str, columns))

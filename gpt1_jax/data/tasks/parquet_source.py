@@ -12,8 +12,10 @@ import pathlib
 import re
 from typing import Any
 
-from gpt1_jax.data import hub
+from gpt1_jax import storage
+from gpt1_jax.data import hub, parquet_pages
 from gpt1_jax.data import records as records_lib
+from gpt1_jax.data.document import LONGEST, too_long
 from gpt1_jax.errors import UserError
 
 PREFIX = 'parquet:'
@@ -83,11 +85,19 @@ def records(directory: str | pathlib.Path, source: str, features: tuple[str, ...
                     raise UserError(f'{path}: {schema.names.count(name)} columns are called {name!r}')
             for name, expected in (classes or {}).items():
                 _check_names(path, schema, name, expected)
-            rows = [dict(zip(features, values)) for batch in file.iter_batches(columns=list(features))
-                    for values in zip(*(batch.column(name).to_pylist() for name in features))]
-            if len(rows) != file.metadata.num_rows:
-                raise UserError(f'{path}: damaged, it has {len(rows)} rows, not {file.metadata.num_rows}')
-            found.extend((f'{path}: row {number}', row) for number, row in enumerate(rows))
+            most = max(LONGEST, parquet_pages.MOST_TIMES * storage.size(path))
+            held = 0
+            for number, batch in records_lib.row_batches(path, file, features):
+                held += batch.nbytes
+                if held > most:
+                    raise UserError(f'{path}: row {number}: the rows up to here are {held >> 20} MiB, out of '
+                                    'proportion to the file')
+                for values in zip(*(batch.column(name).to_pylist() for name in features)):
+                    where = f'{path}: row {number}'
+                    if any(isinstance(value, str) and len(value) > LONGEST for value in values):
+                        raise too_long(where)
+                    found.append((where, dict(zip(features, values))))
+                    number += 1
     return found
 
 

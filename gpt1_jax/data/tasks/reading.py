@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from gpt1_jax.data import records
+from gpt1_jax.data.document import LONGEST, too_long
 from gpt1_jax.data.tasks import parquet_source, tfds_source
 from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.errors import UserError, did_you_mean, fail, one_line
@@ -213,13 +214,19 @@ def decoded_lines(path: str | pathlib.Path) -> Iterator[str]:
     """The lines of a UTF-8 file, without their ends, one in memory at a time.
 
     Lines end at \\n alone: text holds \\x85 and \\u2028. A byte-order mark is no text (MRPC begins with one).
-    UserError for a file that is empty, Parquet or not UTF-8 (with line and byte); OSError if it cannot be read.
+    UserError for a file that is empty or Parquet, and naming the line for text that is not UTF-8, a NUL character, and
+    a line of more than LONGEST bytes, of which no more are read; OSError if it cannot be read.
     """
     if str(path).endswith('.parquet'):
         raise UserError(f'{path}: is Parquet: write its rows as .csv, .tsv or .jsonl')
     number = 0
     with open(path, 'rb') as file:
-        for number, line in enumerate(file, 1):
-            yield records.decoded(line, f'{path}: line {number}').removesuffix('\n').removesuffix('\r')
+        while line := file.readline(LONGEST + 1):
+            number += 1
+            where = f'{path}: line {number}'
+            records.check_nul(line, path, number)
+            if len(line) > LONGEST:
+                raise too_long(where)
+            yield records.decoded(line, where).removesuffix('\n').removesuffix('\r')
     if not number:
         raise UserError(f'{path}: empty')

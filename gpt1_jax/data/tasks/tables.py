@@ -4,6 +4,7 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from gpt1_jax.data.document import LONGEST, too_long
 from gpt1_jax.data.tasks import reading
 from gpt1_jax.data.tasks.reading import Row, RowFault
 from gpt1_jax.errors import UserError
@@ -104,12 +105,22 @@ def _cells(path, quoted, delimiter):
         for number, line in enumerate(lines, 1):
             yield number, line.split(delimiter)
         return
-    csv.field_size_limit(2 ** 31 - 1)  # by default a cell has at most 131,072 characters
-    reader = csv.reader((line + '\n' for line in lines), delimiter=delimiter, strict=True)
-    last = 0
+    csv.field_size_limit(LONGEST)  # by default a cell has at most 131,072 characters
+    last = length = 0
+
+    def of_row():
+        """The lines of the file. Those of one row, whose cells may have line breaks, have a row's length together."""
+        nonlocal length
+        for line in lines:
+            length += len(line) + 1
+            if length > LONGEST:
+                raise too_long(f'{path}: row {last + 1}')
+            yield line + '\n'
+    reader = csv.reader(of_row(), delimiter=delimiter, strict=True)
     try:
         for row in reader:
             last = reader.line_num
+            length = 0
             yield last, row
     except csv.Error as error:  # after a broken quote no later row can be read
         raise UserError(f'{path}: row {last + 1}: {error}') from None
