@@ -86,15 +86,14 @@ def digest(name: str) -> str:
 
 
 def digests(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """{'code': {FILE:NAME: digest}} of the code that a config names in its optimizer and model; {} where it names none.
-    """
+    """{'code': {FILE:NAME: digest}} of the code that a config names; {} if it names none."""
     found = {name: digest(name) for name in _named(config)}
     return {'code': found} if found else {}
 
 
 def _named(config):
-    """The FILE:NAME and optax:NAME in the values of a config's optimizer and model."""
-    values = []
+    """The FILE:NAME and optax:NAME in a config: its task, and values of its optimizer and model."""
+    values = [config.get('task')]
     for group in ('optimizer', 'model'):
         values += rules.flatten(config.get(group, {})).values()
     return [value for value in values if names_code(value)]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from absl import flags
 from ml_collections import ConfigDict
 
-from gpt1_jax import cli, rules, storage
+from gpt1_jax import cli, rules, storage, user_code
 from gpt1_jax.cli import config_file
 from gpt1_jax.configs.zero_shot import RULES
 from gpt1_jax.data import splits, tasks
@@ -147,8 +147,9 @@ def run_key(config: ConfigDict, step: int, code: str | None = None) -> str:
 
 def _key(setting, step, code=None):
     config, run = setting.config, setting.run
-    parts = [config.task, config.data.split, config.data.rows, config.data.skip_bad, setting.hashes,
-             run.digest(run.step(step)), code or provenance.code_digest(), run.config['model'].get('kind', 'gpt')]
+    parts = [config.task, user_code.digests(config), config.data.split, config.data.rows, config.data.skip_bad,
+             setting.hashes, run.digest(run.step(step)), code or provenance.code_digest(),
+             run.config['model'].get('kind', 'gpt')]
     return provenance.digest(parts)
 
 
@@ -168,12 +169,13 @@ def resolve(config: ConfigDict) -> Setting:
     """The Setting of a config. UserError for its mistakes, before any row is read."""
     rules.validate(config, RULES)
     config = config.copy_and_resolve_references()
-    heuristic = zero_shot_heuristics.get(config.task)
+    user_code.trust(config)
+    task = tasks.get(config.task)
+    heuristic = zero_shot_heuristics.of(task)
     if not config.init_from:
         raise UserError('give --config.init_from=DIR, a pretrained run')
     if not config.data.dir:
         raise UserError('give --config.data.dir=DIR, the directory of the data set')
-    task = tasks.get(config.task)
     splits.check_split(task, config.data.split, labelled=True)
     run = load.open_pretrained(from_hub.local_run(config.init_from))
     config.init_from = str(run.path)
@@ -194,7 +196,9 @@ def resolve(config: ConfigDict) -> Setting:
 
 def files(config: ConfigDict) -> tuple[tuple[str, ...], dict[str, str]]:
     """(the splits that scoring reads, {file name: hash} of their files). UserError where a file is missing."""
-    heuristic, task = zero_shot_heuristics.get(config.task), tasks.get(config.task)
+    user_code.trust(config)
+    task = tasks.get(config.task)
+    heuristic = zero_shot_heuristics.of(task)
     names = tuple(dict.fromkeys((*['train'] * heuristic.threshold, config.data.split)))
     return names, provenance.file_hashes(sorted({file for name in names for file in task.files(config.data.dir, name)}))
 

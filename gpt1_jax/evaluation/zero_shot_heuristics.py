@@ -3,7 +3,7 @@
   cola            a sentence's mean token log-probability, against a threshold
   sst2            the text and `very`: is `positive` or `negative` the more likely next word?
   race            the answer with the highest mean token log-probability, given document and question; also the
-                  quickstart's `word_order` and `continuation`
+                  quickstart's `word_order` and `continuation`, and any other task with choices
   dpr             the pronoun replaced by each candidate: the highest mean token log-probability of what follows
                   (partial scoring, Trinh and Le, 2018)
   blimp           a good or a bad sentence: the higher log-probability of all tokens, after a line break, in float32
@@ -130,6 +130,13 @@ HEURISTICS = {
 def get(task: str) -> Heuristic:
     """The Heuristic of a task, by name. UserError for a task without one."""
     return rules.choose('zero-shot evaluator', task, HEURISTICS)
+
+
+def of(task: Task) -> Heuristic:
+    """The Heuristic of a task: by its name, and for any other task with choices as for RACE."""
+    if task.name not in HEURISTICS and task.head == 'choice':
+        return Heuristic(race)
+    return get(task.name)
 
 
 def encode_all(heuristic: Heuristic, examples: Sequence[Example], tokenizer: Tokenizer, n_ctx: int, what: str,

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import safetensors.numpy
 
-from gpt1_jax import storage
+from gpt1_jax import storage, user_code
 from gpt1_jax.data import tasks
 from gpt1_jax.data.tasks.example import Task
 from gpt1_jax.errors import UserError
@@ -75,6 +75,8 @@ def check(run: workdir.Run) -> tuple[dict, Task | None]:
     for name, value in (fixed | {'n_inner': 4 * model.n_embd}).items():
         if getattr(model, name) != value:
             raise _refusal(run, f'model.{name} is {getattr(model, name)!r}, OpenAIGPT always has {value!r}')
+    if user_code.names_code(run.config.get('task')):
+        raise _refusal(run, f'its task is code, {run.config["task"]}, and a Hugging Face directory has none')
     task = tasks.of(load.fine_tuned_config(run)) if run.config['kind'] == 'finetune' else None
     if task is not None and task.head != 'classify':
         raise _refusal(run, f'the head of {task.name} ({task.head}) reads several sequences, '

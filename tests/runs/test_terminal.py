@@ -115,7 +115,7 @@ def test_a_run_without_output_and_errors_saves_when_it_is_hung_up_twice(base, be
     assert rows(base, 'full')[-1][0] == step // 7 * 7
 
 
-@pytest.mark.parametrize('program', ['generate --prompt=cat --tokens=2000', 'perplexity --text=LICENSE'])
+@pytest.mark.parametrize('program', ['generate --prompt=cat --tokens=2000', 'perplexity --text=constraints.txt'])
 def test_a_short_program_whose_output_nobody_reads_ends_as_a_closed_pipe_ends_any(pretrained, program):
     program, *flags = program.split()
     reader, writer = os.pipe()

@@ -5,8 +5,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from gpt1_jax import user_code
 from gpt1_jax.data.tasks import blimp, classification, custom, nli, pronouns, qa, quickstart, race, similarity
 from gpt1_jax.data.tasks.example import Example, Task  # noqa: F401
+from gpt1_jax.data.tasks.records import from_records  # noqa: F401
+from gpt1_jax.errors import UserError
 from gpt1_jax.rules import choose
 
 TASKS = {task.name: task for task in (
@@ -19,8 +22,13 @@ TASKS = {task.name: task for task in (
 
 
 def get(name: str) -> Task:
-    """The Task with this name. UserError suggesting the most similar name if there is none."""
-    return choose('task', name, TASKS)
+    """The Task with this name, or that FILE:NAME names. UserError suggesting the most similar name if there is none."""
+    if not user_code.names_code(name):
+        return choose('task', name, TASKS)
+    found = user_code.load(name, 'config.task')
+    if not isinstance(found, Task):
+        raise UserError(f'config.task = {name}: is not a Task, which gpt1_jax.data.tasks.from_records makes')
+    return found
 
 
 def of(config: Mapping[str, Any]) -> Task:

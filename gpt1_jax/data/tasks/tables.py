@@ -1,7 +1,7 @@
 """Rows of a file with one example a row: TSV without quoting, as GLUE's; CSV; JSON lines; an array of JSON records."""
 import csv
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from gpt1_jax.data.document import LONGEST, too_long
@@ -27,7 +27,7 @@ def read(path: str | pathlib.Path, needed: Sequence[str] = (), columns: Sequence
     UserError if the file is empty or not UTF-8, lacks a needed column, or has broken CSV quoting or JSON.
     """
     if is_json(path):
-        for position, (where, record) in enumerate(_records(path)):
+        for position, (where, record) in enumerate(records(path)):
             yield Row(where, str(position), _fields(record, columns))
         return
     rows = _cells(path, quoted, delimiter)
@@ -64,7 +64,7 @@ def header(path: str | pathlib.Path, delimiter: str) -> list[str]:
 
 def first_record(path: str | pathlib.Path) -> Any:
     """The first record of a JSON file that can be read; None if there is none."""
-    return next((record for _, record in _records(path) if not isinstance(record, RowFault)), None)
+    return next((record for _, record in records(path) if not isinstance(record, RowFault)), None)
 
 
 def quotes_are_text(path: str | pathlib.Path, delimiter: str) -> bool:
@@ -126,8 +126,8 @@ def _cells(path, quoted, delimiter):
         raise UserError(f'{path}: row {last + 1}: {error}') from None
 
 
-def _records(path):
-    """(where, record or RowFault) of every record: a line each, or the items of one array.
+def records(path: str | pathlib.Path) -> Iterable[tuple[str, Any]]:
+    """(where, record or RowFault) of every record of a JSON file: a line each, or the items of one array.
 
     The first line of JSON lines may also be a list. It is the whole array if no line follows and its items are records
     themselves.

@@ -1,0 +1,132 @@
+"""A Task in a file of the user's, config.task = FILE:NAME: COPA and DREAM, to copy, and what is said of mistakes."""
+import dataclasses
+import functools
+import json
+import pathlib
+
+import pytest
+
+from gpt1_jax import finetune, predict, user_code, zero_shot
+from gpt1_jax.data import tasks
+from gpt1_jax.data.tasks import Example, from_records, unlabelled
+from gpt1_jax.errors import UserError
+from gpt1_jax.runs import results, workdir
+from own_sets import lines
+from refusal import refusal
+from tiny import ROOT, finetune_config, load_config
+
+IDEAS = f'{ROOT}/experiments/ideas'
+# The first two rows of COPA's train.jsonl in SuperGLUE.
+COPA = [{'premise': 'My body cast a shadow over the grass.', 'choice1': 'The sun was rising.',
+         'choice2': 'The grass was cut.', 'question': 'cause', 'label': 0, 'idx': 0},
+        {'premise': 'The physician misdiagnosed the patient.',
+         'choice1': 'The patient filed a malpractice lawsuit against the physician.',
+         'choice2': 'The patient disclosed confidential information to the physician.', 'question': 'effect',
+         'label': 0, 'idx': 1}]
+COPA_EXAMPLES = [Example(str(i), (f'{row["premise"]} {word}',), (row['choice1'], row['choice2']), 0)
+                 for i, (row, word) in enumerate(zip(COPA, ('because', 'so')))]
+DREAM = [[['W: Late again?', 'M: The bus.'],
+          [{'question': 'Who is late?', 'choice': ['The man.', 'The woman.', 'The bus.'], 'answer': 'The man.'},
+           {'question': 'Why?', 'choice': ['A bike.', 'A bus.', 'A walk.'], 'answer': 'A bus.'}], '4-199'],
+         [['M: Hi.'], [{'question': 'Who?', 'choice': ['A.', 'B.', 'C.'], 'answer': 'C.'}], '4-200']]
+DREAM_EXAMPLES = [
+    Example('4-199/0', ('W: Late again?\nM: The bus.', 'Who is late?'), ('The man.', 'The woman.', 'The bus.'), 0),
+    Example('4-199/1', ('W: Late again?\nM: The bus.', 'Why?'), ('A bike.', 'A bus.', 'A walk.'), 1),
+    Example('4-200/0', ('M: Hi.', 'Who?'), ('A.', 'B.', 'C.'), 2)]
+
+
+@pytest.mark.parametrize('name, records, expected', [
+    ('copa.py:COPA', COPA, COPA_EXAMPLES), ('dream.py:DREAM', DREAM, DREAM_EXAMPLES)])
+@pytest.mark.parametrize('write', [lines, json.dumps, functools.partial(json.dumps, indent=1)])
+def test_published_sets_are_read_by_the_files_to_copy_labelled_or_not(trusted_code, tmp_path, name, records, expected,
+                                                                      write):
+    task = tasks.get(f'{IDEAS}/{name}')
+    (path,) = task.files(tmp_path, 'train')
+    pathlib.Path(path).write_text(write(records))
+    assert task.read(tmp_path, 'train') == expected
+    without = [dataclasses.replace(example, label=None) for example in expected]
+    assert unlabelled.read(task, path) == without
+
+
+def test_rows_to_predict_need_no_label(trusted_code, tmp_path):
+    (tmp_path / 'new.jsonl').write_text(lines([{k: v for k, v in COPA[0].items() if k != 'label'}]))
+    found = unlabelled.read(tasks.get(f'{IDEAS}/copa.py:COPA'), tmp_path / 'new.jsonl')
+    assert found == [dataclasses.replace(COPA_EXAMPLES[0], label=None)]
+
+
+def reviews(make, **options):
+    return from_records('reviews', 'classify', ('bad', 'good'), {'train': 'train.csv', 'dev': 'dev.tsv'}, make,
+                        **options)
+
+
+def test_tables_are_records_of_their_columns(tmp_path):
+    task = reviews(lambda row: Example('', (row['text'],), label=int(row['good'])))
+    (tmp_path / 'train.csv').write_text('text,good\n"A, b.",1\nC.,0\n')
+    (tmp_path / 'dev.tsv').write_text('good\ttext\n1\t"D."\n')
+    assert task.read(tmp_path, 'train') == [Example('0', ('A, b.',), label=1), Example('1', ('C.',), label=0)]
+    assert task.read(tmp_path, 'dev') == [Example('0', ('"D."',), label=1)]
+
+
+@pytest.mark.parametrize('make, cause', [
+    (lambda row: Example('', (row['txt'],), label=1), "row 2: .*test_own_task.py: line .*KeyError: 'txt'"),
+    (lambda row: Example('', (row['text'],), label=2), 'row 2: label is 2, must be an index below 2'),
+    (lambda row: Example('', (row['text'],)), 'row 2: label is None'),
+    (lambda row: Example('', ('a', 'b'), label=1), 'row 2: 2 texts, expected 1'),
+    (lambda row: Example('', (' ',), label=1), 'row 2: texts and choices are'),
+    (lambda row: [row['text']], "row 2: <lambda> returns 'A.', must return an Example")])
+def test_a_bad_row_names_file_row_and_the_line_of_the_user_s_function(tmp_path, make, cause):
+    (tmp_path / 'train.csv').write_text('text,good\nA.,1\n')
+    with pytest.raises(UserError, match=f'^{tmp_path}/train.csv: {cause}'):
+        reviews(make).read(tmp_path, 'train')
+
+
+def test_a_score_is_checked(tmp_path):
+    task = from_records('score', 'classify', ('score',), {'train': 'a.jsonl'},
+                        lambda row: Example('', (row['t'],), label=row['s']), ('pearson',), score=(0.0, 1.0),
+                        squared=True)
+    (tmp_path / 'a.jsonl').write_text(lines([{'t': 'A', 's': 0.5}, {'t': 'A', 's': 1.5}]))
+    assert 'a.jsonl: row 2: label is 1.5, must be a number from 0.0 to 1.0' in refusal(task.read, tmp_path, 'train')
+
+
+def test_what_is_no_task_is_named(trusted_code, tmp_path):
+    (tmp_path / 'mine.py').write_text('TASK = 3\n')
+    assert 'mine.py:TASK: is not a Task, which' in refusal(tasks.get, f'{tmp_path}/mine.py:TASK')
+
+
+def test_a_task_of_one_s_own_is_fine_tuned_predicted_and_scored_zero_shot(tmp_path, pretrained, monkeypatch):
+    data = tmp_path / 'copa'
+    data.mkdir()
+    for name in ('train', 'val'):
+        (data / f'{name}.jsonl').write_text(lines([row | {'idx': i, 'label': i % 2}
+                                                   for i, row in enumerate(COPA * 20)]))
+    mine = tmp_path / 'mine.py'
+    mine.write_text(pathlib.Path(f'{IDEAS}/copa.py').read_text())
+    name = f'{mine}:COPA'
+    config = finetune_config('cola', data, init_from=str(pretrained), train__epochs=1)
+    config.task = load_config('finetune', name).task
+    assert config.task == name
+    rows = finetune.run(config, tmp_path / 'run')
+    assert [row['task'] for row in rows] == ['copa'] and rows[0]['n'] == 40
+    run = workdir.load(tmp_path / 'run')
+    assert run.config['fingerprint']['code'].keys() == {name}
+    answers, _ = predict.run(str(run.path), str(data / 'val.jsonl'), tmp_path / 'out.jsonl')
+    assert len(answers) == 40 and results.read(tmp_path / 'out.jsonl') == answers
+
+    scored = load_config('zero_shot', name)
+    scored.init_from = str(pretrained)
+    scored.data.dir = str(data)
+    scored.results = str(tmp_path / 'results.jsonl')
+    found = zero_shot.run(scored, [4])
+    assert [(row['task'], row['n']) for row in found] == [('copa', 40)]
+
+    key = zero_shot.run_key(scored, 4)
+    mine.write_text(mine.read_text() + '\n# edited\n')
+    monkeypatch.setattr(user_code, '_modules', {})  # a new process
+    assert zero_shot.run_key(scored, 4) != key
+    with pytest.raises(UserError, match='mine.py:COPA, which has changed since'):
+        workdir.load(run.path)
+    monkeypatch.setattr(user_code, '_trusted', set())
+    (tmp_path / 'run' / 'config.json').write_text(
+        (tmp_path / 'run' / 'config.json').read_text().replace('"code"', '"was"'))
+    with pytest.raises(UserError, match='config.task = .*mine.py:COPA: is code, which only this run names'):
+        predict.run(str(run.path), str(data / 'val.jsonl'), tmp_path / 'out.jsonl')
