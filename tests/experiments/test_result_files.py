@@ -61,11 +61,15 @@ def test_the_page_s_further_seed_is_that_of_its_file_beside_the_table_s_differen
 
 def test_the_front_page_has_the_quickstart_s_figures():
     lines = table_rows(text(ROOT / 'experiments' / 'results' / 'quickstart' / 'report.md'))
-    (pronoun,), (order,) = ([row for row in lines if row[0] == name] for name in ('pronoun', 'word_order, zero-shot'))
-    scratch, words, zero_shot = (cell.split()[0] for cell in (pronoun[2], pronoun[4], order[1]))
-    value, interval = pronoun[1].split(' ', 1)
-    assert (f'accuracy: {value}% {interval} pretrained, {scratch}% from scratch, {words}% by word counts. Word order, '
-            f'zero-shot: {zero_shot}%,' in ' '.join(text(ROOT / 'README.md').split()))
+    accuracies = {row[0]: row[1:] for row in lines if len(row) == 5}
+    value, interval = accuracies['pronoun'][0].split(' ', 1)
+    _, scratch, trigram, packaged = (cell.split()[0] for cell in accuracies['pronoun'])
+    ours, _, by_trigram, by_packaged = accuracies['word_order, zero-shot']
+    page = ' '.join(text(ROOT / 'README.md').split())
+    assert (f'accuracy: {value}% {interval} pretrained, {scratch}% from scratch, {trigram}% by a '
+            f'word trigram of the same novels, {packaged}% with the packaged model.') in page
+    assert (f'Word order, zero-shot: {ours.split()[0]}%, {by_trigram.split()[0]}% by the trigram, '
+            f'{by_packaged.split()[0]}% with the packaged model,') in page
 
 
 @pytest.mark.parametrize('place', [OVERNIGHT, TEN_MINUTES], ids=['overnight_cpu', 'ten_minutes_gpu'])
