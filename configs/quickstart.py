@@ -1,4 +1,7 @@
-"""GPT-1 in small: what `python -m experiments.quickstart` runs, in some eight minutes on two CPU cores."""
+"""GPT-1 in small: what `python -m experiments.quickstart` runs.
+
+It takes some eight minutes on two idle CPU cores.
+"""
 from gpt1_jax.configs import finetune, pretrain, zero_shot
 from ml_collections import ConfigDict
 

@@ -38,6 +38,12 @@ def test_a_run_learns_and_leaves_its_directory_complete(straight):
     assert checkpoint.steps(straight.checkpoints)[-1] == 30
 
 
+def test_the_checkpoint_of_the_lowest_validation_loss_is_the_best(straight):
+    valid = {row['step']: row['valid_loss'] for row in rows(straight) if 'valid_loss' in row}
+    assert checkpoint.best_step(straight.checkpoints) == min(valid, key=valid.get)
+    assert max(valid, key=valid.get) not in checkpoint.steps(straight.checkpoints)
+
+
 def test_fifteen_steps_with_resident_tokens_a_restart_and_fifteen_without_are_thirty_to_the_bit(
         text, straight, tmp_path, capsys):
     with power_cut(15):

@@ -21,8 +21,8 @@ from gpt1_jax.metrics.bootstrap import Estimate, interval  # noqa: E402
 
 # One colour for one meaning in every figure, distinguishable by colour-blind readers (Okabe and Ito).
 COLOURS = {'pretrained': '#0072B2', 'scratch': '#D55E00', 'baseline': '#7F7F7F', 'train': '#56B4E9',
-           'no_aux': '#882255', 'chance': '#B0B0B0', 'race': '#009E73', 'mnli': '#332288', 'sst2': '#CC79A7',
-           'dpr': '#E69F00', 'cola': '#000000'}
+           'packaged': '#117733', 'no_aux': '#882255', 'chance': '#B0B0B0', 'race': '#009E73',
+           'mnli': '#332288', 'sst2': '#CC79A7', 'dpr': '#E69F00', 'cola': '#000000'}
 MARKERS = {'race': 'o', 'mnli': 's', 'sst2': '^', 'dpr': 'D', 'cola': 'v'}
 OTHER = ('#7F7F7F', 'X')  # a task that the paper's figures do not have
 GREY = '#707070'
@@ -69,7 +69,8 @@ def forest(axes: Axes, rows: Sequence[tuple[str, str, Mapping]], at: float) -> N
 def comparison(path: str | pathlib.Path, panels: Mapping[str, Sequence[tuple]]) -> None:
     """Accuracies of tasks of two labels. panels: {title: the rows of `forest`}."""
     with plt.rc_context(STYLE):
-        figure, grid = plt.subplots(1, len(panels), figsize=(4.6 * len(panels), 2.4), squeeze=False, sharex=True)
+        size = 4 * len(panels), 2.4
+        figure, grid = plt.subplots(1, len(panels), figsize=size, squeeze=False, sharex=True)
         for axes, (title, rows) in zip(grid[0], panels.items()):
             forest(axes, rows, 0.5)
             axes.xaxis.set_major_formatter(PERCENT)
@@ -78,12 +79,18 @@ def comparison(path: str | pathlib.Path, panels: Mapping[str, Sequence[tuple]]) 
         save(figure, path)
 
 
-def zero_shot(path: str | pathlib.Path, title: str, points: Mapping[int, Estimate]) -> None:
-    """Accuracy in choosing one of two without fine-tuning, against pretraining updates."""
+def zero_shot(path: str | pathlib.Path, title: str, points: Mapping[int, Estimate],
+              beside: Mapping[str, tuple[str, float]]) -> None:
+    """Accuracy in choosing one of two without fine-tuning, against pretraining updates.
+
+    beside: {name: (colour, accuracy)} of models that have one value, each a line across.
+    """
     with panel(path, (6.4, 3.8), title=title, xlabel=UPDATES, ylabel='accuracy (%)') as axes:
         draw_curve(axes, [{'step': step, **point(found)} for step, found in points.items()],
                    color=COLOURS['pretrained'], marker='o', markersize=4)
         axes.axhline(0.5, color=GREY, linestyle='--', linewidth=1, label='chance')
+        for name, (colour, accuracy) in beside.items():
+            axes.axhline(accuracy, color=COLOURS[colour], linestyle=':', label=name)
         scale_updates(axes, points)
         axes.yaxis.set_major_formatter(PERCENT)
         axes.legend()

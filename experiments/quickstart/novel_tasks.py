@@ -1,4 +1,4 @@
-"""Three labelled sets made from novels, in which counting words is of little help.
+"""Three labelled sets made from novels, in which words without their order are of little help.
 
   pronoun       which word comes next in a sentence, he or him? (head 'classify')
   continuation  the second half of a sentence, or that of another sentence of the novel? (head 'choice')
@@ -11,6 +11,7 @@ are equally long and share the same words with each context. Every item is a pur
 import collections
 import dataclasses
 import json
+import math
 import pathlib
 import random
 import re
@@ -19,7 +20,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from experiments.quickstart.word_counts import naive_bayes, words
 from gpt1_jax import storage
 from gpt1_jax.data.document import Document
 from gpt1_jax.data.tasks.example import Example
@@ -28,6 +28,7 @@ from gpt1_jax.errors import UserError
 
 # A sentence ends at . ! or ? with closing marks, before white space and a capital; Mr. and the like end none.
 END = re.compile(r'(?<!\bMr)(?<!\bDr)(?<!\bSt)(?<!\bMrs)[.!?]["”’\')]*\s+(?=["“‘\'(]*[A-Z])')
+WORD = re.compile(r'\w+')
 BEGINNING_WORDS = range(4, 20)   # of a sentence for `pronoun`, before that word
 SENTENCE_WORDS = range(8, 27)    # of a sentence with an ending: both halves together
 CONTEXT_WORDS = range(2, 25)     # of the sentence before it
@@ -40,6 +41,28 @@ def sentences(text: str) -> list[list[str]]:
         ends = [match.end() for match in END.finditer(line)]
         lines.append([' '.join(line[a:b].split()) for a, b in zip([0, *ends], [*ends, len(line)])])
     return lines
+
+
+def words(text: str) -> list[str]:
+    """The lower-case words of a text, without punctuation."""
+    return WORD.findall(text.lower())
+
+
+def naive_bayes(train: Sequence[Example], items: Sequence[Example]) -> np.ndarray:
+    """Scores float[items, labels] by words without their order.
+
+    It is multinomial naive Bayes with add-one smoothing; labels are equally frequent.
+    """
+    counts = [collections.Counter() for _ in range(1 + max(item.label for item in train))]
+    for item in train:
+        counts[item.label].update(words(item.texts[0]))
+    rows = len(set().union(*counts))
+    scores = np.zeros((len(items), len(counts)))
+    for i, item in enumerate(items):
+        for label, count in enumerate(counts):
+            for word in words(item.texts[0]):
+                scores[i, label] += math.log((count[word] + 1) / (count.total() + rows))
+    return scores
 
 
 def pronoun(novels: Sequence[Document], n: int, rng: random.Random) -> list[Example]:

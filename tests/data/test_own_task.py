@@ -41,8 +41,9 @@ DREAM_EXAMPLES = [
 def test_published_sets_are_read_by_the_files_to_copy_labelled_or_not(trusted_code, tmp_path, name, records, expected,
                                                                       write):
     task = tasks.get(f'{IDEAS}/{name}')
-    (path,) = task.files(tmp_path, 'train')
-    pathlib.Path(path).write_text(write(records))
+    path = tmp_path / ('train.jsonl' if name.startswith('copa') else 'train.json')
+    path.write_text(write(records))
+    assert task.files(tmp_path, 'train') == [str(path)]
     assert task.read(tmp_path, 'train') == expected
     without = [dataclasses.replace(example, label=None) for example in expected]
     assert unlabelled.read(task, path) == without

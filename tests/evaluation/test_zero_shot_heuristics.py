@@ -66,6 +66,14 @@ def test_what_is_scored_and_how_it_is_added_up(task, example, tokenizer, sequenc
     assert details == {}
 
 
+@pytest.mark.parametrize('task', ['race', 'word_order', 'continuation'])
+def test_a_long_document_keeps_its_beginning_alike_for_all_answers(task):
+    example = Example('1', ('a b c d d c b a', 'x'), ('y', 'd y'), 0)
+    (row,) = heuristics.encode_all(heuristics.get(task), [example], TOKENIZER, 7, task)
+    # Of seven tokens the question takes one and the longer answer two: the document has four.
+    assert row.sequences == [([1, 2, 3, 4, 8, 9], 1), ([1, 2, 3, 4, 8, 4, 9], 2)]
+
+
 def test_cola_is_cut_where_the_training_split_says():
     train = [Example(str(i), (text,), label=label) for i, (text, label) in
              enumerate([('a b', 1), ('a b c', 1), ('a c', 0), ('b d', 0)])]

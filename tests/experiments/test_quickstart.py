@@ -10,14 +10,15 @@ from sklearn.naive_bayes import MultinomialNB
 
 from experiments.lib import figures
 from experiments.quickstart import __main__ as quickstart
-from experiments.quickstart import novel_tasks, report, word_counts
+from experiments.quickstart import novel_tasks, report, trigram
+from gpt1_jax import pretrain
 from gpt1_jax.data import corpus
 from gpt1_jax.data.document import Document
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.data.tasks.quickstart import PRONOUNS
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import results
-from tiny import load_config, override, predictions
+from tiny import load_config, override, predictions, pretrain_config
 
 pytestmark = pytest.mark.full
 
@@ -85,12 +86,46 @@ def test_items_depend_on_the_novels_and_the_seed_alone(novels, tmp_path):
 
 
 @pytest.mark.quick
-def test_naive_bayes_and_overlap_equal_what_is_computed_by_hand():
+def test_naive_bayes_equals_what_is_computed_by_hand():
     train = [Example('0', ('red fox',), label=0), Example('1', ('blue blue sky',), label=1)]
-    scores = word_counts.naive_bayes(train, [Example('x', ('red sky',))])  # four different words
+    scores = novel_tasks.naive_bayes(train, [Example('x', ('red sky',))])  # four different words
     assert scores[0] == pytest.approx(np.log([2 / 6 * 1 / 6, 1 / 7 * 2 / 7]))
-    items = [Example('x', ('the cow',), ('the cat', 'a cow'), 1), Example('y', ('the pig',), ('the pig', 'an ox'), 0)]
-    assert word_counts.overlap(items, items).argmax(1).tolist() == [1, 0]
+
+
+@pytest.mark.quick
+def test_probabilities_of_the_trigram_are_those_by_hand_and_sum_to_one():
+    counts = trigram.count(['A b a, b', 'a c'])  # nothing follows across texts; `,` is a word
+    uniform = 1 / 5                              # a, b, c, the comma and all others
+    one_word = {'a': (3 - 0.75) / 7 + 0.75 * 4 / 7 * uniform,
+                'b': (2 - 0.75) / 7 + 0.75 * 4 / 7 * uniform,
+                'c': (1 - 0.75) / 7 + 0.75 * 4 / 7 * uniform,
+                ',': (1 - 0.75) / 7 + 0.75 * 4 / 7 * uniform,
+                'other': 0.75 * 4 / 7 * uniform}
+    after_a = {word: 0.75 * 3 / 3 * p for word, p in one_word.items()}
+    for word in ('b', ',', 'c'):                 # each follows `a` once
+        after_a[word] += (1 - 0.75) / 3
+    after_b_a = {word: 0.75 * 1 / 1 * p for word, p in after_a.items()}
+    after_b_a[','] += 1 - 0.75
+    for before, by_hand in {'': one_word, 'other': one_word, 'b other': one_word, 'c': one_word,
+                            'a': after_a, 'other a': after_a, 'b a': after_b_a,
+                            'c b a': after_b_a}.items():
+        found = {word: trigram.probability(counts, word, before.split()) for word in by_hand}
+        assert found == pytest.approx(by_hand), before
+        assert sum(found.values()) == pytest.approx(1)
+
+
+@pytest.mark.quick
+def test_the_trigram_takes_the_ending_that_is_likelier_by_the_word_after_the_context():
+    counts = trigram.count(['I saw him. Then he ran. I saw him go.'])
+    found = trigram.scores(counts, [Example('0', ('Once I saw',)), Example('1', ('But then',))])
+    assert found.argmax(1).tolist() == [PRONOUNS.index('him'), PRONOUNS.index('he')]
+    assert found[1, 0] == pytest.approx(np.log(trigram.probability(counts, 'he', ['but', 'then'])))
+    item = Example('2', ('Then', 'he'), ('saw him', 'ran.'))
+    first, second = trigram.scores(counts, [item])[0]
+    words = ['then', 'he', 'saw', 'him']
+    assert first == pytest.approx(np.mean([np.log(trigram.probability(counts, words[i], words[:i]))
+                                           for i in (2, 3)]))
+    assert second > first
 
 
 @pytest.mark.quick
@@ -106,19 +141,27 @@ def test_what_cannot_be_made_is_named_at_once(tmp_path, monkeypatch, changes, pl
     assert not list(tmp_path.iterdir())
 
 
-def test_the_report_has_each_accuracy_with_its_interval_and_the_paired_difference(tmp_path):
-    def paths(right):
-        names = (report.PRETRAINED, report.SCRATCH, report.WORDS)
-        return {name: predictions(tmp_path / f'{n}.jsonl', n) for name, n in zip(names, right)}
-    results.write(tmp_path / 'metrics.jsonl', [{'step': 10, 'loss': 5.0}, {'step': 20, 'valid_perplexity': 20.1}])
+def test_the_report_has_each_accuracy_with_its_interval_and_the_paired_differences(tmp_path):
+    def paths(**right):
+        names = {'pretrained': report.PRETRAINED, 'scratch': report.SCRATCH,
+                 'trigram': report.TRIGRAM, 'packaged': report.PACKAGED}
+        return {names[name]: predictions(tmp_path / f'{n}.jsonl', n) for name, n in right.items()}
+    results.write(tmp_path / 'metrics.jsonl',
+                  [{'step': 10, 'loss': 5.0}, {'step': 20, 'valid_perplexity': 20.1}])
     zero_shot = {20: predictions(tmp_path / 'z1.jsonl', 90), 10: predictions(tmp_path / 'z0.jsonl', 50)}
-    report.write(tmp_path, {'novels': 3}, tmp_path, {'pronoun': paths((80, 60, 50))}, zero_shot)
+    headlines = report.write(tmp_path, {'novels': 3}, tmp_path, {
+        'pronoun': paths(pretrained=80, scratch=60, trigram=91, packaged=92),
+        'word_order': paths(pretrained=90, trigram=70, packaged=98)}, zero_shot)
     text = (tmp_path / 'report.md').read_text()
     assert figures.point(report.accuracy(tmp_path / '80.jsonl')) == pytest.approx(  # 0.8 -+ 1.96 * 0.04
         {'value': 0.8, 'low': 0.72, 'high': 0.88}, abs=0.015)
-    for cell in ('| pronoun | 80.0 (7', '+20.0 (+1', '| 20 | 90.0 (', '| novels | 3 |'):
+    for cell in ('| pronoun | 80.0 (7', '| pronoun | +20.0 (+1', '| word_order, zero-shot | 90.0 (',
+                 '| word_order, zero-shot |  | +20.0 (+1', '| 20 | 90.0 (', '| novels | 3 |'):
         assert cell in text
-    for plot in ('pretraining.png', 'fine_tuning.png', 'zero_shot.png'):
+    assert headlines[-2:] == [
+        'pretrained against the trigram: better on word_order; worse on pronoun',
+        'packaged model against the trigram: better on word_order; undecided on pronoun']
+    for plot in ('pretraining.png', 'accuracy.png', 'zero_shot.png'):
         assert (tmp_path / plot).read_bytes().startswith(b'\x89PNG') and f']({plot})' in text
 
 
@@ -131,15 +174,27 @@ def config():
         finetune__train__epochs=1, finetune__model__unroll=1, finetune__batch__lengths=1))
 
 
-def test_from_end_to_end_and_again_without_training(tmp_path, novels, monkeypatch):
+@pytest.fixture
+def packaged(novels, tmp_path):
+    """The path of a run that takes the place of `novels`: of two layers, with one step saved."""
+    text = tmp_path / 'text.txt'
+    text.write_text(novels[0].text[:60_000])
+    tiny = pretrain_config(text, model__n_ctx=96, tokenizer__merges=400, train__steps=2)
+    return pretrain.run(tiny, tmp_path / 'packaged').path
+
+
+def test_from_end_to_end_and_again_without_training(tmp_path, novels, packaged, monkeypatch):
+    monkeypatch.setattr(quickstart, 'PACKAGED', str(packaged))
     short = [Document(novel.name, novel.text[:60_000]) for novel in novels]
     monkeypatch.setattr(quickstart.corpus, 'documents', lambda spec: iter(short))
     headlines = quickstart.run(config(), tmp_path)
     rows = results.read(tmp_path / 'results.jsonl')
     assert [(row['task'], row['config']['n_transfer'], row['n']) for row in rows if row['kind'] == 'finetune'] == [
-        ('pronoun', 1, 40), ('pronoun', -1, 40), ('continuation', 1, 40), ('continuation', -1, 40)]
+        (task, layers, 40) for task in ('pronoun', 'continuation') for layers in (1, -1, 2)]
     assert [(row['task'], row['step'], row['n']) for row in rows if row['kind'] == 'zero_shot'] == [
-        ('word_order', 2, 40), ('word_order', 4, 40)]
+        ('word_order', 2, 40), ('word_order', 4, 40), ('word_order', 2, 40)]
+    assert [row['config']['init_from'] for row in rows] == [
+        str(tmp_path / 'pretrain'), str(tmp_path / 'pretrain'), str(packaged)] * 3
     metrics = (tmp_path / 'pretrain' / 'metrics.jsonl').read_bytes()
-    assert quickstart.run(config(), tmp_path) == headlines and len(headlines) == 4
+    assert quickstart.run(config(), tmp_path) == headlines and len(headlines) == 6
     assert (tmp_path / 'pretrain' / 'metrics.jsonl').read_bytes() == metrics

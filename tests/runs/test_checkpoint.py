@@ -68,6 +68,20 @@ def test_a_deletion_cut_short_leaves_no_step_and_is_finished_by_the_next_run(tmp
     assert [p.name for p in tmp_path.iterdir()] == ['2']
 
 
+def test_the_digest_of_parameters_sees_them_and_no_state_of_the_optimizer(tmp_path):
+    program, writer = make(), checkpoint.Writer(tmp_path, keep_latest=3)
+    # The rate of the first update is zero.
+    trained = advanced(program, advanced(program, program.init(jnp.uint32(0))))
+    fresh = program.init(jnp.uint32(0))
+    writer.save(trained, {})
+    writer.save(trained._replace(step=jnp.int32(3), opt_state=fresh.opt_state), {})
+    writer.save(trained._replace(step=jnp.int32(4), params=fresh.params), {})
+    writer.close()
+    metas = [checkpoint.read_meta(tmp_path, step) for step in (2, 3, 4)]
+    first, other_moments, other_params = map(checkpoint.params_digest, metas)
+    assert first == other_moments != other_params
+
+
 @pytest.fixture(scope='module')
 def whole(tmp_path_factory):
     directory = tmp_path_factory.mktemp('whole')
