@@ -74,9 +74,11 @@ def race(example: Example, tokenizer: Tokenizer, n_ctx: int) -> list[Candidate]:
     """Document, question, answer, with nothing between them, as in fine-tuning; the answer is scored.
 
     The document of a long row is truncated to its first n_ctx - |q| - max |a_k| tokens, the same for all answers a_k to
-    question q. UserError if question and answer alone fill the context.
+    question q. The question is the last of a row's texts, the document those before it. UserError if question and
+    answer alone fill the context.
     """
-    document, question = [tokenizer.encode(text) for text in example.texts]
+    *before, question = [tokenizer.encode(text) for text in example.texts]
+    document = [token for text in before for token in text]
     answers = [tokenizer.encode(choice) for choice in example.choices]
     rest = len(question) + max(map(len, answers), default=0)
     if rest >= n_ctx:

@@ -6,7 +6,7 @@
     FILES = {'train': 'train.jsonl', 'dev': 'dev.jsonl'}
     REVIEWS = from_records('reviews', 'classify', ('bad', 'good'), FILES, example)
 
-experiments/ideas/copa.py and dream.py are two published sets, to copy.
+experiments/ideas/copa.py and experiments/ideas/dream.py are two published sets, to copy.
 """
 import dataclasses
 import functools
