@@ -97,9 +97,9 @@ def test_what_is_no_task_is_named(trusted_code, tmp_path):
 def test_a_task_of_one_s_own_is_fine_tuned_predicted_and_scored_zero_shot(tmp_path, pretrained, monkeypatch):
     data = tmp_path / 'copa'
     data.mkdir()
+    short = {'premise': 'The cat ran.', 'choice1': 'A dog ran.', 'choice2': 'It sat.', 'question': 'cause'}
     for name in ('train', 'val'):
-        (data / f'{name}.jsonl').write_text(lines([row | {'idx': i, 'label': i % 2}
-                                                   for i, row in enumerate(COPA * 20)]))
+        (data / f'{name}.jsonl').write_text(lines([short | {'idx': i, 'label': i % 2} for i in range(40)]))
     mine = tmp_path / 'mine.py'
     mine.write_text(pathlib.Path(f'{IDEAS}/copa.py').read_text())
     name = f'{mine}:COPA'
