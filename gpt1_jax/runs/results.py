@@ -43,7 +43,7 @@ def append(path: storage.Path, *rows: dict, only_new: bool = False, follow: bool
         return
     with storage.naming(path), open(path, 'ab+', opener=None if follow else storage.open_own) as file:
         lock.flock(file, fcntl.LOCK_EX)  # until it is closed; where there are no locks only one process may write it
-        if only_new and not (rows := _new(rows, _read(path))):
+        if only_new and not (rows := _new(rows, read(path, continued=True))):
             return
         end = file.seek(0, os.SEEK_END)
         file.seek(max(end - 1, 0))
@@ -70,7 +70,7 @@ def _row(line):
 def _append_object(path, rows, only_new):
     """As `append`: the whole object is written again, unless another process has done so since it was read."""
     while True:
-        generation, before = storage.generation(path), _read(path)
+        generation, before = storage.generation(path), read(path, continued=True)
         rows = _new(rows, before) if only_new else rows
         if not rows or storage.replace(path, _lines([*before, *rows]), generation) is not None:
             return
@@ -80,6 +80,8 @@ def _append_object(path, rows, only_new):
 def append_new(path: storage.Path, rows: Sequence[dict], follow: bool = False) -> None:
     """Append the rows that results.jsonl does not have yet: scoring the same parameters on the same files again gives
     none, and then the file need not be writable. follow: as in `append`."""
+    if path.exists() and not storage.size(path):
+        print(f'notice: {path} is empty, 0 bytes, as after a crash: rows that it had are lost', flush=True)
     if _new(rows, read(path, continued=True)):
         append(path, *rows, only_new=True, follow=follow)
 
@@ -96,21 +98,15 @@ def _new(rows, present):
 def read(path: storage.Path, types: Mapping[str, type] | None = None, continued: bool = False) -> list[dict]:
     """The rows of a JSON-lines file, none if it is missing; a last line that a kill left incomplete is left out.
 
-    types: {field: int, str or dict} that every row must have. continued: the file is appended to, so that one of no
-    bytes, as a crash leaves it, gives a notice. UserError naming the line that lacks a field, or a file of no bytes.
+    types: {field: int, str or dict} that every row must have. continued: rows will be appended, so that a file of no
+    bytes, as a crash leaves it, has no rows. UserError naming the line that lacks a field, or a file of no bytes.
     """
-    if path.exists() and not storage.size(path):
-        if not continued:
-            raise UserError(f'{path}: is empty, 0 bytes, as after a crash: its rows are lost; delete it')
-        print(f'notice: {path} is empty, 0 bytes, as after a crash: rows that it had are lost', flush=True)
-    return _read(path, types)
-
-
-def _read(path, types=None):
-    """`read`, also of a file of no bytes."""
     if not path.exists():
         return []
-    *lines, last = storage.read(path).split(b'\n')  # bytes: the incomplete line may be no UTF-8
+    content = storage.read(path)
+    if not content and not continued:
+        raise UserError(f'{path}: is empty, 0 bytes, as after a crash: its rows are lost; delete it')
+    *lines, last = content.split(b'\n')  # bytes: the incomplete line may be no UTF-8
     if _row(last) is not None:
         lines.append(last)
     rows = []
@@ -152,11 +148,13 @@ class Log:
         self._file = storage.cache(path) if storage.remote(path) else path
         if not writes:
             return
-        before = _read(path, OF_A_STEP)
+        before = read(path, OF_A_STEP, continued=True)
         rows = [row for row in before if row['step'] <= step]
         storage.mkdir(self._file.parent)
-        if before or storage.remote(path):  # in its cache there may be another run's
+        if rows:
             write(self._file, rows)
+        else:  # in a cache there may be another run's; a file of no bytes would be one that lost its rows
+            self._file.unlink(missing_ok=True)
         if tensorboard:
             self._events = tensorboard_lib.Events(path.parent / 'tensorboard', step, rows)
         if tracker:
@@ -173,7 +171,7 @@ class Log:
 
     def upload(self) -> None:
         """Copy the rows to the object store. Called before each checkpoint, so that none is without its rows."""
-        if self._writes and storage.remote(self.path):
+        if self._writes and storage.remote(self.path) and self._file.exists():
             storage.write(self.path, self._file.read_bytes())
         if self._events:
             self._events.upload()

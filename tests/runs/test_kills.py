@@ -11,7 +11,7 @@ from tiny import corpus
 
 
 def last_step(directory):
-    found = results.read(directory / 'metrics.jsonl')
+    found = results.read(directory / 'metrics.jsonl', continued=True)  # the process may just be making it
     return found[-1]['step'] if found else 0
 
 

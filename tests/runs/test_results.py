@@ -122,9 +122,17 @@ def test_a_file_of_no_bytes_is_named_and_may_be_continued(tmp_path, capsys):
     with pytest.raises(UserError, match='x.jsonl: is empty, 0 bytes, as after a crash: its rows are lost; delete it'):
         results.read(path)
     assert results.read(path, continued=True) == []
+    results.append_new(path, [{'value': 1}])
+    results.append_new(tmp_path / 'new.jsonl', [{'value': 1}])
+    assert results.read(path) == results.read(tmp_path / 'new.jsonl') == [{'value': 1}]
     said = capsys.readouterr().out
     assert said == f'notice: {path} is empty, 0 bytes, as after a crash: rows that it had are lost\n'
-    results.append_new(path, [{'value': 1}])
-    assert results.read(path) == [{'value': 1}] and capsys.readouterr().out == said
-    results.append_new(tmp_path / 'new.jsonl', [{'value': 1}])
-    assert capsys.readouterr().out == ''
+
+
+def test_a_run_that_drops_all_its_rows_leaves_no_file_of_no_bytes(tmp_path):
+    path = tmp_path / 'metrics.jsonl'
+    results.append(path, {'step': 3})
+    log = results.Log(path, 0)
+    assert not path.exists()
+    log.append({'step': 1})
+    assert results.read(path) == [{'step': 1}]
