@@ -5,7 +5,7 @@ gpt1 finetune --config=configs/finetune.py:cola --workdir=runs/cola \\
 
 Tasks, with the paper's test figures: mnli (82.1 / 81.4), snli (89.9), scitail (88.3), qnli (88.1), rte (56.0);
 story_cloze (86.5), race (59.0); cola (45.4 Matthews), sst2 (91.3), mrpc (82.3 F1), stsb (82.0 Pearson), qqp (70.3 F1);
-wnli. A task of your own: configs/custom.py.
+wnli. A task of your own: FILE:NAME (experiments/ideas/copa.py).
 """
 from gpt1_jax.configs import pretrain
 from ml_collections import ConfigDict, config_dict

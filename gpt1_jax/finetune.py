@@ -251,7 +251,7 @@ def _evaluation(setting, job, current, scored):
 
 def _define_flags():
     cli.define_process_flags()
-    config_file.define('custom:own' if config_file.given('data') else 'finetune:cola',
+    config_file.define('custom' if config_file.given('data') else 'finetune:cola',
                        'finetune:TASK, or a file of your own: FILE.py:TASK; --config.FIELD=VALUE sets a field.')
     cli.define_run_flags()
     own_data.define_flags()

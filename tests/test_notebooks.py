@@ -140,7 +140,7 @@ def test_the_states_of_json_lines_are_plotted(tmp_path, monkeypatch):
     task = custom.task(LINES | {'name': 'mine', 'segments': [['t']], 'label': 'y', 'labels': ['a', 'b']})
     tuned = types.SimpleNamespace(fitted=types.SimpleNamespace(task=task), embed=lambda texts: np.random.rand(8, 3))
     source = next(cell.source for cell in code(read('finetune_your_task')) if cell.id == 'states')
-    config = load_config('custom', 'own')
+    config = load_config('custom')
     config.data.dir, config.custom.files.dev = str(tmp_path), 'dev.jsonl'
     names = dict(tuned=tuned, config=config, SPLIT='dev', TEXT='t', LABEL='y', csv=csv, pathlib=pathlib)
     exec(source.replace('plt.show()', ''), names)

@@ -92,11 +92,11 @@ def test_a_packaged_config_trains_from_an_empty_directory(installed, tmp_path):
     done = run('gpt1', 'pretrain', '--config=pretrain', '--workdir=run', *small_flags(
         train__steps=2, optimizer__warmup_steps=1, data__corpus=text))
     assert 'step 2/2' in done.stdout and (empty / 'run' / 'config.json').exists()
-    (empty / 'mine.py').write_text('from gpt1_jax.configs import custom\nimport lengths\n\n\ndef get_config(name):\n'
-                                   '    config = custom.get_config(name)\n    config.data.n_ctx = lengths.N_CTX\n'
+    (empty / 'mine.py').write_text('from gpt1_jax.configs import custom\nimport lengths\n\n\ndef get_config():\n'
+                                   '    config = custom.get_config()\n    config.data.n_ctx = lengths.N_CTX\n'
                                    '    return config\n')
     (empty / 'lengths.py').write_text('N_CTX = 77\n')
-    assert 'data.n_ctx: int = 77 ' in run('gpt1', 'finetune', '--config=mine.py:rating', '--help').stdout
+    assert 'data.n_ctx: int = 77 ' in run('gpt1', 'finetune', '--config=mine.py', '--help').stdout
 
 
 def test_the_sdist_holds_all_that_runs_from_a_clone(built):

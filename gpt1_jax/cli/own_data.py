@@ -47,10 +47,10 @@ def filled(config: ConfigDict) -> ConfigDict:
 
 def fill(config: ConfigDict, data: str, text: Sequence[str], label: str, choices: Sequence[str] = (),
          score: Sequence[str] = (), init_from: str | None = None) -> ConfigDict:
-    """The config custom:own with the fields that the flags of these names stand for, as `filled`. Fields that were set
+    """configs/custom.py with the fields that the flags of these names stand for, as `filled`. Fields that were set
     before keep their values."""
     asked = {'data': data, 'text': text, 'label': label, 'choices': choices, 'score': score, 'init_from': init_from}
-    defaults = rules.flatten(custom_config.get_config('own'))
+    defaults = rules.flatten(custom_config.get_config())
     given = {name: value for name, value in rules.flatten(config).items() if value != defaults.get(name)}
     for field, flag in STATED.items():
         if field in given and asked[flag]:
@@ -64,7 +64,7 @@ def fill(config: ConfigDict, data: str, text: Sequence[str], label: str, choices
             raise UserError(f'{place}: no train.csv, train.tsv, train.jsonl or train.json in it')
     train = directory / files['train']
     custom = config.custom
-    custom.format = own_file.describe(train, (*text, label, *choices), custom.columns)
+    custom.format = own_file.describe(train, (*text, label, *choices))
     if custom.format == 'tsv' and not config_file.given('config.custom.quoting'):
         custom.quoting &= not any(tables.quotes_are_text(directory / name, '\t') for name in files.values())
         if not custom.quoting:
@@ -77,8 +77,7 @@ def fill(config: ConfigDict, data: str, text: Sequence[str], label: str, choices
         custom.dev_fraction = custom.dev_fraction or 0.1
     if choices:
         custom.choices = tuple(choices)
-        custom.answer = own_file.kind_of_answer(train, custom.format, label, choices, custom.columns,
-                                                custom.quoting)
+        custom.answer = own_file.kind_of_answer(train, custom.format, label, choices, custom.quoting)
         if tables.is_json(train) and len(choices) == 1:
             custom.max_choices = own_file.most_choices(train, choices[0])
     if score:

@@ -31,9 +31,8 @@ SCORING = ('eval.windows', 'data.eval_rows', 'data.skip_bad', 'lengths',
            *(f'custom.{name}' for name in ('name', 'files.', 'id', 'metrics', 'positive')))
 # Fields that make it another run, which needs a new work directory.
 FIXED = ('kind', 'seed', 'batch.size', 'model.', 'fingerprint.', 'task', 'labels', 'n_transfer',
-         *(f'custom.{name}' for name in ('columns', 'questions', 'quoting', 'segments', 'cut', 'orders', 'label',
-                                         'labels', 'score', 'squared', 'choices', 'max_choices', 'answer',
-                                         'dev_fraction', 'dev_seed')))
+         *(f'custom.{name}' for name in ('quoting', 'segments', 'label', 'labels', 'score', 'squared', 'choices',
+                                         'max_choices', 'answer', 'dev_fraction', 'dev_seed')))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -63,10 +63,10 @@ def test_a_config_of_another_program_is_named_before_its_overrides_are_read(monk
 
 
 def test_none_unsets_a_field_and_commas_make_a_list(monkeypatch):
-    config = config_of(monkeypatch, '--config=custom:dream', '--config.custom.cut=None', '--config.data.n_ctx=None',
+    config = config_of(monkeypatch, '--config=custom', '--config.custom.id=None', '--config.data.n_ctx=None',
                        '--config.custom.labels=sports,politics', '--config.batch.fixed_lengths=16,32',
                        "--config.eval.splits=('dev','test')")
-    assert config.custom.cut is None and config.data.n_ctx is None
+    assert config.custom.id is None and config.data.n_ctx is None
     assert config.custom.labels == ('sports', 'politics') and config.batch.fixed_lengths == (16, 32)
     assert config.eval.splits == ('dev', 'test')
 
@@ -92,7 +92,6 @@ def test_of_a_field_that_is_given_twice_the_last_value_counts(monkeypatch):
      'mine.py: get_config returns dict, must return an ml_collections.ConfigDict'),
     ('def get_config():\n    return data', '', "mine.py: line 2: NameError: name 'data' is not defined"),
     ('def get_config():\n    return 1', ':x', 'mine.py: TypeError: get_config() takes 0 positional arguments'),
-    (None, 'custom:ratin', "custom.py: no example 'ratin', did you mean 'rating'? (there are own, sentiment, "),
     (None, 'babylm:10', "babylm.py: no track '10', did you mean '10M'? (there are 10M, 100M, cpu")])
 def test_what_is_wrong_with_a_config_file_or_its_argument_is_one_line(tmp_path, source, argument, message):
     if source is not None:
@@ -101,7 +100,7 @@ def test_what_is_wrong_with_a_config_file_or_its_argument_is_one_line(tmp_path, 
     assert message in refusal(config_file.load, argument)
 
 
-@pytest.mark.parametrize('given', ['pretrain', 'finetune:rte', 'zero_shot:cola', 'custom:rating', 'overnight_cpu:lstm'])
+@pytest.mark.parametrize('given', ['pretrain', 'finetune:rte', 'zero_shot:cola', 'custom', 'overnight_cpu:lstm'])
 def test_help_has_a_line_for_every_field_with_its_comment(given):
     config, comments = config_help.load(given)
     assert not [name for name, *_ in config_help.fields(config) if not comments[name]]

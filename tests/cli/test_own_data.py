@@ -19,7 +19,7 @@ GIVEN = dict(data=None, text=[], label=None, choices=[], score=[], init_from=Non
 
 def config_of(monkeypatch, fields=None, **given):
     monkeypatch.setattr(own_data.flags, 'FLAGS', types.SimpleNamespace(**GIVEN | given))
-    config = load_config('custom', 'own')
+    config = load_config('custom')
     config.update_from_flattened_dict(fields or {})
     config = own_data.filled(config)
     fine_tuning._read_labels(config.custom, config.data.dir)
@@ -105,13 +105,6 @@ def test_equal_numbers_written_differently_have_an_order_of_their_own(tmp_path, 
         assert config.custom.labels == ('001', '01', '1', '2')
 
 
-def test_json_records_that_are_lists_have_the_columns_that_are_given(tmp_path, monkeypatch):
-    (tmp_path / 'a.jsonl').write_text('not JSON\n' + ''.join(f'["x{i}", "{"ab"[i % 2]}"]\n' for i in range(8)))
-    config = config_of(monkeypatch, {'custom.columns': ('t', 'l'), 'data.skip_bad': True}, text=['t'], label='l',
-                       data=str(tmp_path / 'a.jsonl'))
-    assert len(tasks.of(config.to_dict()).read(config.data.dir, 'train', [].append)) == 7
-
-
 def test_labels_of_json_are_written_as_in_json(tmp_path, monkeypatch):
     rows = [f'{{"t": "x{i}", "good": {good}}}\n' for i in range(4) for good in ('true', 'false')]
     (tmp_path / 'a.jsonl').write_text(''.join(rows))
@@ -128,21 +121,6 @@ def test_a_field_beside_the_flags_is_kept_or_refused(tmp_path, monkeypatch):
     for field, value in {'custom.label': 'one', 'data.dir': 'x', 'custom.files.train': 'b.csv'}.items():
         assert refusal(config_of, monkeypatch, {field: value}, **given).endswith(
             f'--config.{field}={value!r}: give one of the two')
-
-
-def test_a_table_without_a_header_has_the_columns_that_are_given(tmp_path, monkeypatch):
-    (tmp_path / 'a.csv').write_text(''.join(f'x{i};{"ab"[i % 2]}\n' for i in range(8)))
-    config = config_of(monkeypatch, {'custom.columns': ('t', 'l')}, data=str(tmp_path / 'a.csv'), text=['t'], label='l')
-    assert len(tasks.of(config.to_dict()).read(config.data.dir, 'train')) == 7
-
-
-def test_columns_and_labels_may_look_like_numbers_and_booleans(tmp_path, monkeypatch):
-    """As --config.custom.columns=0,1 and --config.custom.labels=True,False are read."""
-    (tmp_path / 'a.csv').write_text(''.join(f'x{i},{i % 2 == 0}\n' for i in range(8)))
-    config = config_of(monkeypatch, {'custom.columns': (0, 1), 'custom.labels': (True, False)},
-                       data=str(tmp_path / 'a.csv'), text=['0'], label='1')
-    task = tasks.of(config.to_dict())
-    assert task.labels == ('True', 'False') and len(task.read(config.data.dir, 'train')) == 7
 
 
 def test_a_directory_has_the_splits_by_their_names(tmp_path, monkeypatch):

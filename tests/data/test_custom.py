@@ -1,37 +1,19 @@
 """A set described by fields: rows of each kind of file and target as Examples, and what is said of bad ones."""
-import dataclasses
-import functools
 import json
-import pathlib
 
 import pytest
 
-from gpt1_jax.data.tasks import custom, unlabelled
+from gpt1_jax.data.tasks import custom
 from gpt1_jax.data.tasks.example import Example
 from gpt1_jax.errors import fail
 from own_sets import FIVE, FIVE_EXAMPLES, FIVE_ROWS, LINES, PREMISES, RATING, lines
 from refusal import refusal
-from tiny import load_config
 
 HEADER = 'id,passage,question,a,b,c,d,e,answer\n'
 PAIR = {'name': 'pair', 'files': {'train': 'train.json', 'dev': 'dev.json'}, 'format': 'json',
         'segments': [['a'], ['b']], 'label': 'y', 'labels': ['no', 'yes']}
 ROWS = [{'a': 'A.', 'b': 'B.', 'y': 'no'}, {'a': 'C.', 'b': 'D.', 'y': 'yes'}]
 PAIRS = [(('A.', 'B.'), 0), (('C.', 'D.'), 1)]
-TEMPLATES = {'name': 'x', 'files': {'train': 't.csv', 'dev': 'd.csv'}, 'segments': [
-    ['{a.b} or {c d}?', 'c d'], [{'column': 'kind', 'x': 'c d', 'y': '{a.b}!'}]], 'cut': 'a.b', 'label': 'kind2',
-    'labels': ['no', 'yes']}
-MCTEST = {'name': 'mctest', 'files': {'train': 'train.json', 'dev': 'dev.json'}, 'format': 'json',
-          'questions': 'questions', 'segments': [['story', 'question']], 'cut': 'story', 'choices': ['choices'],
-          'max_choices': 4, 'label': 'answer', 'answer': 'letter'}
-STORY = {'story': 'It was hot. The cat slept.', 'questions': [
-    {'question': 'Who slept?', 'choices': ['the dog', 'the cat', 'a bird', 'no one'], 'answer': 'B'},
-    {'question': 'How was it?', 'choices': ['hot', 'cold', 'wet', 'dry'], 'answer': 'A'}]}
-
-
-def example(name):
-    return load_config('custom', name).to_dict()['custom']
-
 
 def read(fields, directory, content, split='train', on_bad=fail):
     """The examples of a split whose file is written first: text, or JSON of each record of a list."""
@@ -54,13 +36,12 @@ def test_choices_are_columns_of_which_the_last_may_be_empty_or_a_json_list(tmp_p
 
 
 @pytest.mark.parametrize('fields, expected', [
-    (FIVE, dict(head='choice', labels=tuple('ABCDE'), metrics=('accuracy',), unlabelled=(), segments=(2,), cut=0)),
+    (FIVE, dict(head='choice', labels=tuple('ABCDE'), metrics=('accuracy',), unlabelled=(), segments=(2,))),
     (RATING, dict(head='classify', labels=tuple('1234567'), score=(1, 7), squared=False,
                   metrics=('pearson', 'spearman'))),
     (RATING | {'score': [0.5, 2.5], 'squared': True}, dict(labels=('score',), score=(0.5, 2.5), squared=True)),
-    (PREMISES | {'segments': [['p1'], ['p2']], 'orders': 2, 'metrics': ['f1', 'accuracy'], 'labels': ['same', 'other'],
-                 'positive': 'same'}, dict(head='similarity', segments=(1, 1), metrics=('f1', 'accuracy'), positive=0)),
-    (PREMISES | {'segments': [['{p1} {p2}'], ['p2']], 'cut': 'p2'}, dict(cut=1)),  # the column before a template
+    (PREMISES | {'segments': [['p1'], ['p2']], 'metrics': ['f1', 'accuracy'], 'labels': ['same', 'other'],
+                 'positive': 'same'}, dict(head='classify', segments=(1, 1), metrics=('f1', 'accuracy'), positive=0)),
     (PREMISES | {'files': PREMISES['files'] | {'test': 'a', 'unlabelled': 'b'}},
      dict(head='classify', labels=('no', 'maybe', 'yes'), segments=(2, 1), cut=None, splits=('train', 'dev', 'test'),
           unlabelled=('unlabelled',)))])
@@ -81,15 +62,7 @@ LONG = ' '.join(['word'] * 40_000)
     (RATING | LINES, b'\xef\xbb\xbf{"text": "Good.", "score": 5}\r\n', [(('Good.',), 5.0)]),
     # Numbers and truths are read as JSON writes them.
     (RATING | LINES | {'score': None, 'labels': ['false', 'true']}, [{'text': 12, 'score': True}], [(('12',), 1)]),
-    (RATING | LINES | {'score': None, 'labels': [0, 1]}, [{'text': 'x', 'score': 0}], [(('x',), 0)]),
-    (PREMISES | {'columns': ['label', 'p1', 'p2', 'h', 'source']}, 'yes\tA\tB\tC\tx\n', [(('A', 'B', 'C'), 2)]),
-    # Records that are lists; texts that are lists of lines; templates, which may name a column that stands alone, too.
-    (PAIR | {'columns': ['y', 'a', 'b']}, [['no', 'A.', 'B.'], ['yes', 'C.', 'D.']], PAIRS),
-    (PAIR, [ROWS[0] | {'a': ['One.', ' ', 'Two.']}], [(('One.\nTwo.', 'B.'), 0)]),
-    (PAIR | {'segments': [['Said: {a} {{end}}'], ['b']]}, [ROWS[0] | {'a': ['One.', ' ', 'Two.']}],
-     [(('Said: One.\nTwo. {end}', 'B.'), 0)]),
-    (TEMPLATES, 'a.b,c d,kind,kind2\nA,C,x,no\nA,C,y,yes\n',
-     [(('A or C?', 'C', 'C'), 0), (('A or C?', 'C', 'A!'), 1)])])
+    (RATING | LINES | {'score': None, 'labels': [0, 1]}, [{'text': 'x', 'score': 0}], [(('x',), 0)])])
 def test_cells_are_read_as_written(tmp_path, fields, content, expected):
     found = read(fields, tmp_path, content)
     assert [(e.texts, e.label) for e in found] == expected and [e.id for e in found] == list('012')[:len(found)]
@@ -101,8 +74,6 @@ def test_an_unlabelled_file_may_have_the_label_and_the_ids_or_not(tmp_path):
         assert read(fields | {'id': 'id'}, tmp_path, content, 'unlabelled') == [Example('0', ('Good.',))]
     assert read(fields | {'id': 'id'}, tmp_path, 'id,text\n7,Good.\n', 'unlabelled') == [Example('7', ('Good.',))]
     assert custom.task(fields | {'choices': ('',)}) == custom.task(fields)  # --config.custom.choices=
-    as_lists = PAIR | {'columns': ['y', 'a', 'b'], 'files': PAIR['files'] | {'unlabelled': 'new.jsonl'}}
-    assert read(as_lists, tmp_path, [['A.', 'B.']], 'unlabelled') == [Example('0', ('A.', 'B.'))]
 
 
 @pytest.mark.parametrize('answer, cell, label', [
@@ -115,38 +86,6 @@ def test_the_right_choice_is_given_as_declared(tmp_path, answer, cell, label):
         assert read(*given)[0].label == label
     else:
         assert f"train.csv: row 2: answer '{cell}' is " in refusal(read, *given)
-
-
-# The first two rows of COPA's train.jsonl in SuperGLUE.
-COPA = [{'premise': 'My body cast a shadow over the grass.', 'choice1': 'The sun was rising.',
-         'choice2': 'The grass was cut.', 'question': 'cause', 'label': 0, 'idx': 0},
-        {'premise': 'The physician misdiagnosed the patient.',
-         'choice1': 'The patient filed a malpractice lawsuit against the physician.',
-         'choice2': 'The patient disclosed confidential information to the physician.', 'question': 'effect',
-         'label': 0, 'idx': 1}]
-COPA_EXAMPLES = [Example(str(i), (f'{row["premise"]} {word}',), (row['choice1'], row['choice2']), 0)
-                 for i, (row, word) in enumerate(zip(COPA, ('because', 'so')))]
-DREAM = [[['W: Late again?', 'M: The bus.'],
-          [{'question': 'Who is late?', 'choice': ['The man.', 'The woman.', 'The bus.'], 'answer': 'The man.'},
-           {'question': 'Why?', 'choice': ['A bike.', 'A bus.', 'A walk.'], 'answer': 'A bus.'}], '4-199'],
-         [['M: Hi.'], [{'question': 'Who?', 'choice': ['A.', 'B.', 'C.'], 'answer': 'C.'}], '4-200']]
-DREAM_EXAMPLES = [
-    Example('4-199/0', ('W: Late again?\nM: The bus.', 'Who is late?'), ('The man.', 'The woman.', 'The bus.'), 0),
-    Example('4-199/1', ('W: Late again?\nM: The bus.', 'Why?'), ('A bike.', 'A bus.', 'A walk.'), 1),
-    Example('4-200/0', ('M: Hi.', 'Who?'), ('A.', 'B.', 'C.'), 2)]
-
-
-@pytest.mark.parametrize('name, records, expected', [
-    ('copa', COPA, COPA_EXAMPLES), ('dream', DREAM, DREAM_EXAMPLES),
-    ('dream', DREAM[:1], DREAM_EXAMPLES[:2])])  # as lines: one, whose items are no dialogues
-@pytest.mark.parametrize('write', [lines, json.dumps, functools.partial(json.dumps, indent=1)])
-def test_published_sets_are_read_by_the_examples_to_copy_labelled_or_not(tmp_path, name, records, expected, write):
-    task = custom.task(example(name))
-    (path,) = task.files(tmp_path, 'train')
-    pathlib.Path(path).write_text(write(records))
-    assert task.read(tmp_path, 'train') == expected
-    without = [dataclasses.replace(example, label=None) for example in expected]
-    assert unlabelled.read(task, path) == without
 
 
 @pytest.mark.parametrize('name', ['train.json', 'train.jsonl'])
@@ -181,12 +120,6 @@ def test_a_share_of_the_training_rows_becomes_dev_whatever_their_order(tmp_path)
         parts, fields, tmp_path, rated(['A']))
 
 
-def test_the_questions_of_one_story_are_never_both_trained_on_and_dev(tmp_path):
-    stories = [STORY | {'story': f'Story {i}.'} for i in range(20)]
-    train, dev = map(set, parts(MCTEST, tmp_path, json.dumps(stories)))
-    assert not train & dev and len(train | dev) == 20 and dev
-
-
 JSON_FIVE = FIVE | LINES | {'choices': ['a'], 'max_choices': 3}
 RECORD = {'id': 'q', 'passage': 'P', 'question': 'Q', 'a': ['x', 'y'], 'answer': 'A'}
 
@@ -207,13 +140,8 @@ RECORD = {'id': 'q', 'passage': 'P', 'question': 'Q', 'a': ['x', 'y'], 'answer':
         ('[' * 10_000, 'neither a JSON array of records nor a record a line: not JSON (maximum recursion depth'),
         ('{\n "data": []\n}', 'one JSON object, expected an array'),
         (json.dumps([ROWS[0], {'a': 'A.', 'b': 'B.'}], indent=1), 'record 2: no y'),
-        ([ROWS[0] | {'a': float('nan')}], 'row 1: a is empty'))],
-    (PAIR | {'columns': ['y', 'a', 'b']}, [['no', 'A.']], 'row 1: 2 items, expected 3 (y, a, b)'),
-    (PAIR | {'columns': ['y', 'a', 'b']}, ROWS, 'row 1: dict, expected a list (y, a, b)'),
-    (TEMPLATES, 'a.b,c d,kind,kind2\nA,C,z,no\n', "row 2: kind: 'z' is not one of x, y"),
-    (MCTEST, [STORY | {'questions': []}], 'row 1: questions: not a list of objects'),
-    (MCTEST, [STORY | {'questions': [{'question': 'Why?', 'answer': 'A'}]}],
-     'row 1: question 1: choices: not a JSON list')])
+        ([ROWS[0] | {'a': float('nan')}], 'row 1: a is empty'),
+        ([['A.', 'B.']], 'row 1: list, expected an object'))]])
 def test_a_bad_row_or_file_is_named_with_its_cause(tmp_path, fields, content, cause):
     message = refusal(read, fields, tmp_path, content)
     assert message.startswith(f'{tmp_path}/{fields["files"]["train"]}: {cause}')

@@ -75,13 +75,6 @@ def test_a_set_of_your_own_by_its_columns(tmp_path):
     for quoting in (True, False):
         task = custom.task(RATING | {'format': 'tsv', 'quoting': quoting})
         assert [e.texts for e in unlabelled.read(task, path)] == [('Well, good.',), ('"Bad," he said.',)]
-    path = tmp_path / 'new.csv'
-    # The label's column may be there; a file without a header has the columns that config.custom.columns names.
-    names = ['id', 'passage', 'question', *'abcde', 'answer']
-    task = custom.task(FIVE | {'columns': names, 'format': '|', 'quoting': False})
-    for more in ('', '|nobody knows'):
-        path.write_text(f'q2|Dogs ran.|Who ran?|cats|dogs|birds|fish|{more}\n')
-        assert unlabelled.read(task, path) == FIVE_UNLABELLED[1:]
 
 
 @pytest.mark.parametrize('trained, name, content, text', [
@@ -106,8 +99,7 @@ def test_json_records_by_columns_and_by_texts(tmp_path, records, write):
 
 
 @pytest.mark.parametrize('fields, row, text', [
-    (LINES | {'segments': [['texts']]}, {'texts': ['A.', 'B.']}, 'A.\nB.'), (LINES, {'texts': ['A.']}, 'A.'),
-    (LINES | {'columns': ['text', 'score']}, ['A.'], 'A.')])
+    (LINES | {'segments': [['texts']]}, {'texts': 'A.'}, 'A.'), (LINES, {'texts': ['A.']}, 'A.')])
 def test_the_layout_is_that_of_the_first_record_that_can_be_read(tmp_path, fields, row, text):
     """A column may be called `texts`, and the first line be broken."""
     path, bad = tmp_path / 'new.jsonl', []

@@ -129,15 +129,15 @@ def other_sets(world):
 
 RATED = RATING | {'files': {'train': 'train.csv'}, 'dev_fraction': 0.3}
 RATED_ROWS = 'text,score\n' + ''.join(f'"Text, {i}",{i % 6 + 1.5}\n' for i in range(5))
-COLUMNS = PREMISES | {'columns': ['p1', 'p2', 'h', 'label'], 'files': PREMISES['files'] | {'unlabelled': 'new.tsv'}}
+COLUMNS = PREMISES | {'files': PREMISES['files'] | {'unlabelled': 'new.tsv'}}
 LISTED = LINES | {'name': 'listed', 'segments': [['q']], 'choices': ['c'], 'max_choices': 4, 'label': 'y',
                   'answer': 'index1', 'id': 'n'}
-BOTH = LINES | {'name': 'both', 'orders': 2, 'segments': [['a'], ['b']], 'label': 'y', 'score': [-0.5, 1.5],
+BOTH = LINES | {'name': 'both', 'segments': [['a'], ['b']], 'label': 'y', 'score': [-0.5, 1.5],
                 'squared': True}
 SPECS = [  # description, split, its file
     (FIVE, 'train', FIVE_ROWS), (RATED, 'train', RATED_ROWS), (RATED, 'dev', RATED_ROWS),
-    (COLUMNS, 'train', 'A\tB\tC "\tno\nA\tB\tD\tyes\nA\tE\tD\tmaybe\n'),
-    (COLUMNS, 'unlabelled', 'A\tB\tC "\nA\tB\tD\nA\tE\tD\n'),
+    (COLUMNS, 'train', 'p1\tp2\th\tlabel\nA\tB\tC "\tno\nA\tB\tD\tyes\nA\tE\tD\tmaybe\n'),
+    (COLUMNS, 'unlabelled', 'p1\tp2\th\nA\tB\tC "\nA\tB\tD\nA\tE\tD\n'),
     (LISTED, 'dev', lines({'n': i, 'q': f'Q{i}', 'c': ['one', 'two', 3], 'y': i} for i in (1, 2, 3))),
     (BOTH, 'dev', lines({'a': f'A{i}', 'b': 'B', 'y': i / 4} for i in range(4)))]
 

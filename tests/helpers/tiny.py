@@ -7,6 +7,8 @@ import random
 import subprocess
 import sys
 
+from own_sets import CONFIGS
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORDS = ('the cat sat on a mat while red dogs ran over green hills and old birds sang to every small child who had '
          'lost nothing but very good positive negative bread near seven rivers under that bright moon again').split()
@@ -80,11 +82,21 @@ def small_flags(**overrides):
 
 
 def finetune_config(name, directory, **overrides):
-    """configs/finetune.py:NAME, or of NAME custom:EXAMPLE configs/custom.py:EXAMPLE, in small."""
-    config, _, argument = name.rpartition(':')
+    """configs/finetune.py:NAME, or of NAME custom:SET configs/custom.py for own_sets.CONFIGS[SET], in small."""
+    kind, _, argument = name.rpartition(':')
+    config = custom_config(argument) if kind else load_config('finetune', argument)
     small = dict(data__dir=str(directory), batch__size=8, batch__eval_size=8, train__epochs=2, log_every=2,
                  optimizer__peak_rate=1e-2)
-    return override(load_config(config or 'finetune', argument), small | overrides)
+    return override(config, small | overrides)
+
+
+def custom_config(name):
+    """configs/custom.py with the fields of own_sets.CONFIGS[NAME]."""
+    config = load_config('custom')
+    fields = {field: tuple(map(tuple, value)) if field == 'segments' else
+              tuple(value) if isinstance(value, list) else value for field, value in CONFIGS[name].items()}
+    config.custom.update(fields)
+    return config
 
 
 def place(program, batch):

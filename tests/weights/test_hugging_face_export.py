@@ -17,7 +17,7 @@ from gpt1_jax.evaluation import fine_tuned as fine_tuned_lib
 from gpt1_jax.evaluation import load
 from gpt1_jax.models import gpt
 from gpt1_jax.weights import export_hugging_face, hugging_face
-from tiny import WORDS, load_config, override
+from tiny import WORDS, custom_config, override
 
 pytestmark = pytest.mark.full
 
@@ -64,7 +64,7 @@ def test_a_classifier_gives_its_logits_in_transformers(tuned, classifier, transf
 
 @pytest.mark.slow  # another program to compile for three lines
 def test_a_score_becomes_a_regression(released_run, tmp_path):
-    config = override(load_config('custom', 'rating'), {'custom__squared': True})
+    config = override(custom_config('rating'), {'custom__squared': True})
     hugging_face.export(fine_tuned(tmp_path / 'run', config, released_run).path, tmp_path / 'out')
     found = json.loads((tmp_path / 'out' / 'config.json').read_text())
     assert found['problem_type'] == 'regression' and found['id2label'] == {'0': 'score'}

@@ -8,7 +8,7 @@ from typing import Any
 from gpt1_jax import user_code
 from gpt1_jax.data.tasks import blimp, classification, custom, nli, pronouns, qa, quickstart, race, similarity
 from gpt1_jax.data.tasks.example import Example, Task  # noqa: F401
-from gpt1_jax.data.tasks.records import from_records  # noqa: F401
+from gpt1_jax.data.tasks.own_task import from_records  # noqa: F401
 from gpt1_jax.errors import UserError
 from gpt1_jax.rules import choose
 

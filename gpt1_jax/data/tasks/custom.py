@@ -5,9 +5,9 @@ import json
 import pathlib
 
 from gpt1_jax import storage
-from gpt1_jax.data.tasks import custom_spec, custom_text, own_file, reading, tables
+from gpt1_jax.data.tasks import custom_spec, own_file, reading, tables
 from gpt1_jax.data.tasks.example import Example, Task
-from gpt1_jax.data.tasks.reading import Row, RowFault, Split
+from gpt1_jax.data.tasks.reading import RowFault, Split
 from gpt1_jax.errors import UserError, fail
 
 
@@ -36,30 +36,26 @@ def _task(spec):
         target, labels = 'score', tuple(map(str, range(low, high + 1)))
     splits = {split: Split((spec.file(split) or spec.file('train'),), labelled=split != 'unlabelled')
               for split in custom_spec.FILES if spec.file(split) or split == 'dev'}  # dev may be a part of train
-    of_cut = [i for i, part in enumerate(spec.texts) if spec.cut and spec.cut in custom_text.columns(part)]
-    cut = min(of_cut, key=lambda i: spec.texts[i] != spec.cut, default=None)  # the column itself before templates
     task = reading.labelled_set(
-        spec.name, 'similarity' if spec.orders == 2 else 'choice' if spec.choices else 'classify', labels,
+        spec.name, 'choice' if spec.choices else 'classify', labels,
         spec.metrics or custom_spec.METRICS[target][:2 if spec.score else 1], splits,
         functools.partial(_example, spec), functools.partial(_rows, spec), new=functools.partial(_new, spec),
         find=lambda directory, split: [str(pathlib.Path(directory) / split.files[0])],
-        segments=tuple(map(len, spec.segments)), cut=cut,
-        score=score, squared=spec.squared, positive=labels.index(spec.positive) if spec.positive else 1,
-        n_texts=len(spec.texts), columns=(*spec.text_columns, *spec.choices))
+        segments=tuple(map(len, spec.segments)), score=score, squared=spec.squared,
+        positive=labels.index(spec.positive) if spec.positive else 1,
+        n_texts=len(spec.texts), columns=(*spec.texts, *spec.choices))
     return dataclasses.replace(task, read=functools.partial(_divided, spec, task)) if spec.dev_fraction else task
 
 
 def _divided(spec, task, directory, split, on_bad=fail):
     """The examples of a split, where dev is a part of the training file: round(dev_fraction * n) rows, at least one.
 
-    They have the smallest hashes of (dev_seed, texts, choices), whatever the order. Rows with equal text stay together;
-    in a set with `questions` also rows with the same first text, the questions about one passage.
+    They have the smallest hashes of (dev_seed, texts, choices), whatever the order. Rows with equal text stay together.
     """
     found = task.read(directory, split, on_bad)
     if split not in ('train', 'dev'):
         return found
-    hashes = [storage.json_digest([spec.dev_seed, *((example.texts[0],) if spec.questions else
-                                                    (example.texts, example.choices))]) for example in found]
+    hashes = [storage.json_digest([spec.dev_seed, example.texts, example.choices]) for example in found]
     last = sorted(hashes)[max(1, round(spec.dev_fraction * len(found))) - 1]
     train = [example for example, hashed in zip(found, hashes) if hashed > last]
     dev = [example for example, hashed in zip(found, hashes) if hashed <= last]
@@ -70,15 +66,10 @@ def _divided(spec, task, directory, split, on_bad=fail):
 
 
 def _rows(spec, paths, split):
-    """The rows of a file, one for each question if its records hold several."""
+    """The rows of a file."""
     (path,) = paths
-    needed = (*spec.text_columns, *spec.choices, *filter(None, (spec.id, spec.label) if split.labelled else ()))
-    columns = spec.columns
-    if not split.labelled:
-        without_label = tuple(column for column in columns if column != spec.label)
-        columns = tables.layout(path, needed, [columns, without_label], spec.quoting, spec.delimiter)
-    rows = tables.read(path, needed, columns, spec.quoting, spec.delimiter)
-    yield from _questions(spec, rows) if spec.questions else rows
+    needed = (*spec.texts, *spec.choices, *filter(None, (spec.id, spec.label) if split.labelled else ()))
+    return tables.read(path, needed, (), spec.quoting, spec.delimiter)
 
 
 def _new(spec, path, split):
@@ -91,10 +82,10 @@ def _as_written(spec, path):
         return spec
     if spec.format in custom_spec.JSON:
         raise UserError(f'{path}: the files of {spec.name} are JSON, must end in .jsonl or .json')
-    if spec.columns or spec.delimiter not in own_file.SEPARATORS or pathlib.Path(path).suffix not in own_file.SUFFIXES:
+    if spec.delimiter not in own_file.SEPARATORS or pathlib.Path(path).suffix not in own_file.SUFFIXES:
         return spec
     try:
-        found = own_file.describe(pathlib.Path(path), (*spec.text_columns, *spec.choices))
+        found = own_file.describe(pathlib.Path(path), (*spec.texts, *spec.choices))
     except UserError:
         if spec.quoting:
             raise
@@ -102,24 +93,6 @@ def _as_written(spec, path):
     quoting = spec.quoting or custom_spec.FORMATS.get(found, found) != spec.delimiter
     return dataclasses.replace(spec, format=found, quoting=quoting and not (
         found == 'tsv' and tables.quotes_are_text(path, '\t')))
-
-
-def _questions(spec, rows):
-    """A row for each question, with the fields of its record. Record 7 has ids '7/0', '7/1', ..., as in RACE."""
-    for row in rows:
-        if isinstance(row.fields, RowFault):
-            yield row
-            continue
-        found = row.fields.get(spec.questions)
-        if not isinstance(found, list) or not found or not all(isinstance(question, dict) for question in found):
-            yield row._replace(fields=RowFault(f'{spec.questions}: not a list of objects, one a question'))
-            continue
-        for number, question in enumerate(found):
-            fields = row.fields | question
-            own = row.fields.get(spec.id)
-            if spec.id not in question and isinstance(own, (str, int)):
-                fields[spec.id] = f'{own}/{number}'
-            yield Row(f'{row.where}: question {number + 1}', f'{row.id}/{number}', fields)
 
 
 def _positions(spec):
@@ -133,19 +106,19 @@ def _positions(spec):
 
 def _example(spec, split, row_id, row):
     """The Example of a row {column: value}. RowFault naming column and cause."""
-    def cell(column, may_be_empty=False, lines=False):
-        """The text of a column, stripped. lines: a list of texts, such as the turns of a dialogue, becomes lines."""
+    def cell(column, may_be_empty=False):
+        """The text of a column, stripped."""
         if column not in row:
             raise RowFault(f'no {column}')
-        items = row[column] if lines and isinstance(row[column], list) else [row[column]]
-        if any(isinstance(item, (list, dict)) for item in items):
-            raise RowFault(f'{column}: {json.dumps(row[column])} is not a text')
-        text = '\n'.join(filter(None, map(custom_text.of_cell, items)))
+        value = row[column]
+        if isinstance(value, (list, dict)):
+            raise RowFault(f'{column}: {json.dumps(value)} is not a text')
+        text = reading.of_cell(value)
         if not text and not may_be_empty:
             raise RowFault(f'{column} is empty')
         return text
 
-    texts = tuple(custom_text.fill(part, functools.partial(cell, lines=True)) for part in spec.texts)
+    texts = tuple(map(cell, spec.texts))
     choices = ()
     if len(spec.choices) == 1:
         choices = _listed(row, spec.choices[0], spec.max_choices)
@@ -170,7 +143,7 @@ def _listed(row, column, most):
             raise RowFault(f'{column}: {value}, must be a JSON list')
     if not isinstance(value, list) or any(isinstance(choice, (list, dict)) for choice in value):
         raise RowFault(f'{column}: not a JSON list of texts')
-    choices = tuple(map(custom_text.of_cell, value))
+    choices = tuple(map(reading.of_cell, value))
     if '' in choices:
         raise RowFault(f'{column}: choice {choices.index("") + 1} is empty')
     if not 2 <= len(choices) <= most:

@@ -5,8 +5,7 @@ import math
 import string
 
 from gpt1_jax import metrics
-from gpt1_jax.data.tasks import custom_text, tables
-from gpt1_jax.data.tasks.custom_text import Part
+from gpt1_jax.data.tasks import tables
 from gpt1_jax.errors import UserError, did_you_mean, shown
 
 FILES = ('train', 'dev', 'test', 'unlabelled')
@@ -46,8 +45,8 @@ def _files(value):
 
 _NAMES = ('a list of names', _tuple(lambda value: str(_of(str, int)(value))))
 RULES = {  # field: (what its value in a config must be, converter); the others' rules follow from their defaults
-    'files': ('a dictionary of file names', _files), 'columns': _NAMES, 'choices': _NAMES, 'metrics': _NAMES,
-    'segments': ('a list of lists of columns', _tuple(_tuple(custom_text.parse))),
+    'files': ('a dictionary of file names', _files), 'choices': _NAMES, 'metrics': _NAMES,
+    'segments': ('a list of lists of columns', _tuple(_tuple(_of(str)))),
     'labels': ('a list of names', _tuple(_label)), 'positive': ('a label', _label),
     'score': ('two numbers', _tuple(_of(int, float)))}
 _BY_TYPE = {str: ('a string', _of(str)), int: ('a whole number', _of(int)), bool: ('True or False', _of(bool)),
@@ -59,18 +58,13 @@ MOST_LABELS = 1000  # each row's target has a number for each
 class Spec:
     """The checked fields, which configs/custom.py documents. '', (), 0 and None mean "not given".
 
-    files: (split, file name in the data directory) pairs, so that a Spec can be hashed. segments: each text is a
-    column, a template ('{premise} because'), or a custom_text.ByValue.
+    files: (split, file name in the data directory) pairs, so that a Spec can be hashed. segments: columns of texts.
     """
     name: str = ''
     files: tuple[tuple[str, str], ...] = ()
     format: str = 'csv'
-    columns: tuple[str, ...] = ()
-    questions: str = ''
     quoting: bool = True
-    segments: tuple[tuple[Part, ...], ...] = ()
-    cut: str = ''
-    orders: int = 1
+    segments: tuple[tuple[str, ...], ...] = ()
     label: str = ''
     labels: tuple[str, ...] = ()
     score: tuple[float, ...] = ()
@@ -89,14 +83,9 @@ class Spec:
         return dict(self.files).get(split) or None
 
     @property
-    def texts(self) -> tuple[Part, ...]:
-        """The texts of all segments, in order."""
-        return tuple(part for segment in self.segments for part in segment)
-
-    @property
-    def text_columns(self) -> tuple[str, ...]:
-        """The columns that the texts are made of, each once."""
-        return tuple(dict.fromkeys(column for part in self.texts for column in custom_text.columns(part)))
+    def texts(self) -> tuple[str, ...]:
+        """The columns of all segments, in order."""
+        return tuple(column for segment in self.segments for column in segment)
 
     @property
     def delimiter(self) -> str:
@@ -148,28 +137,14 @@ def _about_files(spec):
         'files.dev or dev_fraction, which takes rows from train: give one of the two')
     yield not is_json and (len(spec.delimiter) != 1 or spec.delimiter in '"\r\n'), (
         f"format is {spec.format!r}, must be 'csv', 'tsv', 'jsonl', 'json' or one character")
-    yield spec.questions and not is_json, (
-        f'questions is {spec.questions!r}, but a table has one question a row: write several as JSON records, format '
-        "'json', with a list of questions")
-    yield from _duplicates('columns', spec.columns)
 
 
 def _about_texts(spec):
     yield not spec.segments, "segments is missing: a list of lists of columns, (('premise',), ('hypothesis',))"
     yield not all(spec.segments), 'segments has an empty segment'
-    columns = spec.text_columns
     yield from _duplicates('segments and choices' if spec.choices else 'segments', spec.texts + spec.choices)
-    yield spec.label and spec.label in columns + spec.choices, (
+    yield spec.label and spec.label in spec.texts + spec.choices, (
         f'label is {spec.label!r}, which the model would read as a text')
-    yield spec.cut and spec.cut not in columns, (
-        f'cut is {spec.cut!r}, must be a column of segments ({", ".join(columns)})' + did_you_mean(spec.cut, columns))
-    yield spec.orders not in (1, 2), f'orders is {spec.orders}, must be 1 or 2'
-    yield spec.orders == 2 and (len(spec.segments) != 2 or spec.choices), (
-        f'orders is 2, which takes two segments and no choices; there are {len(spec.segments)} segments and '
-        f'{len(spec.choices)} choices')
-    for column in filter(None, (*columns, *spec.choices, spec.label, spec.id)):
-        yield spec.columns and not spec.questions and column not in spec.columns, (
-            f'columns ({", ".join(spec.columns)}) lacks {column!r}' + did_you_mean(column, spec.columns))
 
 
 def _about_target(spec):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gpt1_jax.data.tasks import custom_spec, reading, tables
 from gpt1_jax.data.tasks.custom_spec import MOST_LABELS
-from gpt1_jax.data.tasks.custom_text import of_cell
+from gpt1_jax.data.tasks.reading import of_cell
 from gpt1_jax.errors import UserError, did_you_mean
 
 SUFFIXES = ('.csv', '.tsv', '.jsonl', '.json')
@@ -12,9 +12,8 @@ SEPARATORS = {',': 'csv', '\t': 'tsv', ';': ';', '|': '|'}  # config.custom.form
 MANY_LABELS = 30  # of more, which are mostly different, a score or free text is likelier
 
 
-def describe(path: pathlib.Path, needed: Sequence[str], columns: Sequence[str] = ()) -> str:
-    """The config.custom.format of a file. columns: of a file without a header. UserError for another suffix than
-    SUFFIXES, or a missing column."""
+def describe(path: pathlib.Path, needed: Sequence[str]) -> str:
+    """The config.custom.format of a file. UserError for another suffix than SUFFIXES, or a missing column."""
     if path.suffix not in SUFFIXES:
         raise UserError(f'{path}: must end in one of {", ".join(SUFFIXES)}')
     formats = {'': path.suffix[1:]} if tables.is_json(path) else SEPARATORS
@@ -26,8 +25,6 @@ def describe(path: pathlib.Path, needed: Sequence[str], columns: Sequence[str] =
         except UserError as error:  # a quoted cell that another separator follows
             errors.append(error.with_traceback(None))  # which holds the line, of any length
             continue
-        if len(found[name]) == len(columns):
-            found[name] = list(map(str, columns))
     if not found:
         raise errors[0]
     # The separator that gives the needed columns, else the most of them, else that of the file's extension.
@@ -44,7 +41,7 @@ def labels(path: pathlib.Path, custom: dict) -> tuple[str, ...]:
 
     custom: the fields of configs/custom.py. UserError where there are fewer than two, or nearly one a row.
     """
-    read = _read(path, custom['format'], (custom['label'],), custom['columns'], custom['quoting'])
+    read = _read(path, custom['format'], (custom['label'],), custom['quoting'])
     rows = _in_order(read)
     if not rows:
         raise UserError(f'{read[0].where}: {read[0].fields}' if read else f'{path}: no rows')
@@ -59,7 +56,7 @@ def labels(path: pathlib.Path, custom: dict) -> tuple[str, ...]:
 
 
 def kind_of_answer(path: pathlib.Path, format: str, column: str, choices: Sequence[str],
-                   columns: Sequence[str] = (), quoting: bool = True) -> str:
+                   quoting: bool = True) -> str:
     """The config.custom.answer of a column: 'text' if each row's is one of its choices, else 'letter', 'index0',
     'index1' or 'text'."""
     def written(row):
@@ -67,7 +64,7 @@ def kind_of_answer(path: pathlib.Path, format: str, column: str, choices: Sequen
         if isinstance(listed, str):
             listed = reading.json_value(listed)
         return map(of_cell, listed) if isinstance(listed, list) else ()
-    rows = [row for row in _in_order(_read(path, format, (column,), columns, quoting)) if of_cell(row.get(column))]
+    rows = [row for row in _in_order(_read(path, format, (column,), quoting)) if of_cell(row.get(column))]
     if rows and all(of_cell(row[column]) in written(row) for row in rows):
         return 'text'
     values = {of_cell(row[column]) for row in rows}
@@ -84,8 +81,8 @@ def most_choices(path: pathlib.Path, column: str) -> int:
     return max((len(value) for value in lists if isinstance(value, list)), default=0)
 
 
-def _read(path, format, needed, columns=(), quoting=True):
-    return list(tables.read(path, needed, tuple(map(str, columns)), quoting, custom_spec.FORMATS.get(format, format)))
+def _read(path, format, needed, quoting=True):
+    return list(tables.read(path, needed, (), quoting, custom_spec.FORMATS.get(format, format)))
 
 
 def _in_order(rows):

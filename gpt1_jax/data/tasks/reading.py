@@ -167,6 +167,16 @@ def field(fields: dict, name: str, may_be_empty: bool = False) -> str:
     return value
 
 
+def of_cell(value: Any) -> str:
+    """The text of a cell. JSON numbers, true and false are written as in JSON; null is empty, as is NaN, which pandas
+    writes for it."""
+    if value is None or value != value:
+        return ''
+    if isinstance(value, str):
+        return value.strip()
+    return json.dumps(value)
+
+
 def row_id(fields: dict, column: str | None, default: str) -> str:
     """The id in a column, a text or an integer; the default if there is no such column."""
     if column is None or column not in fields:

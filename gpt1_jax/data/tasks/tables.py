@@ -19,7 +19,7 @@ def read(path: str | pathlib.Path, needed: Sequence[str] = (), columns: Sequence
     """The rows of a file. Ids are positions from 0; messages count lines from 1 as an editor does, header included.
 
     needed:  columns that a table must have, in any order.
-    columns: column names for a file without a header, or for JSON records that are lists; else the first row has them.
+    columns: column names for a table without a header; else the first row has them.
     quoted:  whether the table has CSV quoting. GLUE's files do not.
     short:   the fault of a row that ends before the last needed column. Columns after it may be missing, as the
              annotators' labels at the end of some rows of SNLI. A row with more columns than the header is a RowFault.
@@ -28,7 +28,7 @@ def read(path: str | pathlib.Path, needed: Sequence[str] = (), columns: Sequence
     """
     if is_json(path):
         for position, (where, record) in enumerate(records(path)):
-            yield Row(where, str(position), _fields(record, columns))
+            yield Row(where, str(position), reading.json_object(record))
         return
     rows = _cells(path, quoted, delimiter)
     if not columns:
@@ -54,11 +54,10 @@ def read(path: str | pathlib.Path, needed: Sequence[str] = (), columns: Sequence
 
 
 def header(path: str | pathlib.Path, delimiter: str) -> list[str]:
-    """The column names of a table with CSV quoting, or of the first JSON record; of a list its items. UserError as in
-    `read`."""
+    """The column names of a table with CSV quoting, or of the first JSON record. UserError as in `read`."""
     if is_json(path):
         first = first_record(path)
-        return list(map(str, first)) if isinstance(first, (dict, list)) else []
+        return list(map(str, first)) if isinstance(first, dict) else []
     return [name.strip() for name in next(_cells(path, True, delimiter), (0, ()))[1]]
 
 
@@ -146,14 +145,3 @@ def records(path: str | pathlib.Path) -> Iterable[tuple[str, Any]]:
     else:
         return ((f'{path}: row {number}', reading.json_value(line)) for number, line in lines)
     return ((f'{path}: record {number}', item) for number, item in enumerate(items, 1))
-
-
-def _fields(record, columns):
-    """{column: value} of a JSON record, or a RowFault."""
-    if not columns or isinstance(record, RowFault):
-        return reading.json_object(record)
-    if not isinstance(record, list):
-        return RowFault(f'{type(record).__name__}, expected a list ({", ".join(columns)})')
-    if len(record) != len(columns):
-        return RowFault(f'{len(record)} items, expected {len(columns)} ({", ".join(columns)})')
-    return dict(zip(columns, record))
