@@ -95,6 +95,15 @@ MUTATIONS = [Mutation(*fields) for fields in (
      'user_code.digests(setting.config.to_dict())',
      'test_own_backbone.py::'
      'test_a_run_of_the_users_code_learns_resumes_to_the_bit_and_is_fine_tuned_but_not_exported'),
+    ("code that only a stranger's run names is executed", 'user_code.py',
+     'elif name in _trusted or _everything_trusted:', 'elif True:',
+     'test_trust_code.py::test_python_runs_it_with_trust_code_and_only_that_of_this_run'),
+    ("verify trusts the optimizer of the run that it reads", 'verify.py',
+     'setting = pretrain.resolve(', 'pretrain.user_code.trust(this.config)\n        setting = pretrain.resolve(',
+     'test_trust_code.py::test_verify_does_not_run_the_optimizer_of_a_stranger'),
+    ("an own task's file is not part of what a zero-shot row is a function of", 'zero_shot.py',
+     'parts = [config.task, user_code.digests(config), ', 'parts = [config.task, ',
+     'data/test_own_task.py::test_a_task_of_one_s_own_is_fine_tuned_predicted_and_scored_zero_shot'),
     # training
     ('the LM loss is masked by the token before the target', 'training/losses.py',
      'weights = mask[:, 1:].astype(jnp.float32)', 'weights = mask[:, :-1].astype(jnp.float32)',
