@@ -1,4 +1,4 @@
-"""Models by their names on the Hugging Face Hub, with a local server that speaks its routes."""
+"""Models by their names on the Hugging Face Hub, with the library's download patched."""
 import json
 import pathlib
 import shutil
@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 import exports
+import fake_hub
 import gpt1_jax
-import hub_server
 from exports import run_main
+from gpt1_jax import finetune
 from gpt1_jax.parallel import processes
 from gpt1_jax.runs import workdir
 from gpt1_jax.weights import from_hub, hugging_face, import_hugging_face
 from refusal import refusal
-from tiny import cola, command
+from tiny import cola, finetune_config
 
 pytestmark = pytest.mark.full
 
@@ -25,7 +26,7 @@ NAME = 'openai-community/openai-gpt'
 
 @pytest.fixture
 def server(tmp_path, monkeypatch):
-    with hub_server.in_place_of_the_hub(monkeypatch, tmp_path / 'cache') as found:
+    with fake_hub.in_place_of_the_hub(monkeypatch, tmp_path / 'cache') as found:
         yield found
 
 
@@ -35,7 +36,8 @@ def repository(server, theirs):
     files = {path.name: path.read_bytes() for path in theirs.iterdir() if path.is_file()}
     assert {'config.json', 'model.safetensors', 'tokenizer.json', 'vocab.json', 'merges.txt'} <= files.keys()
     files |= {'pytorch_model.bin': b'\x80\x02.', 'tf_model.h5': b'', 'rust_model.ot': b''}
-    return server.add(NAME, files)
+    server.add(NAME, files)
+    return files
 
 
 @pytest.fixture(scope='module')
@@ -53,24 +55,23 @@ def test_a_model_is_loaded_by_name_without_its_pickles(server, repository, relea
     loaded = gpt1_jax.load(NAME)
     assert same_params(loaded, gpt1_jax.load(released_run.path)) and loaded.step == 0
     assert loaded.tokenizer.fingerprint == released_run.tokenizer().fingerprint
-    commit = repository.branches['main']
+    commit = server.add(NAME, repository)
     assert loaded.config['imported']['from'] == f'Hugging Face, {NAME} at {commit}'
-    asked = {path.rpartition('/')[2] for _, path in server.requests if '/resolve/' in path}
-    assert asked == {'config.json', 'model.safetensors', 'tokenizer.json', 'vocab.json', 'merges.txt'}
+    assert {*server.asked} == {'config.json', 'model.safetensors', 'tokenizer.json', 'vocab.json', 'merges.txt'}
     assert loaded.path == str(tmp_path / 'cache' / 'gpt1_jax' / 'hub' / 'openai-community--openai-gpt' / commit)
     assert list(pathlib.Path(loaded.path).parent.iterdir()) == [pathlib.Path(loaded.path)]  # nothing half-made
 
 
 def test_it_is_imported_once_and_then_needs_no_network(theirs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with hub_server.in_place_of_the_hub(monkeypatch, tmp_path / 'cache') as found:
+    with fake_hub.in_place_of_the_hub(monkeypatch, tmp_path / 'cache') as found:
         found.add(NAME, theirs)
         first = gpt1_jax.load(f'hf:{NAME}')
         local = gpt1_jax.load(theirs)  # a directory in Hugging Face's layout
     assert same_params(first, local) and local.config['imported']['from'] == 'Hugging Face'
     monkeypatch.setattr(import_hugging_face, 'convert', None)
     assert gpt1_jax.load(f'hf:{NAME}').path == first.path and gpt1_jax.load('theirs').path == local.path
-    assert refusal(gpt1_jax.load, 'me/other').startswith('hf:me/other: the Hub cannot be reached (')
+    assert refusal(gpt1_jax.load, 'me/other').startswith('hf:me/other: ConnectionError: ')
 
 
 def test_a_directory_whose_config_has_changed_is_imported_again(theirs, tmp_path, monkeypatch):
@@ -112,26 +113,26 @@ def test_a_path_goes_before_a_name(server, repository, released_run, tmp_path, m
     assert refusal(gpt1_jax.load, 'runs/gpt2') == 'runs/gpt2: not a run directory (no config.json in it)'
     (tmp_path / 'openai-community').mkdir()
     (tmp_path / NAME).symlink_to(released_run.path)
-    assert gpt1_jax.load(NAME).path == NAME and server.requests == []
+    assert gpt1_jax.load(NAME).path == NAME and server.asked == []
 
 
 def test_a_directory_that_is_not_there_is_named_beside_what_the_hub_says(server, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = refusal(gpt1_jax.load, 'runs/none')
-    assert said.startswith('hf:runs/none: the Hub has no such repository')
+    assert said.startswith('hf:runs/none: FileNotFoundError: 404 Client Error.')
     assert said.endswith('; and there is no directory runs/none here')
     assert 'directory' not in refusal(gpt1_jax.load, 'hf:runs/none')
 
 
 def test_a_repository_that_cannot_be_read_is_one_line(server, repository, monkeypatch):
-    files = repository.files('main')
+    files = repository
     server.add('me/pickle', {'config.json': files['config.json'], 'pytorch_model.bin': b'\x80\x02.'})
     server.add('me/short', files | {'model.safetensors': files['model.safetensors'][:-10]})
     server.add('me/bert', files | {'config.json': b'{"model_type": "bert"}'})
     for name, message in (
             ('me/pickle', 'has no model.safetensors (pickles such as pytorch_model.bin are never read)'),
             ('me/short', 'not a complete safetensors file'), ('me/bert', "model_type is 'bert', must be 'openai-gpt'"),
-            (f'{NAME}@v9', 'the Hub answers HTTP 404 (Invalid rev id: v9 refused)')):
+            (f'{NAME}@v9', 'its revision v9 Not Found')):
         assert message in refusal(from_hub.local_run, f'hf:{name}')
     monkeypatch.setattr(processes, 'joined', lambda: True)
     assert refusal(from_hub.local_run, f'hf:{NAME}').endswith(
@@ -139,12 +140,8 @@ def test_a_repository_that_cannot_be_read_is_one_line(server, repository, monkey
 
 
 def test_the_programs_take_a_name(server, repository, tmp_path, monkeypatch, capsys):
-    cola(tmp_path / 'CoLA')
-    found = command('finetune', '--config=configs/finetune.py:cola', f'--config.init_from=hf:{NAME}',
-                    f'--config.data.dir={tmp_path / "CoLA"}', '--inspect', check=0).stdout
-    assert 'label' in found
-    done = command('generate', '--init_from=hf:me/nothing', '--prompt=the')
-    assert done.returncode == 1 and done.stderr.startswith('error: hf:me/nothing: the Hub has no such repository')
+    config = finetune_config('cola', cola(tmp_path / 'CoLA'), init_from=f'hf:{NAME}')
+    assert finetune.resolve(config).origin.run.config['imported']['from'].startswith(f'Hugging Face, {NAME} at ')
     run_main(monkeypatch, source=f'hf:{NAME}', out=str(tmp_path / 'run'))
     assert 'parameters, vocabulary of' in capsys.readouterr().out
     assert NAME in workdir.load(tmp_path / 'run').config['imported']['from']
@@ -153,8 +150,8 @@ def test_the_programs_take_a_name(server, repository, tmp_path, monkeypatch, cap
 def test_a_branch_is_loaded_by_its_name(server, trained, tmp_path, monkeypatch):
     for step in (1, 3):
         hugging_face.export(trained.path, tmp_path / str(step), step)
-    first = server.add('me/first', tmp_path / '1').files('main')
-    server.add('me/gpt1', tmp_path / '3').commit('chck_1M', first)
+    server.add('me/gpt1', tmp_path / '3')
+    server.add('me/gpt1', tmp_path / '1', revision='chck_1M')
     monkeypatch.chdir(tmp_path)
     for name, step in (('me/gpt1@chck_1M', 1), ('me/gpt1', 3)):
         assert same_params(gpt1_jax.load(f'hf:{name}'), gpt1_jax.load(trained.path, step=step))
