@@ -20,7 +20,7 @@ from ml_collections import ConfigDict
 from gpt1_jax import cli, rules, storage, user_code
 from gpt1_jax.cli import config_file, own_data
 from gpt1_jax.configs.finetune import RULES
-from gpt1_jax.data import batches, inspection
+from gpt1_jax.data import batches, examination, inspection
 from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.errors import UserError, one_line
 from gpt1_jax.evaluation import fine_tuned, task_metrics
@@ -83,6 +83,9 @@ def inspect(config: ConfigDict) -> None:
     limit = config.data.train_rows
     examples, encoded = setting.examples('train', limit), setting.rows('train', limit)
     print('\n'.join(inspection.lines(setting.task, examples, encoded, setting.tokenizer, setting.n_ctx)))
+    dev = setting.rows('dev', config.data.eval_rows)
+    for line in examination.warnings(setting.task, encoded, dev, _label_column(config)):
+        print(f'warning: {line}')
 
 
 def resolve(config: ConfigDict) -> fine_tuning.Setting:
@@ -132,6 +135,8 @@ def build(setting: fine_tuning.Setting) -> Job:
     warmup = config.optimizer.warmup * total
     hyper = {'lm_weight': np.float32(config.lm_weight), **optimizer_config.hyperparameters(config, warmup, total)}
     _print_plan(setting, train, dev, shapes, total)
+    for line in examination.warnings(setting.task, train, dev, _label_column(config)):
+        print(f'warning: {line}', flush=True)
     self_check.check(model.backbone.config)
     program = _program(model, optimizer_config.settings(config.optimizer),
                        optimizer_config.schedule_key(config.optimizer, warmup, total), mesh, config.batch.microbatches,
@@ -139,6 +144,11 @@ def build(setting: fine_tuning.Setting) -> Job:
     return Job(_effective_config(setting, shapes, epochs), model, program, dev, shapes,
                loop.Batches(read, config.batch.size, config.batch.size * _mean_tokens(train)), hyper,
                loop.Intervals(total, config.log_every, evaluate_every=every, save_every=every))
+
+
+def _label_column(config):
+    """The column of the label of a table of the user's."""
+    return config.custom.label if config.task == 'custom' else ''
 
 
 def _mean_tokens(rows):

@@ -15,7 +15,7 @@ flags.disclaim_key_flags()  # --help counts what is defined here among the calle
 # Fields that these flags stand for, which may not be given as well.
 STATED = {'data.dir': 'data', 'custom.files.train': 'data', 'custom.segments': 'text', 'custom.label': 'label',
           'custom.choices': 'choices', 'custom.score': 'score', 'init_from': 'init_from'}
-SPLITS = {'train': ('train',), 'dev': ('dev', 'valid', 'validation'), 'test': ('test',)}
+SPLITS = {'train': ('train',), 'dev': ('dev', 'val', 'valid', 'validation', 'eval'), 'test': ('test',)}
 
 
 def define_flags() -> None:
@@ -62,6 +62,9 @@ def fill(config: ConfigDict, data: str, text: Sequence[str], label: str, choices
                                    for file in _one_of(place, names)}
         if 'train' not in files:
             raise UserError(f'{place}: no train.csv, train.tsv, train.jsonl or train.json in it')
+        for file in sorted(place.iterdir()):
+            if file.suffix.lower() in own_file.SUFFIXES and file.name not in files.values():
+                print(f'warning: {file} is not read: the splits are {", ".join(files.values())}', flush=True)
     train = directory / files['train']
     custom = config.custom
     custom.format = own_file.describe(train, (*text, label, *choices))
@@ -95,7 +98,8 @@ def fill(config: ConfigDict, data: str, text: Sequence[str], label: str, choices
 
 def _one_of(directory, names):
     """[the file of one of these names], or []. UserError where there are several."""
-    found = [file for file in sorted(directory.iterdir()) if file.stem in names and file.suffix in own_file.SUFFIXES]
+    found = [file for file in sorted(directory.iterdir())
+             if file.stem in names and file.suffix.lower() in own_file.SUFFIXES]
     if len(found) > 1:
         raise UserError(f'{directory}: holds {" and ".join(file.name for file in found)}: give the file')
     return found

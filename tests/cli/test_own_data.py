@@ -38,7 +38,7 @@ def test_labels_and_a_held_out_part_are_taken_from_the_file(tmp_path, monkeypatc
     task = tasks.of(config.to_dict())
     assert (task.name, task.head, task.labels, config.init_from) == ('my', 'classify', ('a', 'b'), 'novels')
     train, dev = (task.read(config.data.dir, split) for split in ('train', 'dev'))
-    assert len(train) == 27 and len(dev) == 3 and train[0].texts == ('text 0', 'more 0')
+    assert len(train) == 26 and len(dev) == 4 and train[0].texts == ('text 0', 'more 0')
     assert {example.id for example in train}.isdisjoint(example.id for example in dev)
 
 

@@ -152,3 +152,26 @@ def test_bad_rows_are_left_out_and_told_where_a_list_is_given(tmp_path):
     found = read(RATING, tmp_path, 'text,score\nA,1\n,2\nB,9\nC,3,4\nD,5\n', on_bad=skipped.append)
     assert found == [Example('0', ('A',), (), 1.0), Example('4', ('D',), (), 5.0)]
     assert [line.split(': ')[1] for line in skipped] == ['row 3', 'row 4', 'row 5']
+
+
+@pytest.mark.parametrize('content', ['text,score\nOne\rtwo.,1\nB,2\n', 'text,score\rOne two.,1\rB,2\r',
+                                     'sep=;\ntext;score\nOne two.;1\nB;2\n'])
+def test_carriage_returns_and_excel_s_separator_line_are_read(tmp_path, content):
+    fields = RATING | {'format': ';'} if content.startswith('sep') else RATING
+    assert [e.texts for e in read(fields, tmp_path, content)] == [('One two.',), ('B',)]
+
+
+def test_equal_numbers_are_one_label(tmp_path):
+    fields = RATING | {'score': None, 'labels': ['1', '2']}
+    found = read(fields, tmp_path, 'text,score\nA,1\nB,1.0\nC,2.00\nD,2\n')
+    assert [e.label for e in found] == [0, 0, 1, 1]
+
+
+def test_dev_has_a_share_of_each_label_of_several_rows(tmp_path):
+    fields = RATING | {'files': {'train': 'train.csv'}, 'dev_fraction': 0.1, 'score': None,
+                       'labels': ['common', 'rare', 'single']}
+    rows = [('common', i) for i in range(40)] + [('rare', 50), ('rare', 51), ('single', 60)]
+    read(fields, tmp_path, 'text,score\n' + ''.join(f'text {i},{label}\n' for label, i in rows))
+    train, dev = (custom.task(fields).read(tmp_path, split) for split in ('train', 'dev'))
+    assert [sum(e.label == label for e in dev) for label in range(3)] == [4, 1, 0]
+    assert [sum(e.label == label for e in train) for label in range(3)] == [36, 1, 1]

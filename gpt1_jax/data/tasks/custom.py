@@ -1,4 +1,5 @@
 """A user's own labelled set, described by config fields instead of code: tables or JSON files as Examples."""
+import collections
 import dataclasses
 import functools
 import json
@@ -48,17 +49,26 @@ def _task(spec):
 
 
 def _divided(spec, task, directory, split, on_bad=fail):
-    """The examples of a split, where dev is a part of the training file: round(dev_fraction * n) rows, at least one.
+    """The examples of a split, where dev is a part of the training file.
 
-    They have the smallest hashes of (dev_seed, texts, choices), whatever the order. Rows with equal text stay together.
+    Of the n rows with each label (of a score, of all rows) round(dev_fraction * n) are dev, at least one, and none of a
+    single row. They have the smallest hashes of (dev_seed, texts, choices), whatever the order. Rows with equal text
+    stay together.
     """
     found = task.read(directory, split, on_bad)
     if split not in ('train', 'dev'):
         return found
     hashes = [storage.json_digest([spec.dev_seed, example.texts, example.choices]) for example in found]
-    last = sorted(hashes)[max(1, round(spec.dev_fraction * len(found))) - 1]
-    train = [example for example, hashed in zip(found, hashes) if hashed > last]
-    dev = [example for example, hashed in zip(found, hashes) if hashed <= last]
+    groups = collections.defaultdict(list)
+    for example, hashed in zip(found, hashes):
+        groups[example.label if spec.labels else None].append(hashed)
+    chosen = set()
+    for group in groups.values():
+        n = max(1, round(spec.dev_fraction * len(group)))
+        if len(group) > 1 or len(groups) == 1:
+            chosen.update(sorted(group)[:n])
+    train = [example for example, hashed in zip(found, hashes) if hashed not in chosen]
+    dev = [example for example, hashed in zip(found, hashes) if hashed in chosen]
     if not train:
         raise UserError(f'{task.files(directory, split)[0]}: {len(found)} rows leave none for train beside '
                         f'config.custom.dev_fraction = {spec.dev_fraction}')
@@ -82,7 +92,8 @@ def _as_written(spec, path):
         return spec
     if spec.format in custom_spec.JSON:
         raise UserError(f'{path}: the files of {spec.name} are JSON, must end in .jsonl or .json')
-    if spec.delimiter not in own_file.SEPARATORS or pathlib.Path(path).suffix not in own_file.SUFFIXES:
+    suffix = pathlib.Path(path).suffix.lower()
+    if spec.delimiter not in own_file.SEPARATORS or suffix not in own_file.SUFFIXES:
         return spec
     try:
         found = own_file.describe(pathlib.Path(path), (*spec.texts, *spec.choices))
@@ -154,7 +165,8 @@ def _listed(row, column, most):
 def _label(spec, value, choices):
     """The index of the label or of the right choice, or the score."""
     if spec.labels:
-        return reading.label(value, spec.labels, spec.label)
+        name = value if value in spec.labels else reading.label_name(value)
+        return reading.label(name, spec.labels, spec.label)
     if spec.score:
         return reading.score(value, spec.score, spec.label)
     if spec.answer == 'text':

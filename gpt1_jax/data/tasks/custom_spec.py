@@ -5,7 +5,7 @@ import math
 import string
 
 from gpt1_jax import metrics
-from gpt1_jax.data.tasks import tables
+from gpt1_jax.data.tasks import reading, tables
 from gpt1_jax.errors import UserError, did_you_mean, shown
 
 FILES = ('train', 'dev', 'test', 'unlabelled')
@@ -36,7 +36,8 @@ def _tuple(convert):
 
 
 def _label(value):
-    return str(_of(str, int, bool)(value)).strip()  # True of a command line is a name
+    name = str(_of(str, int, float, bool)(value)).strip()  # True of a command line is a name
+    return reading.label_name(name) if type(value) is float else name
 
 
 def _files(value):

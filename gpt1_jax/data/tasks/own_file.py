@@ -14,9 +14,10 @@ MANY_LABELS = 30  # of more, which are mostly different, a score or free text is
 
 def describe(path: pathlib.Path, needed: Sequence[str]) -> str:
     """The config.custom.format of a file. UserError for another suffix than SUFFIXES, or a missing column."""
-    if path.suffix not in SUFFIXES:
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
         raise UserError(f'{path}: must end in one of {", ".join(SUFFIXES)}')
-    formats = {'': path.suffix[1:]} if tables.is_json(path) else SEPARATORS
+    formats = {'': suffix[1:]} if tables.is_json(path) else SEPARATORS
     found: dict[str, list[str]] = {}
     errors = []
     for separator, name in formats.items():
@@ -28,7 +29,7 @@ def describe(path: pathlib.Path, needed: Sequence[str]) -> str:
     if not found:
         raise errors[0]
     # The separator that gives the needed columns, else the most of them, else that of the file's extension.
-    best = max(found, key=lambda name: (set(needed) <= set(found[name]), len(found[name]), name == path.suffix[1:]))
+    best = max(found, key=lambda name: (set(needed) <= set(found[name]), len(found[name]), name == suffix[1:]))
     for column in needed:
         if column not in found[best]:
             raise UserError(f'{path}: no column {column!r}{did_you_mean(column, found[best])} '
@@ -45,7 +46,8 @@ def labels(path: pathlib.Path, custom: dict) -> tuple[str, ...]:
     rows = _in_order(read)
     if not rows:
         raise UserError(f'{read[0].where}: {read[0].fields}' if read else f'{path}: no rows')
-    values = [text for text in (of_cell(row.get(custom['label'])) for row in rows) if text]
+    cells = (of_cell(row.get(custom['label'])) for row in rows)
+    values = [reading.label_name(text) for text in cells if text]
     found = set(values)
     if len(found) < 2:
         raise UserError(f'{path}: {len(found)} different label(s) in column {custom["label"]!r}, at least 2 are needed')

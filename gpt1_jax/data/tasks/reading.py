@@ -177,6 +177,13 @@ def of_cell(value: Any) -> str:
     return json.dumps(value)
 
 
+def label_name(text: str) -> str:
+    """A label as it is compared with others: a whole number is written without decimals, as 1.0 is 1."""
+    whole, point, decimals = text.partition('.')
+    is_whole = point and decimals and not decimals.strip('0') and whole.removeprefix('-').isdecimal()
+    return whole if is_whole else text
+
+
 def row_id(fields: dict, column: str | None, default: str) -> str:
     """The id in a column, a text or an integer; the default if there is no such column."""
     if column is None or column not in fields:

@@ -1,6 +1,8 @@
 """Rows of a file with one example a row: TSV without quoting, as GLUE's; CSV; JSON lines; an array of JSON records."""
 import csv
+import itertools
 import pathlib
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -11,7 +13,7 @@ from gpt1_jax.errors import UserError
 
 
 def is_json(path: str | pathlib.Path) -> bool:
-    return str(path).endswith(('.jsonl', '.json'))
+    return str(path).lower().endswith(('.jsonl', '.json'))
 
 
 def read(path: str | pathlib.Path, needed: Sequence[str] = (), columns: Sequence[str] = (), quoted: bool = False,
@@ -100,10 +102,14 @@ def layout(path: str | pathlib.Path, needed: Sequence[str], layouts: Sequence[Se
 def _cells(path, quoted, delimiter):
     """(number of its last line, cells) of each row of a table."""
     lines = reading.decoded_lines(path)
+    first = next(lines, '')
+    if not re.fullmatch(r'"?sep=.?"?', first):  # for Excel: which separator the file has
+        lines = itertools.chain([first], lines)
     if not quoted:
         for number, line in enumerate(lines, 1):
             yield number, line.split(delimiter)
         return
+    returns_end_rows = '\r' in first  # as in files of old Macs
     csv.field_size_limit(LONGEST)  # by default a cell has at most 131,072 characters
     last = length = 0
 
@@ -114,7 +120,12 @@ def _cells(path, quoted, delimiter):
             length += len(line) + 1
             if length > LONGEST:
                 raise too_long(f'{path}: row {last + 1}')
-            yield line + '\n'
+            if returns_end_rows:  # the csv module takes them at the end of what it is given
+                yield from filter(None, re.split(r'(?<=\r)', line + '\n'))
+            elif '"' in line:
+                yield line + '\n'
+            else:  # in a cell without quotes the csv module refuses them
+                yield line.replace('\r', ' ') + '\n'
     reader = csv.reader(of_row(), delimiter=delimiter, strict=True)
     try:
         for row in reader:

@@ -1,0 +1,46 @@
+"""What is said of a labelled set as a whole."""
+import collections
+
+import pytest
+
+from gpt1_jax.data import examination
+from gpt1_jax.data.inputs import Encoded
+from gpt1_jax.data.tasks import custom
+from own_sets import SENTIMENT
+
+Counter = collections.Counter
+
+
+def rows(*labelled):
+    return [Encoded(str(i), [[text]], label, None, False) for i, (text, label) in enumerate(labelled)]
+
+
+@pytest.mark.parametrize('counts, said', [
+    ({'good': 3, 'Good': 1, 'bad': 2}, ["labels 'good' (3 rows) and 'Good' (1 row) differ in case or spaces only"]),
+    ({'caf\u00e9': 3, 'cafe\u0301': 1}, ["differ in Unicode form only"]),
+    ({'a b': 3, 'a  b ': 1}, ['differ in case or spaces only']), ({'a': 1, 'b': 2}, [])])
+def test_labels_that_look_alike_are_named_once(counts, said):
+    found = examination.alike(counts)
+    assert len(found) == len(said) and all(text in line for text, line in zip(said, found))
+
+
+def test_words_for_a_missing_value_and_a_repeated_header_are_named():
+    first, second = examination.missing({'NaN': 2, 'none': 1, 'good': 3})
+    assert first.startswith("label 'NaN' (2 rows) looks like a miss") and "'none' (1 row)" in second
+    (line,) = examination.header({'label': 1, 'good': 3}, 'label')
+    assert line.startswith("label 'label' (1 row) is the name of its column")
+    assert examination.header({'good': 3}, 'label') == []
+
+
+def test_labels_on_one_side_only_are_named():
+    counts = {'training': Counter({0: 4, 1: 2}), 'dev': Counter({0: 1, 2: 1})}
+    found = examination.one_sided(('a', 'b', 'c'), counts)
+    assert found == ["no training row has label 'c'", "no dev row has label 'b'"]
+
+
+def test_copies_between_the_splits_are_counted_and_a_sound_set_has_no_warning():
+    task = custom.task(SENTIMENT)
+    train = rows((1, 0), (2, 1), (3, 1))
+    (line,) = examination.warnings(task, train, rows((1, 0), (4, 1)))
+    assert line.startswith('1 of 2 dev rows are training rows as well')
+    assert examination.warnings(task, train, rows((5, 0), (4, 1))) == []
