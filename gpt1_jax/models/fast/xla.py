@@ -105,21 +105,37 @@ add_bias.defvjp(lambda x, bias: (add_bias(x, bias), None), _bias_gradient)
 
 # GELU
 
-@jax.custom_vjp
-def gelu(x: jax.Array) -> jax.Array:
-    """Keeps only x for the backward pass, where automatic differentiation keeps two more arrays of its size."""
-    return ops.gelu(x)
+ROOT = math.sqrt(2 / math.pi)
+CUBIC = 0.044715
 
 
-def _gelu_gradient(x, dy):
+def by_sigmoid(z: jax.Array) -> jax.Array:
+    """GELU(z) / z = (1 + tanh u) / 2 = sigmoid(2 u), with u = ROOT (z + CUBIC z^3).
+
+    Accelerators compute an exponential and a reciprocal in few instructions, tanh as a quotient of two polynomials.
+    """
+    return jax.nn.sigmoid(z * (2 * ROOT + 2 * ROOT * CUBIC * z * z))
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
+def gelu(x: jax.Array, gate: Callable = by_sigmoid) -> jax.Array:
+    """Keeps only x for the backward pass, where automatic differentiation keeps two more arrays of its size.
+
+    gate: GELU(z) / z of float32, as a platform computes it best.
+    """
+    z = x.astype(jnp.float32)
+    return (z * gate(z)).astype(x.dtype)
+
+
+def _gelu_gradient(gate, x, dy):
+    """A sigmoid s of v has the derivative s (1 - s) by v; here v = 2 u, which is a polynomial of z."""
     z = lax.optimization_barrier(x).astype(jnp.float32)
-    tanh = jnp.tanh(ops.gelu_inner(z))
-    slope = 0.5 * (1 + tanh) + 0.5 * z * (1 - tanh * tanh) * ROOT * (1 + 3 * 0.044715 * z * z)
+    s = gate(z)
+    slope = s + s * (1 - s) * z * (2 * ROOT + 6 * ROOT * CUBIC * z * z)
     return ((dy.astype(jnp.float32) * slope).astype(x.dtype),)
 
 
-ROOT = math.sqrt(2 / math.pi)
-gelu.defvjp(lambda x: (gelu(x), x), _gelu_gradient)
+gelu.defvjp(lambda x, gate: (gelu(x, gate), x), _gelu_gradient)
 
 
 # Attention
