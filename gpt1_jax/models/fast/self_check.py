@@ -10,6 +10,7 @@ passed these checks in bfloat16, with the model's own head size, width and conte
 A kernel that fails is not used in any process, and one line says so. A pass is remembered on disk.
 """
 import contextlib
+import functools
 import hashlib
 import os
 import pathlib
@@ -24,7 +25,7 @@ from gpt1_jax import storage
 from gpt1_jax.errors import UserError
 from gpt1_jax.models import dropout, ops
 from gpt1_jax.models.fast import table
-from gpt1_jax.parallel import processes
+from gpt1_jax.parallel import processes, xla_options
 
 SLACK = 3         # times the plain path's own rounding
 ROUNDING = 2**-9  # of a single number to bfloat16, the least that counts as such
@@ -115,9 +116,10 @@ def _wrong(kernel, size, length, device, interpret):
         drop = dropout.Dropout(key, LAYER).at(dropout.MLP_OUT, RATE)
         for L in sorted({max(length - 1, 1), length}):
             with jax.default_device(device):
-                found, rounded = (_results(f, drop, _inputs(kernel.operation, size, L)) for f in (ours, plain))
+                inputs = _inputs(kernel.operation, size, L)
+                found, rounded = (_results(f, drop, inputs, device.platform) for f in (ours, plain))
                 with jax.default_matmul_precision('highest'):
-                    exact = _results(plain, drop, [x.astype(jnp.float32) for x in _inputs(kernel.operation, size, L)])
+                    exact = _results(plain, drop, [x.astype(jnp.float32) for x in inputs], device.platform)
             for place, right in enumerate(exact):
                 error, rounding = (np.abs(each[place] - right).max() / np.abs(right).max() for each in (found, rounded))
                 allowed = SLACK * max(rounding, ROUNDING)
@@ -137,9 +139,10 @@ def _inputs(operation, size, L):
     return [x.astype(jnp.float32) if x.ndim == 1 else x for x in drawn]  # parameters are float32
 
 
-def _results(function, drop, inputs):
-    """[result, *gradients] as float64, the gradient of q, k and v each by itself; of evaluation the result alone."""
-    @jax.jit
+def _results(function, drop, inputs, platform):
+    """[result, *gradients] as float64, the gradient of q, k and v each by itself; of evaluation the result alone.
+    Compiled as a training step of the platform is."""
+    @functools.partial(jax.jit, compiler_options=xla_options.of(platform))
     def run(*values):
         if drop.key is None:
             return (function(*values, drop),)
@@ -159,5 +162,6 @@ def _file(kernel, size, length, device):
         code.update(file.read_bytes())
     facts = {'kernel': kernel.name, 'size': size, 'length': length, 'device': device.device_kind,
              'platform': device.client.platform_version, 'jax': jax.__version__, 'jaxlib': jaxlib.__version__,
-             'flags': [os.environ.get(name) for name in FLAGS], 'code': code.hexdigest()}
+             'flags': [os.environ.get(name) for name in FLAGS], 'options': xla_options.text(device.platform),
+             'code': code.hexdigest()}
     return storage.cache(f'kernels/{storage.json_digest(facts)}')
