@@ -32,9 +32,9 @@ from gpt1_jax.pretrain import RULES
 
 # Parts of the model, each with what its operations are called; the first that fits a kernel's own name has it, else the
 # first that fits the name of what is fused into it.
-PARTS = (('attention', ('/attn/blhe', '/attn/bhlm', '/attn/softmax', '/attn/jit', '/attn/self', 'pallas_call')),
-         ('attention projections', ('/attn/',)), ('mlp', ('/mlp/',)), ('residual and norm', ('/ln_',)),
-         ('loss', ('td,rd', 'jvp()')), ('embedding', ('/embed/',)))
+PARTS = (('residual and norm', ('/ln_',)), ('loss', ('td,rd', 'jvp()')),
+         ('attention', ('/attn/blhe', '/attn/bhlm', '/attn/softmax', '/attn/jit', '/attn/self', 'pallas_call')),
+         ('attention projections', ('/attn/',)), ('mlp', ('/mlp/',)), ('embedding', ('/embed/',)))
 
 
 def costs(found: Sequence[Kernel], chip: chips.Chip) -> list[dict]:

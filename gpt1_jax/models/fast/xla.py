@@ -198,7 +198,7 @@ def cross_entropy(hidden: jax.Array, rows: jax.Array, targets: jax.Array, dtype:
 
 
 def _cross_entropy(hidden, rows, targets, dtype, products, in_one_pass):
-    logits = products.matmul(hidden, _padded(rows), 1, dtype)
+    logits = products.matmul(hidden, padded(rows), 1, dtype)
     normaliser = log_sum_exp(_values(logits, rows), in_one_pass)
     label = jnp.take_along_axis(logits, targets[:, None], axis=-1, mode='clip')[:, 0].astype(jnp.float32)
     label = jnp.where((targets >= 0) & (targets < rows.shape[0]), label, jnp.nan)
@@ -210,7 +210,7 @@ def _cross_entropy_gradient(dtype, products, in_one_pass, saved, gradient):
     one_hot = jnp.arange(logits.shape[1])[None] == targets[:, None]
     by_logit = jnp.exp(_values(logits, rows) - normaliser[:, None]) - one_hot
     by_logit = (by_logit * gradient[:, None]).astype(hidden.dtype)
-    dhidden = products.matmul(by_logit, _padded(rows), 0, hidden.dtype)
+    dhidden = products.matmul(by_logit, padded(rows), 0, hidden.dtype)
     # Were the rows of padding cut off inside the product, a TPU would write by_logit to memory for it.
     drows = lax.optimization_barrier(products.outer(by_logit, hidden))
     return dhidden, drows[:rows.shape[0]], None
@@ -241,7 +241,7 @@ def log_sum_exp(values: jax.Array, in_one_pass: bool) -> jax.Array:
     return top + jnp.log(total)
 
 
-def _padded(rows):
+def padded(rows: jax.Array) -> jax.Array:
     """In bfloat16, rows of zeros up to a multiple of 128: tensor cores are slow with a dimension such as 40,478."""
     if rows.dtype != jnp.bfloat16:
         return rows
