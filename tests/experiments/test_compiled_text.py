@@ -307,9 +307,10 @@ def test_the_papers_step_on_a_v5e_is_no_further_from_the_limit_than_it_was():
     (True, 'auto', 58.9, 34.35), (False, 'auto', 46.5, 32.90), (False, 'triton', 44.0, 32.90)])
 def test_the_papers_step_on_an_h200_moves_no_more_bytes_outside_matrix_products_than_it_did(
         triton, kernels, gigabytes, milliseconds):
-    """November 2026: 58.3 GB with Triton's products, 45.9 with cuBLASLt's, 43.9 with the loss's kernel. milliseconds: of the step with a norm of two
-    results and with GELU's bias inside GELU (53.7 and 47.2 GB), which a step without them may exceed by 3%;
-    Triton's has 0.1 ms more, for sums of 2,048 programs in a norm's gradient, 0.8 ms faster on an H200."""
+    """November 2026: 58.3 GB with Triton's products, 45.9 with cuBLASLt's, 43.9 with the loss's kernel. milliseconds:
+    of the step with a norm of two results and with GELU's bias inside GELU (53.7 and 47.2 GB), which a step without
+    them may exceed by 3%; Triton's has 0.1 ms more, for sums of 2,048 programs in a norm's gradient, 0.8 ms faster on
+    an H200."""
     config = bfloat16()
     config.model.kernels = kernels
     found = roofline.measure(config, 'h200:1', 64, options={'xla_gpu_enable_triton_gemm': triton})
