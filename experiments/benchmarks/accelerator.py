@@ -1,15 +1,19 @@
 """One command for a GPU or TPU that somebody has for a few minutes: its row for the README, within a time limit.
 
 python -m experiments.benchmarks.accelerator --minutes=10 --out=ROW.json
+python -m experiments.benchmarks.accelerator --variants --minutes=2.8 --out=VARIANTS.json
 
 Needs jax, flax, optax, orbax-checkpoint, numpy and ml-collections. In this order, each part in a process of its own:
 
 * check: the self-check of every kernel for this device;
-* step: tokens/s, MFU, memory and compile time of the paper's step, by dtype and config.model.kernels, and on a GPU with
-  all matrix products by cuBLASLt;
+* step: tokens/s, MFU, memory and compile time of the paper's step, by dtype and config.model.kernels, and on a GPU
+  without our options of XLA (gpt1_jax/parallel/xla_options.py);
 * losses: 20 of two layers of the paper's, batches of one window, beside those of a CPU in results/losses_cpu.json;
 * resume: their training with deterministic algorithms, killed and resumed, and one that is not: every array's digest;
 * PyTorch's and transformers' step, where they are installed.
+
+With --variants only the step is timed, with each choice of kernels and options, the most promising first, beside
+nanoGPT's: which of them is the fastest on this device.
 
 A part that fails is one line of the report. The file is written after each part, so that whatever ends this program
 early, it has what was measured until then. On a CPU, or with --small, all is of a small model, and kernels are
@@ -40,7 +44,8 @@ from gpt1_jax.data.tokens import TokenStream
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.build import backbone, own_fields
 from gpt1_jax.models.fast import self_check
-from gpt1_jax.parallel import processes, sharding
+from gpt1_jax.models.fast import table as kernel_table
+from gpt1_jax.parallel import processes, sharding, xla_options
 from gpt1_jax.runs import results
 from gpt1_jax.training import device_data
 
@@ -51,11 +56,14 @@ TOLERANCE = {'float32': 1e-4, 'bfloat16': 2e-2}
 SMALL = {'n_layer': 2, 'n_embd': 128, 'n_head': 2, 'n_inner': 512, 'n_ctx': 64}
 TWO = {'n_layer': 2}  # of the paper's layers: 20 updates of a window take a CPU about a minute
 VOCABULARY = {False: 40478, True: 512}  # of the paper, and small
-# Of XLA: no products by Triton, and so biases added inside products, which those chosen on an H200 were not.
-CUBLAS = '--xla_gpu_enable_triton_gemm=false'
 LENGTH = {False: (10, 3, 20), True: (2, 3, 3)}  # steps of warm-up, windows, steps of a window
 STEPS, KILLED_AFTER = 20, 10
 LONGEST = 0.4  # of the time, for one part
+# Of --variants, by platform; 'defaults': without our options of XLA.
+VARIANTS = {'gpu': ('step bfloat16 triton', 'step bfloat16 auto', 'nanogpt-compiled', 'step bfloat16 auto defaults',
+                    'step bfloat16 xla', 'step bfloat16 triton defaults'),
+            'tpu': ('step bfloat16 auto', 'step bfloat16 xla'),
+            'cpu': ('step bfloat16 auto', 'nanogpt', 'step bfloat16 xla', 'step bfloat16 triton')}
 KILLED = {'error': 'killed'}  # what the part `resume` returns with --kill
 
 
@@ -77,9 +85,10 @@ def check(small: bool) -> dict:
 
 
 def step(small: bool, dtype: str, kernels: str, batch: int) -> dict:
-    """train_step.measure on all devices, `batch` rows each."""
+    """train_step.measure on all devices, `batch` rows each, and 'refused': {kernel: why plain XLA took its place}."""
     config = config_of(small, dtype, batch * jax.device_count(), kernels=kernels)
-    return train_step.measure(config, VOCABULARY[small], *LENGTH[small])
+    found = train_step.measure(config, VOCABULARY[small], *LENGTH[small])
+    return found | {'refused': {name: why for (name, *_), why in kernel_table.verdicts.items() if why}}
 
 
 def rival(small: bool, name: str, batch: int) -> dict:
@@ -126,9 +135,10 @@ def train(config: ConfigDict, vocab_size: int, directory: str, kill: bool = Fals
 def part(f) -> dict:
     """The part that the flags name."""
     name, *others = f.part.split(' ')
-    if 'cublas' in others:
-        others.remove('cublas')
-        os.environ['XLA_FLAGS'] = f"{os.environ.get('XLA_FLAGS', '')} {CUBLAS}"
+    if 'defaults' in others:
+        others.remove('defaults')
+        opposite = ' '.join(f'--{name}={str(not value).lower()}' for name, value in xla_options.GPU.items())
+        os.environ['XLA_FLAGS'] = f"{os.environ.get('XLA_FLAGS', '')} {opposite}"
     processes.start(deterministic=f.part == 'resume')
     if name == 'device':
         return {'name': jax.devices()[0].device_kind, 'count': jax.device_count(), 'platform': jax.default_backend()}
@@ -190,8 +200,12 @@ def measure(f, report) -> dict:
     small = device['platform'] == 'cpu' if f.small is None else f.small
     clock.arguments = f'--batch={f.batch or (8 if small else 64)}', f'--small={small}'
     add('device', device)
+    if f.variants:
+        for name in VARIANTS[device['platform']]:
+            add(name, clock.run(name))
+        return found
     for name in ('check', 'step bfloat16 auto', 'step bfloat16 xla',
-                 *['step bfloat16 auto cublas'] * (device['platform'] == 'gpu')):
+                 *['step bfloat16 auto defaults'] * (device['platform'] == 'gpu')):
         add(name, clock.run(name))
     with tempfile.TemporaryDirectory() as directory:
         for dtype in TOLERANCE:
@@ -256,7 +270,7 @@ def row(found: dict) -> list[str]:
              'kernels that passed': missing('check') if 'error' in verdicts else passed,
              'tokens/s (MFU), bfloat16': step_of('step bfloat16 auto'),
              'without kernels': step_of('step bfloat16 xla'),
-             'products by cuBLASLt': step_of('step bfloat16 auto cublas') if device['platform'] == 'gpu' else 'n/a',
+             "XLA's own options": step_of('step bfloat16 auto defaults') if device['platform'] == 'gpu' else 'n/a',
              'plain': step_of('step bfloat16 plain'), 'float32': step_of('step float32 auto'),
              'GiB': f"{auto['bytes'] / 2**30:.1f}" if auto.get('bytes') else 'n/a',
              'first step, s': f"{auto['first_seconds']:.0f}" if auto.get('first_seconds') else 'n/a',
@@ -264,6 +278,25 @@ def row(found: dict) -> list[str]:
              'bfloat16': yes('losses bfloat16', 'within_tolerance'), 'resumed to the bit': yes('resume', 'equal'),
              'times PyTorch': ratio('nanogpt', 'post-ln'), 'times transformers': ratio('hugging-face')}
     return table(tuple(cells), [tuple(cells.values())])
+
+
+def variants(found: dict) -> list[str]:
+    """The lines of a Markdown table of what --variants measured, the fastest first."""
+    timed = {name: one for name, one in found.items() if 'tokens_per_s' in one}
+    a_device = {name: one['tokens_per_s'] / (found['device']['count'] if name.startswith('step') else 1)
+                for name, one in timed.items()}  # PyTorch's steps use one device
+    rival = next((each for name, each in a_device.items() if name.startswith('nanogpt')), None)
+    cells = []
+    for name in sorted(timed, key=a_device.get, reverse=True):
+        one = timed[name]
+        cells.append((name, f"{one['tokens_per_s']:,.0f}", f"{1e3 * statistics.median(one['step_seconds']):,.2f}",
+                      f"{one['mfu']:.1%}" if one.get('mfu') else 'n/a',
+                      f'{a_device[name] / rival:.2f}' if rival else 'n/a',
+                      f"{one['bytes'] / 2**30:.1f}" if one.get('bytes') else 'n/a', f"{one['first_seconds']:.0f}",
+                      f"{one['losses'][0]:.3f} to {one['losses'][-1]:.3f}", ', '.join(one.get('refused', ()))))
+    failed = [f"{name}: {one['error']}" for name, one in found.items() if 'error' in one]
+    return [*table(('step', 'tokens/s', 'ms', 'MFU', "times nanoGPT's", 'GiB', 'first step, s', 'loss',
+                    'kernels refused'), cells), *failed]
 
 
 def _short(result):
@@ -287,6 +320,7 @@ def _define_flags():
     flags.DEFINE_float('minutes', 10, 'Stop after so many minutes, with what there is by then.', lower_bound=0)
     flags.DEFINE_integer('batch', 0, 'Windows a device and step; 0: 64, or 8 of the small model.', lower_bound=0)
     flags.DEFINE_bool('small', None, 'A small model; by default only on a CPU.')
+    flags.DEFINE_bool('variants', False, "Only the step, with each choice of kernels and options, and nanoGPT's.")
     flags.DEFINE_bool('write_losses', False, f'Write {CPU_LOSSES.name} on this machine instead.')
     flags.DEFINE_string('part', None, 'One part, in this process.')
     flags.DEFINE_string('dir', None, "Of --part='losses DTYPE' and --part=resume: the work directory.")
@@ -310,6 +344,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as programs:  # what is compiled twice here, but nothing from before
         os.environ['JAX_COMPILATION_CACHE_DIR'] = programs
         found = measure(f, report)
+    if f.variants:
+        print('\n'.join(['', *variants(found)]))
+        return
     print('\n'.join(['', *row(found), '', f'Please open an issue with these lines and the file {f.out}.']))
 
 

@@ -11,8 +11,8 @@ is compiled as pretraining compiles it, and its kernels are added up in two ways
 * by the compiler's own estimate of a kernel's cycles (TPUs alone), which also counts the vector units; for kernels in
   Pallas, of which it makes none, by the bundles of instructions in its schedule.
 
-For a GPU it is compiled twice, with matrix products by Triton and by cuBLASLt: on the device XLA times both and chooses
-for each product, and what is fused into products differs.
+For a GPU all matrix products are cuBLASLt's, as in training; --options=xla_gpu_enable_triton_gemm=true has Triton's,
+into which XLA fuses other operations. On the device XLA would then time both and choose for each product.
 """
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -32,9 +32,9 @@ from gpt1_jax.pretrain import RULES
 
 # Parts of the model, each with what its operations are called; the first that fits a kernel's own name has it, else the
 # first that fits the name of what is fused into it.
-PARTS = (('attention', ('/attn/blhe', '/attn/bhlm', '/attn/softmax', '/attn/jit', '/attn/self', 'pallas_call')),
-         ('attention projections', ('/attn/',)), ('mlp', ('/mlp/',)), ('residual and norm', ('/ln_',)),
-         ('loss', ('td,rd', 'jvp()')), ('embedding', ('/embed/',)))
+PARTS = (('residual and norm', ('/ln_',)), ('loss', ('td,rd', 'jvp()')),
+         ('attention', ('/attn/blhe', '/attn/bhlm', '/attn/softmax', '/attn/jit', '/attn/self', 'pallas_call')),
+         ('attention projections', ('/attn/',)), ('mlp', ('/mlp/',)), ('embedding', ('/embed/',)))
 
 
 def costs(found: Sequence[Kernel], chip: chips.Chip) -> list[dict]:
@@ -168,15 +168,9 @@ def main() -> None:
         raise UserError(f'--options={bare[0]}: must be FLAG=VALUE')
     pairs = (option.lstrip('-').partition('=') for option in f.options)
     options = {name: {'true': True, 'false': False}.get(value, value) for name, _, value in pairs}
-    several = [options]
-    if chips.parse(f.topology)[0].gpu:
-        several = [options | {'xla_gpu_enable_triton_gemm': triton} for triton in (True, False)]
-    found = []
-    for each in several:
-        row = measure(f.config, f.topology, f.rows, f.vocab_size, each)
-        print('\n'.join(lines(row, f.top)), flush=True)
-        found.append(row | {'kernels': row['kernels'][:f.top]})
-    record.write(f.out, {'config': f.config.to_dict(), 'steps': found})
+    row = measure(f.config, f.topology, f.rows, f.vocab_size, options)
+    print('\n'.join(lines(row, f.top)), flush=True)
+    record.write(f.out, {'config': f.config.to_dict(), 'steps': [row | {'kernels': row['kernels'][:f.top]}]})
 
 
 if __name__ == '__main__':

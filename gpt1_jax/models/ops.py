@@ -49,11 +49,8 @@ def dense(x: jax.Array, kernel: jax.Array, bias: jax.Array) -> jax.Array:
 def gelu(x: jax.Array) -> jax.Array:
     """The Gaussian Error Linear Unit, in its tanh form as released (train.py 22-23)."""
     z = x.astype(jnp.float32)
-    return (0.5 * z * (1 + jnp.tanh(gelu_inner(z)))).astype(x.dtype)
-
-
-def gelu_inner(z: jax.Array) -> jax.Array:
-    return (2 / jnp.pi) ** 0.5 * (z + 0.044715 * z * z * z)
+    u = (2 / jnp.pi) ** 0.5 * (z + 0.044715 * z * z * z)
+    return (0.5 * z * (1 + jnp.tanh(u))).astype(x.dtype)
 
 
 def attention(qkv: jax.Array, drop: dropout.Dropout) -> jax.Array:

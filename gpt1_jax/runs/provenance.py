@@ -16,6 +16,7 @@ import jaxlib
 import gpt1_jax
 from gpt1_jax import storage
 from gpt1_jax.models.dropout import mix
+from gpt1_jax.parallel import xla_options
 from gpt1_jax.parallel.sharding import named_leaves
 
 PACKAGE = pathlib.Path(gpt1_jax.__file__).resolve().parent
@@ -50,12 +51,14 @@ def environment(tree: Any) -> dict:
     """Versions, compiler flags and devices (of the tree's arrays or shapes): a run that continues with the same ones
     gives the same result to the bit."""
     sharding = jax.tree.leaves(tree)[0].sharding
+    device = next(iter(sharding.device_set))
 
     def flags(name):
         return ' '.join(sorted(os.environ.get(name, '').split()))
     return {'jax': jax.__version__, 'jaxlib': jaxlib.__version__,
             'XLA_FLAGS': flags('XLA_FLAGS'), 'LIBTPU_INIT_ARGS': flags('LIBTPU_INIT_ARGS'),
-            'device': next(iter(sharding.device_set)).device_kind, 'devices': len(sharding.device_set),
+            'xla_options': xla_options.text(device.platform),
+            'device': device.device_kind, 'devices': len(sharding.device_set),
             'mesh': dict(sharding.mesh.shape) if isinstance(sharding, jax.sharding.NamedSharding) else None,
             'processes': jax.process_count()}
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.models import dropout
-from gpt1_jax.parallel import sharding
+from gpt1_jax.parallel import sharding, xla_options
 from gpt1_jax.training import preemption
 from gpt1_jax.training.log_window import Window
 
@@ -85,7 +85,8 @@ def make_program(init_params: Callable, loss: Callable, optimizer: Any, schedule
     shapes = jax.eval_shape(init, jax.ShapeDtypeStruct([], jnp.uint32))
     shardings = sharding.shardings(shapes, mesh)
     jitted_init = jax.jit(init, out_shardings=shardings)
-    jitted_step = jax.jit(step, donate_argnums=0, out_shardings=(shardings, None))
+    jitted_step = jax.jit(step, donate_argnums=0, out_shardings=(shardings, None),
+                          compiler_options=xla_options.of(mesh.devices.flat[0].platform))
     return Program(mesh, on_mesh(jitted_init, mesh, precision), on_mesh(jitted_step, mesh, precision),
                    sharding.abstract(shapes, mesh))
 

@@ -9,12 +9,13 @@ import pytest
 from experiments.benchmarks import accelerator
 from gpt1_jax.errors import UserError
 from gpt1_jax.models.fast import gpu_attention, table
+from gpt1_jax.parallel import xla_options
 from tiny import ROOT, python
 
 STEP = {'device': '1 x X', 'tokens_per_s': 500_000.0, 'mfu': 0.3801, 'bytes': 13 * 2**30, 'first_seconds': 71.3}
 FOUND = {'device': {'name': 'X', 'count': 2, 'platform': 'gpu'}, 'check': {'flash': 'passed', 'fused': 'spilt'},
          'step bfloat16 auto': STEP, 'step bfloat16 xla': STEP | {'tokens_per_s': 300_000.0, 'mfu': None},
-         'step bfloat16 auto cublas': STEP | {'tokens_per_s': 520_000.0},
+         'step bfloat16 auto defaults': STEP | {'tokens_per_s': 520_000.0},
          'step bfloat16 plain': {'error': 'out of memory'}, 'losses float32': {'within_tolerance': True},
          'losses bfloat16': {'within_tolerance': False}, 'resume': {'error': 'stopped after 9 s'},
          'nanogpt-compiled': {'tokens_per_s': 200_000.0}, 'post-ln-compiled': {'tokens_per_s': 125_000.0},
@@ -26,7 +27,7 @@ def test_a_row_has_what_was_measured_and_what_failed():
     cells = dict(zip(*([cell.strip() for cell in line.strip('|').split('|')] for line in (head, row))))
     assert cells == {
         'device': '2 x X', 'kernels that passed': '1 of 2', 'tokens/s (MFU), bfloat16': '500,000 (38.0%)',
-        'without kernels': '300,000', 'products by cuBLASLt': '520,000 (38.0%)', 'plain': 'failed',
+        'without kernels': '300,000', "XLA's own options": '520,000 (38.0%)', 'plain': 'failed',
         'float32': 'failed', 'GiB': '13.0', 'first step, s': '71',
         "the CPU's losses, float32": 'yes', 'bfloat16': 'NO', 'resumed to the bit': 'not finished',
         'times PyTorch': '1.25', 'times transformers': 'n/a'}  # of the faster one, for one device
@@ -36,7 +37,7 @@ def test_under_a_limit_that_is_too_short_every_part_is_a_line_and_the_row_nothin
     real, lines = accelerator.Clock.run, []
     monkeypatch.setattr(accelerator.Clock, 'run', lambda clock, name, *arguments: dict(
         FOUND['device'], platform='cpu') if name == 'device' else real(clock, name, *arguments))
-    settings = types.SimpleNamespace(minutes=1e-6, small=None, batch=0)
+    settings = types.SimpleNamespace(minutes=1e-6, small=None, batch=0, variants=False)
     found = accelerator.measure(settings, lambda found, line: lines.append(line))
     assert len(lines) == 11 and all(line.endswith(': failed: not started: the time was up') for line in lines[1:])
     assert accelerator.row(found)[2].count('not run') == 8
@@ -73,12 +74,45 @@ def test_a_kernel_that_was_broken_on_purpose_is_named(monkeypatch):
     assert accelerator.check(small=True) == {'flash': 'RuntimeError: out of shared memory'}
 
 
-def test_the_step_with_products_by_cublaslt_is_the_step_with_that_flag_of_xla(monkeypatch):
-    monkeypatch.setenv('XLA_FLAGS', '')
-    monkeypatch.setattr(accelerator, 'step', lambda *arguments: os.environ['XLA_FLAGS'].split())
+def test_the_step_with_xla_s_defaults_has_none_of_our_options(monkeypatch):
+    monkeypatch.setenv('XLA_FLAGS', '--a')
+    monkeypatch.setattr(accelerator, 'step', lambda *arguments: (os.environ['XLA_FLAGS'], xla_options.of('gpu')))
     found = [accelerator.part(types.SimpleNamespace(part=part, small=True, batch=2))
-             for part in ('step bfloat16 auto', 'step bfloat16 auto cublas')]
-    assert found == [[], ['--xla_gpu_enable_triton_gemm=false']]
+             for part in ('step bfloat16 auto', 'step bfloat16 auto defaults')]
+    assert found == [('--a', xla_options.GPU),
+                     ('--a --xla_gpu_enable_triton_gemm=true --xla_gpu_ftz=false', {})]
+
+
+@pytest.mark.parametrize('platform', accelerator.VARIANTS)
+def test_the_variants_are_timed_in_their_order_and_shown_the_fastest_first(monkeypatch, platform):
+    asked = []
+
+    def run(_, name, *arguments):
+        asked.append(name)
+        if name == 'device':
+            return dict(FOUND['device'], platform=platform)
+        if name == 'step bfloat16 xla':
+            return {'error': 'stopped after 68 s'}
+        timed = {'tokens_per_s': 100_000.0 * len(asked), 'step_seconds': [0.06, 0.05, 0.07], 'first_seconds': 9.6,
+                 'losses': [10.6, 9.81]}
+        return timed if name.startswith('nanogpt') else timed | {
+            'mfu': 0.4, 'bytes': 2**30, 'refused': {'flash': 'spilt'} if name == 'step bfloat16 auto' else {}}
+    monkeypatch.setattr(accelerator.Clock, 'run', run)
+    written = []
+    found = accelerator.measure(types.SimpleNamespace(minutes=2.8, small=None, batch=0, variants=True),
+                                lambda found, line: written.append(len(found)))
+    assert asked == ['device', *accelerator.VARIANTS[platform]] and written == list(range(1, len(asked) + 1))
+    _, _, *lines, _, failed = accelerator.variants(found)
+    cells = [[cell.strip() for cell in line.strip('|').split('|')] for line in lines]
+    # The later, the faster; nanoGPT's is measured on one of two devices.
+    order = {name: (n + 2) / (2 - name.startswith('nanogpt')) for n, name in enumerate(asked[1:])}
+    assert [row[0] for row in cells] == sorted(set(asked[1:]) - {'step bfloat16 xla'}, key=order.get, reverse=True)
+    auto = next(row for row in cells if row[0] == 'step bfloat16 auto')
+    place = asked.index('step bfloat16 auto') + 1
+    rival = next((asked.index(name) + 1 for name in asked if name.startswith('nanogpt')), None)
+    assert auto == ['step bfloat16 auto', f'{place}00,000', '60.00', '40.0%',
+                    f'{place / 2 / rival:.2f}' if rival else 'n/a', '1.0', '10', '10.600 to 9.810', 'flash']
+    assert failed == 'step bfloat16 xla: stopped after 68 s'
 
 
 OTHERS = ('spacy', 'ftfy', 'sentencepiece', 'safetensors', 'pyarrow', 'matplotlib', 'tensorflow_datasets',

@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 
 from experiments.compile import chips, hlo
 from gpt1_jax.models import dropout
-from gpt1_jax.models.fast import gpu_attention, gpu_residual_norm, table
+from gpt1_jax.models.fast import gpu_attention, gpu_cross_entropy, gpu_residual_norm, table
 from gpt1_jax.models.gpt import GPTConfig
 from gpt1_jax.parallel import sharding
 
@@ -22,10 +22,18 @@ for_h200s = pytest.mark.skipif(
     not any(map(importlib.util.find_spec, ('jax_cuda12_plugin', 'jax_cuda13_plugin'))), reason='no CUDA plugin')
 for_tpus = pytest.mark.skipif(importlib.util.find_spec('libtpu') is None, reason='no TPU compiler')
 
-B, L, H, E, D = 8, 256, 4, 64, 768
+B, L, H, E, D, R = 8, 256, 4, 64, 768, 40478
 ROWS = ('data', 'fsdp')
-SITES = {'attention': dropout.ATTENTION, 'norm': dropout.MLP_OUT}
-KERNELS = {'attention': gpu_attention.flash_attention, 'norm': gpu_residual_norm.add_and_norm}
+
+
+def loss(hidden, rows, drop):
+    return gpu_cross_entropy.cross_entropy(hidden, rows, jnp.arange(len(hidden)), hidden.dtype)
+
+
+KERNELS = {'attention': gpu_attention.flash_attention, 'norm': gpu_residual_norm.add_and_norm, 'loss': loss}
+# How many kernels each is with its gradients, and how many bytes of gradients of parameters devices add up.
+COUNT = {'attention': 2, 'norm': 2, 'loss': 1}
+EXCHANGED = {'attention': 0, 'norm': 2 * 4 * D, 'loss': 2 * (R + 98) * D}
 
 
 def arrays(name, B, L, H, E):
@@ -33,6 +41,8 @@ def arrays(name, B, L, H, E):
     if name == 'attention':
         return [((B, L, 3, H, E), 'bfloat16', P(ROWS, None, None, 'tensor')),
                 ((B, L, H, E), 'bfloat16', P(ROWS, None, 'tensor'))]
+    if name == 'loss':
+        return [((B * L, D), 'bfloat16', P(ROWS)), ((R, D), 'bfloat16', P()), ((B * L,), 'float32', P(ROWS))]
     whole, gain = ((B, L, D), 'bfloat16', P(ROWS)), ((D,), 'float32', P())
     return [whole, whole, gain, gain, whole]
 
@@ -43,7 +53,7 @@ def compiled(name, function, mesh, sizes=(B, L, H, E), platform='cuda', **option
                           for shape, dtype, place in arrays(name, *sizes))
 
     def both(step, dy, *values):
-        drop = dropout.Dropout(dropout.Key(jnp.uint32(7), step)).at(SITES[name], 0.1)
+        drop = dropout.Dropout(dropout.Key(jnp.uint32(7), step)).at(dropout.ATTENTION, 0.1)
         y, gradient = jax.vjp(lambda *values: function(*values, drop), *values)
         return y, gradient(dy)
     step = jax.ShapeDtypeStruct((), jnp.uint32, sharding=NamedSharding(mesh, P()))
@@ -71,10 +81,10 @@ def test_for_tpus_auto_is_two_kernels_and_no_activation_is_exchanged_around_them
 @pytest.mark.parametrize('name', KERNELS)
 def test_for_four_h200s_no_activation_is_exchanged_around_a_kernel(name, sizes):
     text = compiled(name, KERNELS[name], sharding.make_mesh(*sizes, devices=chips.devices('h200:4')))
-    assert text.count('custom_call_target="__gpu$xla.gpu.triton"') == 2
+    assert text.count('custom_call_target="__gpu$xla.gpu.triton"') == COUNT[name]
     exchanged = hlo.collectives(text, 4)
-    assert all(one.kind == 'all-reduce' and one.bytes <= 2 * 4 * D for one in exchanged)  # the gains' gradients
-    assert name == 'norm' or exchanged == []
+    assert all(one.kind == 'all-reduce' for one in exchanged)
+    assert sum(one.bytes for one in exchanged) <= EXCHANGED[name]
 
 
 @for_h200s
@@ -90,10 +100,10 @@ def test_for_an_h200_no_register_is_spilled_and_no_product_serialised(name, tmp_
              xla_backend_optimization_level=3)  # conftest turns it off
     said = {}
     for file in tmp_path.glob('*.ptx'):
-        kernel = re.search(r'\.entry (_(?:forward|backward)_kernel)', file.read_text())
+        kernel = re.search(r'\.entry (_(?:forward|backward|loss)_kernel)', file.read_text())
         if kernel:
             said[kernel[1]] = subprocess.run([ptxas, '-v', '-arch=sm_90a', file, '-o', tmp_path / 'cubin'], text=True,
                                              check=True, capture_output=True).stderr
-    assert said.keys() == {'_forward_kernel', '_backward_kernel'}
+    assert len(said) == COUNT[name]
     for text in said.values():
         assert '0 bytes spill stores, 0 bytes spill loads' in text and 'serialized' not in text

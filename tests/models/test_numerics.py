@@ -83,6 +83,16 @@ def test_for_an_h200_no_gradient_is_added_up_in_bfloat16():
     assert not [one.shape for one in everything if one.opcode in ('reduce', 'scatter') and 'bf16' in one.shape]
 
 
+@for_h200
+@pytest.mark.parametrize('flags, triton', [('', False), ('--xla_gpu_enable_triton_gemm=true', True)], ids=str)
+def test_for_an_h200_products_are_cublaslt_s_unless_xla_flags_say_otherwise(monkeypatch, flags, triton):
+    monkeypatch.setenv('XLA_FLAGS', flags)  # XLA itself read them when it was loaded: Triton is its default
+    config = config_of(model__dtype='bfloat16', model__n_embd=128, model__n_inner=512, model__n_ctx=128)
+    text = check.compile_step(config, check.backbone_of(config, V), check.mesh_of(config, 'h200:1')).text
+    assert ('__triton_gemm' in text or '__triton_nested_gemm_fusion' in text) == triton
+    assert ('"epilogue":"BIAS"' in text) == (not triton)
+
+
 # Precision of float32 products
 
 def precisions(text):

@@ -1,5 +1,6 @@
 """Each operation by each of its implementations, with its gradients, against the formula in numpy float64."""
 import functools
+import re
 
 import flax.linen as nn
 import jax
@@ -10,7 +11,7 @@ import scipy.special
 
 import reference
 from gpt1_jax.models import dropout, ops
-from gpt1_jax.models.fast import cpu, gpu_attention, gpu_residual_norm, table, xla
+from gpt1_jax.models.fast import cpu, gpu_attention, gpu_cross_entropy, gpu_residual_norm, table, xla
 from gpt1_jax.models.gpt import Dense, GPTConfig
 from gpt1_jax.parallel import sharding
 
@@ -79,8 +80,8 @@ FAST = {'look_up': {'xla': xla.look_up}, 'dense': {'xla': xla.dense, 'cpu': cpu.
         'attention': {name: table.implementation(name, interpret=True)
                       for name in ('recomputed', 'blocked', 'flash', 'mosaic')},
         'add_and_norm': {name: table.implementation(name, interpret=True) for name in ('xla', 'fused')},
-        'cross_entropy': {'xla': xla.cross_entropy, 'cpu': cpu.cross_entropy,
-                          'one pass': functools.partial(xla.cross_entropy, in_one_pass=True)}}
+        'cross_entropy': {name: table.implementation(name, interpret=True)
+                          for name in ('two passes', 'cpu', 'one pass', 'rowwise')}}
 SITES = {'attention': dropout.ATTENTION, 'add_and_norm': dropout.MLP_OUT}
 FORMULAS = {f.__name__: f for f in (look_up, dense, gelu, attention, add_and_norm, cross_entropy)}
 
@@ -169,7 +170,7 @@ ATTENTION = {
 
 def marks(name):
     """Of tests of an implementation: kernels are interpreted, which takes seconds."""
-    return KERNEL if name in ('flash', 'mosaic', 'fused') else ()
+    return KERNEL if name in ('flash', 'mosaic', 'fused', 'rowwise') else ()
 
 
 def cases():
@@ -216,7 +217,15 @@ def test_a_gelu_keeps_its_argument_for_the_gradient_and_nothing_more():
     assert [(leaf.shape, leaf.dtype) for leaf in kept] == [(x.shape, x.dtype)]
 
 
-@pytest.mark.parametrize('gelu', [ops.gelu, xla.gelu])
+@pytest.mark.parametrize('function', [ops.gelu, xla.gelu, cpu.gelu])
+def test_a_gelu_is_the_formula_over_its_whole_range(function):
+    x = np.linspace(-12, 12, 2401, dtype=np.float32)
+    found = run('gelu', function, [jnp.asarray(x)], jnp.ones(x.shape, jnp.float32), None)
+    for one, expected in zip(found, gelu(x.astype(np.float64), 1, None), strict=True):
+        np.testing.assert_allclose(one, expected, rtol=1e-6, atol=4e-6)
+
+
+@pytest.mark.parametrize('gelu', [ops.gelu, xla.gelu, cpu.gelu])
 def test_far_from_zero_a_gelu_is_the_identity_or_zero_with_such_gradients(gelu):
     y, gradient = jax.vjp(gelu, jnp.array([-1e4, -30.0, 0.0, 30.0, 1e4]))
     np.testing.assert_array_equal(y, [0, 0, 0, 30, 1e4])
@@ -232,16 +241,20 @@ def test_log_sum_exp_is_scipy_s_for_large_masked_and_equal_values(in_one_pass):
     np.testing.assert_allclose(found, scipy.special.logsumexp(values.astype(np.float64), axis=1), rtol=2e-6)
 
 
-@pytest.mark.parametrize('cross_entropy', [ops.cross_entropy, xla.cross_entropy, cpu.cross_entropy])
+@pytest.mark.parametrize('cross_entropy', [
+    ops.cross_entropy, xla.cross_entropy, cpu.cross_entropy,
+    pytest.param(functools.partial(gpu_cross_entropy.cross_entropy, interpret=True), marks=KERNEL)])
 @pytest.mark.parametrize('target', [10, 40_993])
 def test_a_target_that_is_no_row_makes_the_loss_not_a_number(cross_entropy, target):
     assert np.isnan(cross_entropy(jnp.ones((1, 4)), jnp.ones((10, 4)), jnp.array([target]), 'float32')).all()
 
 
-def test_rows_that_fill_a_bfloat16_product_have_no_probability_and_no_gradient():
+@pytest.mark.parametrize('cross_entropy', [
+    xla.cross_entropy, pytest.param(FAST['cross_entropy']['rowwise'], marks=KERNEL)], ids=['xla', 'rowwise'])
+def test_rows_that_fill_a_bfloat16_product_have_no_probability_and_no_gradient(cross_entropy):
     """Logits far below zero: rows of zeros would take all of the probability."""
     rows, states = jnp.ones((3, 4), jnp.bfloat16), jnp.full((1, 4), -50, jnp.bfloat16)
-    loss, gradient = jax.value_and_grad(lambda r: xla.cross_entropy(states, r, jnp.array([1]), 'bfloat16')[0])(rows)
+    loss, gradient = jax.value_and_grad(lambda r: cross_entropy(states, r, jnp.array([1]), 'bfloat16')[0])(rows)
     np.testing.assert_allclose(loss, np.log(3), rtol=1e-5)  # the difference of numbers near 200
     np.testing.assert_allclose(np.asarray(gradient, np.float64), np.outer([1 / 3, -2 / 3, 1 / 3], [-50] * 4), rtol=0.01)
 
@@ -272,12 +285,31 @@ def test_the_gains_gradients_of_the_residual_kernel_add_up_over_several_programs
 
 
 @KERNEL
+@pytest.mark.parametrize('R', [255, 256, 257, 1024])
+def test_a_row_of_logits_is_the_formula_s_in_one_chunk_or_several(monkeypatch, R):
+    monkeypatch.setattr(gpu_cross_entropy, 'CHUNK', 256)
+    test_values_and_gradients_are_the_formulas('cross_entropy', FAST['cross_entropy']['rowwise'], (6, R), None)
+
+
+@KERNEL
+def test_the_gradient_by_the_logits_lies_in_their_place():
+    states = jnp.ones((4, 8), jnp.bfloat16)
+    rows = jnp.ones((300, 8), jnp.bfloat16)
+
+    def loss(states):
+        return jnp.sum(FAST['cross_entropy']['rowwise'](states, rows, jnp.arange(4), 'bfloat16'))
+    calls = [line for line in str(jax.make_jaxpr(jax.grad(loss))(states)).splitlines() if 'input_output_alias' in line]
+    assert [re.sub(r'\s', '', call) for call in calls] == ['input_output_aliases=((0,1),)']
+
+
+@KERNEL
 @pytest.mark.parametrize('operation, name, mesh, sizes', [
     ('attention', 'flash', (8, 1, 1), (8, 32, 1, 16)), ('attention', 'flash', (2, 2, 2), (4, 32, 2, 16)),
     ('attention', 'flash', (1, 2, 4), (1, 32, 4, 16)), ('attention', 'mosaic', (8, 1, 1), (8, 100, 1, 64)),
     ('attention', 'mosaic', (2, 2, 2), (4, 100, 2, 64)), ('attention', 'mosaic', (1, 2, 4), (1, 100, 8, 64)),
     ('attention', 'mosaic', (1, 1, 8), (2, 100, 3, 64)), ('add_and_norm', 'fused', (4, 2, 1), (8, 8, 16)),
-    ('add_and_norm', 'fused', (2, 2, 2), (4, 8, 16)), ('add_and_norm', 'fused', (1, 2, 4), (1, 8, 16))], ids=str)
+    ('add_and_norm', 'fused', (2, 2, 2), (4, 8, 16)), ('add_and_norm', 'fused', (1, 2, 4), (1, 8, 16)),
+    ('cross_entropy', 'rowwise', (4, 2, 1), (16, 13)), ('cross_entropy', 'rowwise', (1, 2, 4), (7, 13))], ids=str)
 def test_any_mesh_gives_what_one_device_gives(operation, name, mesh, sizes):
     """Rows or heads that the devices do not divide, as in initialisation, are computed by each of them."""
     values, dy = inputs(operation, sizes, 'float32')

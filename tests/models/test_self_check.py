@@ -9,15 +9,23 @@ import pytest
 
 from gpt1_jax import storage
 from gpt1_jax.errors import UserError
-from gpt1_jax.models.fast import gpu_attention, gpu_residual_norm, self_check, table, tpu_attention
+from gpt1_jax.models.fast import (
+    gpu_attention,
+    gpu_cross_entropy,
+    gpu_residual_norm,
+    self_check,
+    table,
+    tpu_attention,
+)
 from gpt1_jax.models.gpt import GPTConfig
 from gpt1_jax.parallel import processes
 
 KERNELS = {kernel.name: kernel for kernel in table.KERNELS}
-# The module and the function of each kernel, and a head size or width and a length that it takes; small, as they are
-# interpreted.
+# The module and the function of each kernel, and a head size, width or vocabulary and a length that it takes; small, as
+# they are interpreted.
 SMALL = {'flash': (gpu_attention, 'flash_attention', 16, 20), 'mosaic': (tpu_attention, 'tpu_attention', 64, 100),
-         'fused': (gpu_residual_norm, 'add_and_norm', 32, 10)}
+         'fused': (gpu_residual_norm, 'add_and_norm', 32, 10),
+         'rowwise': (gpu_cross_entropy, 'cross_entropy', 300, 10)}
 # What is told of a kernel that is broken in some way.
 SAID = {'another mask': r'^the result is off by \S+, \S+ are allowed \(',
         'one element': r'^the result is off by', 'nan': r'^the result is off by nan',
@@ -26,22 +34,23 @@ SAID = {'another mask': r'^the result is off by \S+, \S+ are allowed \(',
 
 
 @pytest.mark.full
-@pytest.mark.parametrize('how', SAID)
-@pytest.mark.parametrize('name', SMALL)
+@pytest.mark.parametrize('name, how', [(name, how) for name in SMALL for how in SAID
+                                       if (name, how) != ('rowwise', 'another mask')])
 def test_a_broken_kernel_is_found_and_one_that_is_right_passes(monkeypatch, name, how):
     module, function, size, length = SMALL[name]
     right = getattr(module, function)
 
     def broken(first, *others, **options):
-        *others, drop = others
+        *others, last = others  # the dropout; of a loss the dtype
         if how == 'raises':
             raise RuntimeError('out of\nshared memory')
-        if how == 'another mask' and drop.key is not None:
-            drop = dataclasses.replace(drop, key=drop.key._replace(step=drop.key.step + 1))
+        if how == 'another mask' and last.key is not None:
+            last = dataclasses.replace(last, key=last.key._replace(step=last.key.step + 1))
         if how == 'its gradient':  # doubled; the result is right
             first = 2 * first - jax.lax.stop_gradient(first)
         wrong = {'one element': 0.3, 'nan': jnp.nan}.get(how, 0)
-        return right(first, *others, drop, **options).at[0, 3, 0].add(wrong)
+        found = right(first, *others, last, **options)
+        return found.at[(0, 3, 0)[:found.ndim]].add(wrong)
     monkeypatch.setattr(module, function, broken)
     found = self_check.failure(KERNELS[name], size, length, jax.devices('cpu')[0], interpret=True)
     assert re.search(SAID[how], str(found))

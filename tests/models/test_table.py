@@ -28,7 +28,13 @@ H200, V5E, CPU, BF16, F32 = ('gpu', 'NVIDIA H200'), ('tpu', 'TPU v5 lite'), ('cp
     ('add_and_norm', 'auto', H200, BF16, 768, True, 'fused'), ('add_and_norm', 'auto', H200, BF16, 768, False, 'xla'),
     ('add_and_norm', 'auto', H200, F32, 768, True, 'xla'), ('add_and_norm', 'auto', H200, BF16, 100, True, 'xla'),
     ('add_and_norm', 'auto', V5E, BF16, 768, True, 'xla'), ('add_and_norm', 'xla', H200, BF16, 768, True, 'xla'),
-    ('add_and_norm', 'triton', CPU, F32, 16, True, 'fused')])
+    ('add_and_norm', 'triton', CPU, F32, 16, True, 'fused'),
+    ('cross_entropy', 'auto', H200, BF16, 40478, True, 'one pass'),
+    ('cross_entropy', 'triton', H200, BF16, 40478, True, 'rowwise'),
+    ('cross_entropy', 'xla', H200, BF16, 40478, True, 'one pass'),
+    ('cross_entropy', 'auto', V5E, BF16, 40478, True, 'two passes'),
+    ('cross_entropy', 'auto', CPU, BF16, 40478, True, 'cpu'),
+    ('cross_entropy', 'triton', CPU, F32, 40993, True, 'rowwise')])
 def test_the_implementation_follows_choice_device_and_dtype(operation, choice, device, dtype, size, training, expected):
     assert table.choose(operation, choice, *device, dtype, size, training) == expected
 

@@ -13,6 +13,7 @@ import pytest
 
 from gpt1_jax.errors import Interrupted, UserError
 from gpt1_jax.models.gpt import GPT, GPTConfig
+from gpt1_jax.parallel import xla_options
 from gpt1_jax.training import log_window, losses, optimizer, profiling
 from gpt1_jax.training import loop as loop_lib
 from meshes import hyper, init, mesh_of, pretraining
@@ -38,6 +39,14 @@ def batch(step, rows):
 
 
 NEVER = 1000  # steps
+
+
+def test_the_step_is_compiled_with_xla_s_options_for_the_mesh_s_platform(monkeypatch):
+    monkeypatch.setattr(xla_options, 'of', lambda platform: {f'no_option_for_{platform}': True})
+    p = pretraining(MODEL)
+    state = p.init(jnp.uint32(0))
+    with pytest.raises(jax.errors.JaxRuntimeError, match='no_option_for_cpu'):
+        p.step(state, batch(0, slice(16)), HYPER)
 
 
 class Calls:

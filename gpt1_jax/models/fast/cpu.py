@@ -59,7 +59,12 @@ def cross_entropy(hidden: jax.Array, rows: jax.Array, targets: jax.Array, dtype:
 
 def gelu(x: jax.Array) -> jax.Array:
     """Neither result nor gradient is computed inside the products that read it: there tanh would not be vectorised."""
-    return lax.optimization_barrier(xla.gelu(_gradient_alone(x)))
+    return lax.optimization_barrier(xla.gelu(_gradient_alone(x), _by_tanh))
+
+
+def _by_tanh(z):
+    """xla.by_sigmoid: on CPUs XLA's tanh is 1.1 times as fast as its sigmoid."""
+    return 0.5 + 0.5 * jnp.tanh(z * (xla.ROOT + xla.ROOT * xla.CUBIC * z * z))
 
 
 @jax.custom_vjp

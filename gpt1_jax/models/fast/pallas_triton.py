@@ -11,6 +11,8 @@ from jax.experimental import pallas
 from jax.experimental.pallas import triton
 
 dot = triton.dot  # of two tiles, summed in float32
+load = triton.load  # of a reference's elements where a mask is true
+store = triton.store
 
 
 def call(kernel: Callable, warps: int, stages: int | None = None, **how: Any) -> Callable:

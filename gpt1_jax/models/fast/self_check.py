@@ -10,6 +10,7 @@ passed these checks in bfloat16, with the model's own head size, width and conte
 A kernel that fails is not used in any process, and one line says so. A pass is remembered on disk.
 """
 import contextlib
+import functools
 import hashlib
 import os
 import pathlib
@@ -24,12 +25,13 @@ from gpt1_jax import storage
 from gpt1_jax.errors import UserError
 from gpt1_jax.models import dropout, ops
 from gpt1_jax.models.fast import table
-from gpt1_jax.parallel import processes
+from gpt1_jax.parallel import processes, xla_options
 
 SLACK = 3         # times the plain path's own rounding
 ROUNDING = 2**-9  # of a single number to bfloat16, the least that counts as such
 RATE = 0.1        # of dropout
 ROWS, HEADS = 2, 2
+WIDTH = 64        # of the states that a loss is computed from
 SEED, STEP, FIRST_ROW, LAYER = 7, 3, 5, 4
 CAPABILITY = 8.0  # CUDA's compute capability of the first GPUs with bfloat16 products
 FLAGS = ('XLA_FLAGS', 'LIBTPU_INIT_ARGS')  # of the compilers: a verdict depends on them
@@ -72,8 +74,9 @@ def verdicts(config: Any, interpret: bool = False) -> dict[str, str | None]:
 
 
 def _kernels(config):
-    """[(kernel, its head size or width, the longest sequence)] for a model that the kernel takes."""
-    sizes = {'add_and_norm': config.n_embd, 'attention': config.n_embd // config.n_head}
+    """[(kernel, its head size, width or vocabulary, the longest sequence)] for a model that the kernel takes."""
+    sizes = {'add_and_norm': config.n_embd, 'attention': config.n_embd // config.n_head,
+             'cross_entropy': config.vocab_size}
     return [(kernel, sizes[kernel.operation], min(config.n_ctx, kernel.longest)) for kernel in table.KERNELS
             if kernel.takes(sizes[kernel.operation])]
 
@@ -81,8 +84,8 @@ def _kernels(config):
 def failure(kernel: table.Kernel, size: int, length: int, device: jax.Device, interpret: bool = False) -> str | None:
     """None, or in one line what is wrong with a kernel on a device.
 
-    size: of a head, or the width. length: of the longest sequence; one shorter by one, of another tiling, is checked
-    too. interpret: interpret the kernel, on any device.
+    size: of a head, the width, or the vocabulary. length: of the longest sequence; one shorter by one, of another
+    tiling, is checked too. interpret: interpret the kernel, on any device.
     """
     remembered = _file(kernel, size, length, device)
     try:
@@ -109,15 +112,17 @@ def _unfit(device):
 
 def _wrong(kernel, size, length, device, interpret):
     """Which result of a kernel is further from the definition's in float32 than it may be, or None."""
-    ours, plain = table.implementation(kernel.name, interpret), getattr(ops, kernel.operation)
+    ours = _called(kernel.operation, table.implementation(kernel.name, interpret))
+    plain = _called(kernel.operation, getattr(ops, kernel.operation))
     for training in kernel.training:
         key = dropout.Key(*map(jnp.uint32, (SEED, STEP, FIRST_ROW))) if training else None
         drop = dropout.Dropout(key, LAYER).at(dropout.MLP_OUT, RATE)
         for L in sorted({max(length - 1, 1), length}):
             with jax.default_device(device):
-                found, rounded = (_results(f, drop, _inputs(kernel.operation, size, L)) for f in (ours, plain))
+                inputs = _inputs(kernel.operation, size, L)
+                found, rounded = (_results(f, drop, inputs, device.platform) for f in (ours, plain))
                 with jax.default_matmul_precision('highest'):
-                    exact = _results(plain, drop, [x.astype(jnp.float32) for x in _inputs(kernel.operation, size, L)])
+                    exact = _results(plain, drop, [x.astype(jnp.float32) for x in inputs], device.platform)
             for place, right in enumerate(exact):
                 error, rounding = (np.abs(each[place] - right).max() / np.abs(right).max() for each in (found, rounded))
                 allowed = SLACK * max(rounding, ROUNDING)
@@ -128,18 +133,33 @@ def _wrong(kernel, size, length, device, interpret):
     return None
 
 
+def _called(operation, function):
+    """The function in the place of an operation, called with its arrays that have gradients and the dropout."""
+    if operation != 'cross_entropy':
+        return function
+
+    def loss(hidden, rows, _drop):
+        targets = jnp.arange(len(hidden)) * 7919 % len(rows)  # all over the vocabulary
+        return function(hidden, rows, targets, hidden.dtype)
+    return loss
+
+
 def _inputs(operation, size, L):
-    """The arguments of an operation but the dropout, then the gradient of its result."""
+    """The arrays of an operation that have gradients, then the gradient of its result."""
     shapes = {'attention': [(ROWS, L, 3, HEADS, size), (ROWS, L, HEADS, size)],
-              'add_and_norm': [(ROWS, L, size), (ROWS, L, size), (size,), (size,), (ROWS, L, size)]}[operation]
+              'add_and_norm': [(ROWS, L, size), (ROWS, L, size), (size,), (size,), (ROWS, L, size)],
+              'cross_entropy': [(ROWS * L, WIDTH), (size, WIDTH), (ROWS * L,)]}[operation]
     keys = jax.random.split(jax.random.key(0), len(shapes))
     drawn = [jax.random.normal(key, shape, jnp.bfloat16) for key, shape in zip(keys, shapes)]
+    if operation == 'cross_entropy':
+        drawn[1] = drawn[1] / 4  # logits with a deviation of 2: many have some probability
     return [x.astype(jnp.float32) if x.ndim == 1 else x for x in drawn]  # parameters are float32
 
 
-def _results(function, drop, inputs):
-    """[result, *gradients] as float64, the gradient of q, k and v each by itself; of evaluation the result alone."""
-    @jax.jit
+def _results(function, drop, inputs, platform):
+    """[result, *gradients] as float64, the gradient of q, k and v each by itself; of evaluation the result alone.
+    Compiled as a training step of the platform is."""
+    @functools.partial(jax.jit, compiler_options=xla_options.of(platform))
     def run(*values):
         if drop.key is None:
             return (function(*values, drop),)
@@ -159,5 +179,6 @@ def _file(kernel, size, length, device):
         code.update(file.read_bytes())
     facts = {'kernel': kernel.name, 'size': size, 'length': length, 'device': device.device_kind,
              'platform': device.client.platform_version, 'jax': jax.__version__, 'jaxlib': jaxlib.__version__,
-             'flags': [os.environ.get(name) for name in FLAGS], 'code': code.hexdigest()}
+             'flags': [os.environ.get(name) for name in FLAGS], 'options': xla_options.text(device.platform),
+             'code': code.hexdigest()}
     return storage.cache(f'kernels/{storage.json_digest(facts)}')

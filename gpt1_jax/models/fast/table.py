@@ -64,11 +64,12 @@ def _of_device(choice):
                           x.shape[1])
             return implementation(name, platform == 'cpu')(x, *others)
         return function
-    attention, add_and_norm = chosen('attention'), chosen('add_and_norm')
-    if platform == 'cpu':
-        return plain.Ops(xla.look_up, cpu.dense, cpu.gelu, attention, add_and_norm, cpu.cross_entropy)
-    cross_entropy = functools.partial(xla.cross_entropy, in_one_pass=platform == 'gpu')
-    return plain.Ops(xla.look_up, xla.dense, xla.gelu, attention, add_and_norm, cross_entropy)
+
+    def cross_entropy(hidden, rows, targets, dtype):
+        name = choose('cross_entropy', choice, platform, device_kind, hidden.dtype, rows.shape[0], True)
+        return implementation(name, platform == 'cpu')(hidden, rows, targets, dtype)
+    ours = cpu if platform == 'cpu' else xla
+    return plain.Ops(xla.look_up, ours.dense, ours.gelu, chosen('attention'), chosen('add_and_norm'), cross_entropy)
 
 
 def unroll(config: Any, training: bool) -> int:
@@ -94,13 +95,14 @@ def device() -> tuple[str, str]:
 
 class Kernel(NamedTuple):
     """An implementation by a kernel."""
-    operation: str                  # 'attention' or 'add_and_norm'
+    operation: str                  # 'attention', 'add_and_norm' or 'cross_entropy'
     name: str                       # what `choose` returns
     function: str                   # MODULE.NAME in this folder; imported only where it is used, as no device needs
                                     # the Pallas of another
     choices: tuple[str, ...]        # values of config.model.kernels that use it
     training: tuple[bool, ...]      # whether it serves training, evaluation, or both
-    takes: Callable[[int], bool]    # which head sizes (attention) or widths (add_and_norm) it takes
+    takes: Callable[[int], bool]    # which head sizes (attention), widths (add_and_norm) or numbers of rows
+                                    # (cross_entropy) it takes
     sizes: str                      # the same in words, for the error
     platform: str                   # where 'auto' uses it
     longest: int = dropout.LARGEST  # the longest sequence that it takes
@@ -127,9 +129,14 @@ KERNELS = (  # of those for an operation, the first that applies is chosen
     Kernel('add_and_norm', 'fused', 'gpu_residual_norm.add_and_norm', ('auto', 'triton'), (True,),
            lambda D: residual_block(D) >= 16 and D // residual_block(D) <= 16,
            'width (n_embd) of 1 to 16 times a power of two from 16 to 1,024', 'gpu'),
+    # Not 'auto': no device has timed it.
+    Kernel('cross_entropy', 'rowwise', 'gpu_cross_entropy.cross_entropy', ('triton',), (True, False),
+           lambda R: True, 'vocabulary of any size', 'gpu'),
 )
 OTHERS: dict[str, Callable] = {'plain': plain.attention, 'blocked': cpu.attention,
-                               'recomputed': xla.recomputed_attention, 'xla': xla.add_and_norm}
+                               'recomputed': xla.recomputed_attention, 'xla': xla.add_and_norm,
+                               'cpu': cpu.cross_entropy, 'two passes': xla.cross_entropy,
+                               'one pass': functools.partial(xla.cross_entropy, in_one_pass=True)}
 # What self_check.py found wrong with kernels, or None: (name, device kind, size, length of the longest sequence).
 verdicts: dict[tuple[str, str, int, int], str | None] = {}
 
@@ -148,11 +155,14 @@ def choose(operation: str, choice: str, platform: str, device_kind: str, dtype: 
     """The name of an implementation, one of KERNELS or OTHERS.
 
     choice: config.model.kernels, one of CHOICES but 'plain'. platform, device_kind: as `device` returns them. dtype: of
-    the activations. size: of a head for attention, the width for add_and_norm. training: whether there may be dropout
-    and gradients. UserError where `choice` asks for kernels that do not exist for this platform, size or length.
+    the activations. size: of a head for attention, the width for add_and_norm, the rows of the output layer for
+    cross_entropy. training: whether there may be dropout and gradients. UserError where `choice` asks for kernels that
+    do not exist for this platform, size or length.
     """
     if operation == 'add_and_norm':
         otherwise = 'xla'
+    elif operation == 'cross_entropy':
+        otherwise = {'cpu': 'cpu', 'gpu': 'one pass'}.get(platform, 'two passes')
     elif platform == 'cpu' and choice == 'auto':
         otherwise = 'blocked'
     else:

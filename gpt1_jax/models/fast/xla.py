@@ -105,21 +105,37 @@ add_bias.defvjp(lambda x, bias: (add_bias(x, bias), None), _bias_gradient)
 
 # GELU
 
-@jax.custom_vjp
-def gelu(x: jax.Array) -> jax.Array:
-    """Keeps only x for the backward pass, where automatic differentiation keeps two more arrays of its size."""
-    return ops.gelu(x)
+ROOT = math.sqrt(2 / math.pi)
+CUBIC = 0.044715
 
 
-def _gelu_gradient(x, dy):
+def by_sigmoid(z: jax.Array) -> jax.Array:
+    """GELU(z) / z = (1 + tanh u) / 2 = sigmoid(2 u), with u = ROOT (z + CUBIC z^3).
+
+    Accelerators compute an exponential and a reciprocal in few instructions, tanh as a quotient of two polynomials.
+    """
+    return jax.nn.sigmoid(z * (2 * ROOT + 2 * ROOT * CUBIC * z * z))
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
+def gelu(x: jax.Array, gate: Callable = by_sigmoid) -> jax.Array:
+    """Keeps only x for the backward pass, where automatic differentiation keeps two more arrays of its size.
+
+    gate: GELU(z) / z of float32, as a platform computes it best.
+    """
+    z = x.astype(jnp.float32)
+    return (z * gate(z)).astype(x.dtype)
+
+
+def _gelu_gradient(gate, x, dy):
+    """A sigmoid s of v has the derivative s (1 - s) by v; here v = 2 u, which is a polynomial of z."""
     z = lax.optimization_barrier(x).astype(jnp.float32)
-    tanh = jnp.tanh(ops.gelu_inner(z))
-    slope = 0.5 * (1 + tanh) + 0.5 * z * (1 - tanh * tanh) * ROOT * (1 + 3 * 0.044715 * z * z)
+    s = gate(z)
+    slope = s + s * (1 - s) * z * (2 * ROOT + 6 * ROOT * CUBIC * z * z)
     return ((dy.astype(jnp.float32) * slope).astype(x.dtype),)
 
 
-ROOT = math.sqrt(2 / math.pi)
-gelu.defvjp(lambda x: (gelu(x), x), _gelu_gradient)
+gelu.defvjp(lambda x, gate: (gelu(x, gate), x), _gelu_gradient)
 
 
 # Attention
@@ -182,7 +198,7 @@ def cross_entropy(hidden: jax.Array, rows: jax.Array, targets: jax.Array, dtype:
 
 
 def _cross_entropy(hidden, rows, targets, dtype, products, in_one_pass):
-    logits = products.matmul(hidden, _padded(rows), 1, dtype)
+    logits = products.matmul(hidden, padded(rows), 1, dtype)
     normaliser = log_sum_exp(_values(logits, rows), in_one_pass)
     label = jnp.take_along_axis(logits, targets[:, None], axis=-1, mode='clip')[:, 0].astype(jnp.float32)
     label = jnp.where((targets >= 0) & (targets < rows.shape[0]), label, jnp.nan)
@@ -194,7 +210,7 @@ def _cross_entropy_gradient(dtype, products, in_one_pass, saved, gradient):
     one_hot = jnp.arange(logits.shape[1])[None] == targets[:, None]
     by_logit = jnp.exp(_values(logits, rows) - normaliser[:, None]) - one_hot
     by_logit = (by_logit * gradient[:, None]).astype(hidden.dtype)
-    dhidden = products.matmul(by_logit, _padded(rows), 0, hidden.dtype)
+    dhidden = products.matmul(by_logit, padded(rows), 0, hidden.dtype)
     # Were the rows of padding cut off inside the product, a TPU would write by_logit to memory for it.
     drows = lax.optimization_barrier(products.outer(by_logit, hidden))
     return dhidden, drows[:rows.shape[0]], None
@@ -225,7 +241,7 @@ def log_sum_exp(values: jax.Array, in_one_pass: bool) -> jax.Array:
     return top + jnp.log(total)
 
 
-def _padded(rows):
+def padded(rows: jax.Array) -> jax.Array:
     """In bfloat16, rows of zeros up to a multiple of 128: tensor cores are slow with a dimension such as 40,478."""
     if rows.dtype != jnp.bfloat16:
         return rows
