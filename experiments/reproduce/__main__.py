@@ -238,12 +238,12 @@ def _define_flags():
 
 def main() -> None:
     f = flags.FLAGS
+    if f.config.processes:
+        side_by_side.share_devices()
     processes.start(f.coordinator, f.processes, f.process, f.deterministic)
     if processes.joined():
         raise UserError('experiments.reproduce works in one process: pretrain with several (gpt1 pretrain), then '
                         'give --config.pretrained=RUN')
-    if f.config.processes:
-        side_by_side.share_devices()
     if f.minutes is not None:
         f.config.minutes = f.minutes
     run_list.find_models(f.config)

@@ -198,7 +198,7 @@ def test_stages_resume_and_the_report_says_which_runs_the_deadline_cut_off(given
     assert rows[-1]['step'] == 12 and rows[-1]['learning_rate'] < 1e-3
 
     do('zero_shot')
-    done = iter([60.0] * 3 + [-1.0] * 100)  # seconds left: when the stage begins, and before each of its runs
+    done = iter([60.0] * 4 + [-1.0] * 100)  # seconds left: twice when the stage begins, and before each of its runs
     with monkeypatch.context() as patch:
         patch.setattr(clock_lib.Clock, 'left', property(lambda self: next(done)))
         do('small')
