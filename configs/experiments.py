@@ -20,6 +20,8 @@ def get_config():
     config.results = config_dict.placeholder(str)  # results.jsonl to read and append to; default OUT/results.jsonl
     config.keep_checkpoints = False        # keep the weights of finished fine-tuning runs
     config.any_version = False             # also take rows that another version of the code made
+    config.processes = 0                   # runs at a time, each in a process of its own; 0: in one process, in turn
+    config.run_minutes = config_dict.placeholder(float)  # with processes: a run that takes longer is ended, as failed
     config.start = True                    # do the runs that results.jsonl lacks; False: they are n/a (not run)
 
     config.data = ''                       # directory that holds the data sets.

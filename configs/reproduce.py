@@ -8,16 +8,19 @@ from ml_collections import ConfigDict, config_dict
 LARGE = ('mnli', 'qnli', 'qqp', 'snli', 'sst2', 'scitail')      # with config.seeds
 GLUE = ('cola', 'sst2', 'mrpc', 'stsb', 'qqp', 'mnli', 'qnli', 'rte')  # the columns of Table 5
 ROWS = ('full', 'no_pretraining', 'no_aux')
+BASELINES = ('constant', 'overlap', 'words', 'probe', 'random', 'joined', 'likelihood', 'likelihood_random')
 
 
 def get_config():
     config = experiments.get_config()
     # 'pretrain' and 'pretrain_lstm' are the two models.
     config.stages = (  # the order in which time is spent: the most telling first
-        'pretrain', 'zero_shot', 'small', 'large', 'layers', 'race', 'pretrain_lstm', 'zero_shot_lstm', 'lstm', 'grid')
+        'pretrain', 'zero_shot', 'small', 'large', 'layers', 'race', 'pretrain_lstm', 'zero_shot_lstm', 'lstm', 'grid',
+        'baselines')
     # The runs of the other stages: each task under each condition, with all of its seeds. Conditions: the rows of Table
     # 5 (full, no_pretraining, no_aux, lstm); layers: the numbers of config.layers; grid: the settings of config.grid,
-    # with and without pretraining; zero_shot and zero_shot_lstm: every saved update, without fine-tuning.
+    # with and without pretraining; zero_shot and zero_shot_lstm: every saved update, without fine-tuning; BASELINES:
+    # what experiments.baselines computes for each task.
     config.runs = ConfigDict({
         'zero_shot': {'tasks': config.zero_shot_tasks, 'conditions': ('zero_shot',)},
         'small': {'tasks': experiments.SMALL, 'conditions': ROWS},
@@ -26,12 +29,14 @@ def get_config():
         'race': {'tasks': ('race',), 'conditions': ROWS},
         'zero_shot_lstm': {'tasks': config.zero_shot_tasks, 'conditions': ('zero_shot_lstm',)},
         'lstm': {'tasks': GLUE, 'conditions': ('lstm',)},
-        'grid': {'tasks': GLUE, 'conditions': ('grid',)}})
+        'grid': {'tasks': GLUE, 'conditions': ('grid',)},
+        'baselines': {'tasks': (*experiments.SMALL, *LARGE, 'race'), 'conditions': BASELINES}})
 
     config.books = config_dict.placeholder(int)        # training books at most, evenly spaced by name; default all
     config.valid_books = config_dict.placeholder(int)  # the same of the validation books
 
     config.minutes = config_dict.placeholder(float)  # deadline, of device time without prepare and report; default none
+    config.limits = ConfigDict()           # {stage: minutes}: when they are over, the next stage begins
     config.saved = 12                      # checkpoints, evenly spaced on a log scale, that are scored zero-shot, where
     # config.pretrain.checkpoint.keep_steps names none
 

@@ -10,6 +10,7 @@ architecture and the lengths bring without pretraining; without --config.pretrai
 FILE and a Markdown table beside it; what FILE has of the same data, rows, weights and code of the baselines is skipped,
 and rows of other weights are dropped. The other scripts read baselines.json in config.out.
 """
+import fcntl
 import functools
 import math
 import pathlib
@@ -33,29 +34,30 @@ from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import load, log_probs, states, task_metrics
 from gpt1_jax.models.build import backbone
 from gpt1_jax.parallel import sharding
-from gpt1_jax.runs import provenance
+from gpt1_jax.runs import lock, provenance
 
 MOST_ROWS = 20_000  # of training, so that a full set takes minutes as well
 SCORES = tuple(dict.fromkeys([*paper.TABLE2, *paper.TABLE3, *paper.TABLE4, *sum(paper.GLUE.values(), ())]))
 
 
-def run(config: ConfigDict, out: str | pathlib.Path, names: Sequence[str] = ()) -> list[dict]:
+def run(config: ConfigDict, out: str | pathlib.Path, names: Sequence[str] = (),
+        wanted: Sequence[str] = tuple(scores.BASELINES)) -> list[dict]:
     """Compute the baselines of the paper's sets whose data exists, or of those named, and write `out` and its table.
 
-    config: configs/experiments.py's. Returns the rows: {'task', 'split', 'group', 'baseline', 'metric', 'value' or
-    None if it is undefined, 'n', 'train_rows', 'inputs' (a digest), 'commit', of a frozen model 'weights' (its
-    digest), of probes 'layer'}.
+    config: configs/experiments.py's. wanted: names in scores.BASELINES. Several processes may write one file. Returns
+    its rows: {'task', 'split', 'group', 'baseline', 'metric', 'value' or None if it is undefined, 'n', 'train_rows',
+    'inputs' (a digest), 'commit', of a frozen model 'weights' (its digest), of probes 'layer'}.
     """
     out = pathlib.Path(out)
-    rows, commit = scores.baselines(out), provenance.versions()['commit']
     config = config.copy_and_resolve_references()
-    models = Models(config.pretrained) if config.pretrained else None
+    if not config.pretrained:
+        wanted = [name for name in wanted if name in scores.WITHOUT_MODEL]
+    models = None if {*wanted} <= {*scores.WITHOUT_MODEL} else Models(config.pretrained)
     if models:
-        own = [row for row in rows if row['baseline'] in scores.WITHOUT_MODEL or row.get('weights') == models.digest]
-        if len(own) < len(rows):
-            print(f'{out}: {len(rows) - len(own)} rows of other weights are dropped', flush=True)
-            record.write(str(out), {'rows': own})
-        rows = own
+        own = models.digest
+        dropped = _change(out, lambda row: row['baseline'] in scores.WITHOUT_MODEL or row.get('weights') == own)
+        if dropped:
+            print(f'{out}: {dropped} rows of other weights are dropped', flush=True)
     config.pretrained = config.pretrained or 'none'
     for task in names or dict.fromkeys(score.task for score in SCORES):
         tuned = run_list.finetune_runs(config, task, 'full')[0]
@@ -63,17 +65,30 @@ def run(config: ConfigDict, out: str | pathlib.Path, names: Sequence[str] = ()) 
             print(f'{task}: no data in {tuned.config.data.dir}', flush=True)
             continue
         inputs = _inputs(tuned)
-        rows = [row for row in rows if row['task'] != task or row.get('inputs') == inputs]
-        for name in scores.BASELINES if models else scores.WITHOUT_MODEL:
-            if any((row['task'], row['baseline']) == (task, name) for row in rows):
+        _change(out, lambda row: row['task'] != task or row.get('inputs') == inputs)
+        there = {row['baseline'] for row in scores.baselines(out) if row['task'] == task}
+        for name in wanted:
+            if name in there:
                 continue
-            more = {'inputs': inputs, 'commit': commit}
+            more = {'inputs': inputs, 'commit': provenance.versions()['commit']}
             if name not in scores.WITHOUT_MODEL:
                 more['weights'] = models.digest
-            rows += [row | more for row in of_task(tuned, name, models, MOST_ROWS)]
-            record.write(str(out), {'rows': rows})
+            _change(out, more=[row | more for row in of_task(tuned, name, models, MOST_ROWS)])
+    rows = scores.baselines(out)
     out.with_suffix('.md').write_text('\n'.join(lines(rows)).rstrip() + '\n', encoding='utf-8')
     return rows
+
+
+def _change(out, keep=lambda row: True, more=()):
+    """Keep some rows of the file and append more; returns how many went. Other processes wait meanwhile."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with open(out.with_name(f'{out.name}.lock'), 'w') as file:
+        lock.flock(file, fcntl.LOCK_EX)
+        rows = scores.baselines(out)
+        kept = [row for row in rows if keep(row)]
+        if more or len(kept) < len(rows):
+            record.write(str(out), {'rows': [*kept, *more]})
+    return len(rows) - len(kept)
 
 
 def _inputs(run):

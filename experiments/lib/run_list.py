@@ -35,6 +35,7 @@ RULES = {name: rule for name, rule in rules.of_defaults(experiments.get_config()
     **dict.fromkeys(('seeds', 'seeds_small', 'grid_seeds'), SEEDS), 'layers': rules.several(rules.whole(-1)),
     'out': OUT, 'results': (OUT[0], 'a local file'),
     'zero_shot_steps': rules.several(rules.whole(0)),
+    'processes': rules.whole(0, 64), 'run_minutes': rules.optional(rules.positive()),
     'curves.conditions': (lambda x: 'full' in x and {*x} <= {'full', 'no_pretraining', 'no_aux'},
                           "a tuple of 'full' and any of 'no_pretraining' and 'no_aux'"),
     'curves.rows': (lambda x: x and rules.several(rules.whole(1))[0](x), 'a tuple of numbers of rows'),
@@ -177,6 +178,8 @@ def check(config: ConfigDict, pretrained: bool = True) -> None:
             raise UserError(NO_MODEL)
         for directory in filter(None, (config.pretrained, config.lstm)):
             workdir.load(directory)
+    if config.run_minutes and not config.processes:
+        raise UserError('config.run_minutes needs config.processes: a run is ended with its process')
     if not config.data:
         raise UserError('give the directory that holds the data sets: --config.data=DIR '
                         '(of experiments.reproduce --data=DIR)')

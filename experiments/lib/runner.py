@@ -1,8 +1,10 @@
-"""Does a list of runs one after the other. Runs that are in results.jsonl are not repeated; a failed run is named, and
-the next one starts. Tables and figures are made from the rows of these runs, never from other rows of results.jsonl.
+"""Does a list of runs, one after the other or several at a time. Runs that are in results.jsonl are not repeated; a
+failed run is named, and the next one starts. Tables and figures are made from the rows of these runs, never from other
+rows of results.jsonl.
 
 A run's rows are found by its key, a digest of its settings, files, pretrained parameters and code.
 """
+import contextlib
 import pathlib
 import shutil
 import time
@@ -12,6 +14,7 @@ from dataclasses import replace
 
 from ml_collections import ConfigDict
 
+from experiments.lib import side_by_side
 from experiments.lib.run_list import Run
 from gpt1_jax import errors, finetune, zero_shot
 from gpt1_jax.data import tasks
@@ -36,28 +39,33 @@ def carry_out(config: ConfigDict, runs: Sequence[Run], dry_run: bool = False,
     """
     rows = results.read(results_path(config), continued=True)
     runs = [look_up(run, rows, config.any_version) for run in runs]
-    to_do = {run.key for run in runs if run.status == 'to do'}  # two runs with one key are one under two names
+    to_do: dict[str, Run] = {}  # two runs with one key are one under two names
+    for run in runs:
+        if run.status == 'to do':
+            to_do.setdefault(run.key, run)
     counts = [f'{sum(run.status == status for run in runs)} {status}' for status in ('done', 'no data', 'failed')]
     print(f'{len(runs)} runs: {", ".join([f"{len(to_do)} to do", *counts])}', flush=True)
-    began, started, printed = time.perf_counter(), [], set()
+    known = [_line(run) for run in runs if run.status in ('no data', 'failed') and not dry_run]
+    printed = dict.fromkeys(known)  # once for all runs without a set
+    for line in printed:
+        print(line, flush=True)
+    found = _do_all(config, to_do, may_start) if config.start and not dry_run else {}
+    printed |= dict.fromkeys(map(_line, found.values()))
+    started = set()
     for i, run in enumerate(runs):
         if run.status == 'to do' and run.key in started:
             run = look_up(run, rows, False)
             if run.status == 'to do':
                 run = replace(run, status='done' if dry_run else 'failed', error='as above')
-        elif run.status == 'to do' and not dry_run and not (config.start and may_start()):
+        elif run.status == 'to do' and not dry_run and run.key not in found:
             run = replace(run, status='left out')
         elif run.status == 'to do':
-            started.append(run.key)
-            run = _count_tokens(run) if dry_run else _do(config, run, f'[{len(started)}/{len(to_do)}] {run.name}')
+            started.add(run.key)
+            run = _count_tokens(run) if dry_run else found[run.key]
             rows += run.rows
-        if run.status == 'ran':
-            elapsed = time.perf_counter() - began
-            left = elapsed / len(started) * (len(to_do) - len(started))
-            print(f'{duration(elapsed)} elapsed, about {duration(left)} left', flush=True)
         line = _line(run)
         if line not in printed and (dry_run or run.status in ('no data', 'failed')):
-            printed.add(line)  # once for all runs without a set
+            printed[line] = None
             print(line, flush=True)
         runs[i] = run
     if left_out := sum(run.status == 'left out' for run in runs):
@@ -65,6 +73,37 @@ def carry_out(config: ConfigDict, runs: Sequence[Run], dry_run: bool = False,
     if dry_run:
         print(f'in all: {sum(run.tokens for run in runs):,} tokens to process')
     return runs
+
+
+def _do_all(config, to_do, may_start):
+    """{key: a run with its result} of {key: a run to do}, of those that were started."""
+    jobs = {}
+    for number, (key, run) in enumerate(to_do.items(), 1):
+        directory = _directory(config, run)
+        jobs[key] = side_by_side.Job(f'[{number}/{len(to_do)}] {run.name}', _do, (config, run),
+                                     directory.with_name(f'{directory.name}.log'))
+    seconds = config.run_minutes and 60 * config.run_minutes
+    key_of = {job.name: key for key, job in jobs.items()}
+    found = {}
+    began = time.perf_counter()
+    calls = side_by_side.call(list(jobs.values()), config.processes, seconds, may_start)
+    with contextlib.closing(calls):
+        for job, run, error, took in calls:
+            key = key_of[job.name]
+            found[key] = run or replace(to_do[key], status='failed', rows=(), error=f'{error}: see {job.log}')
+            if found[key].status == 'failed':
+                print(_line(found[key]), flush=True)
+                continue
+            elapsed = time.perf_counter() - began
+            left = elapsed / len(found) * (len(to_do) - len(found))
+            print(f'{job.name}: done; {took:.0f} s, {duration(elapsed)} elapsed, about {duration(left)} left',
+                  flush=True)
+    return found
+
+
+def _directory(config, run):
+    """Where a run's files go; it need not exist."""
+    return pathlib.Path(config.out) / 'runs' / f'{run.name}-{run.key[:8]}'
 
 
 def _line(run):
@@ -141,15 +180,13 @@ def one_line(error: Exception) -> str:
     return errors.one_line(f'{type(error).__name__}: {" ".join(str(error).split())}', 300)
 
 
-def _do(config, run, name):
-    """The run with its rows, or failed; raises nothing but an interrupt. name: printed when it starts and ends."""
+def _do(config, run):
+    """The run with its rows, or failed; raises nothing but an interrupt."""
     own = run.config.copy_and_resolve_references()
     own.results = str(results_path(config))
-    directory = pathlib.Path(config.out) / 'runs' / f'{run.name}-{run.key[:8]}'
+    directory = _directory(config, run)
     for path in (pathlib.Path(own.results), directory):
         path.parent.mkdir(parents=True, exist_ok=True)
-    print(name, flush=True)
-    began = time.perf_counter()
     try:
         if run.kind == 'zero_shot':  # only the steps without complete rows
             missing = [step for step in run.steps if not complete(replace(run, steps=(step,)), run.rows)]
@@ -164,7 +201,6 @@ def _do(config, run, name):
         if not isinstance(error, UserError):  # a bug: also keep the traceback
             directory.with_name(f'{directory.name}.error.txt').write_text(traceback.format_exc(), encoding='utf-8')
         return replace(run, status='failed', rows=(), error=one_line(error))
-    print(f'{name}: done; {time.perf_counter() - began:.0f} s, ', end='', flush=True)
     return replace(run, status='ran', rows=tuple(rows))
 
 

@@ -8,7 +8,8 @@ pattern of these. --data: the directory of the data sets, as config.directories 
 left out.
 
 --minutes is a deadline: runs start in the order of priority while there is time left, and the remaining ones are
-`n/a (not run)`. Stopped or killed at any moment, the same command resumes with the same results.
+`n/a (not run)`. A stage in config.limits has minutes of its own. With config.processes runs are done side by side, each
+with a log in OUT/runs. Stopped or killed at any moment, the same command resumes with the same results.
 
 --stage=NAME does one stage: prepare (tokenizes the books, which needs only a CPU), one of config.stages, or report.
 After prepare, --dry_run prints the plan and stops.
@@ -16,6 +17,7 @@ After prepare, --dry_run prints the plan and stops.
 --config.pretrained=RUN and --config.lstm=RUN replace pretraining by existing models.
 """
 import contextlib
+import importlib.util
 import math
 import pathlib
 import sys
@@ -24,7 +26,8 @@ import traceback
 from absl import flags
 from ml_collections import ConfigDict
 
-from experiments.lib import run_list, runner
+from experiments import baselines
+from experiments.lib import run_list, runner, scores, side_by_side
 from experiments.reproduce import clock as clock_lib
 from experiments.reproduce import inputs
 from experiments.reproduce import plan as plan_lib
@@ -39,6 +42,7 @@ RULES = run_list.RULES | {
     'runs': run_list.PER_TASK,
     **dict.fromkeys(('books', 'valid_books'), rules.optional(rules.whole(1))),
     'minutes': rules.optional(rules.positive()),
+    'limits': (lambda x: all(map(rules.positive()[0], x.values())), 'a number of minutes for each stage that it names'),
     'saved': rules.whole(1, 1000)}
 
 
@@ -68,7 +72,7 @@ def _do(config, out, stage):
     failures = {name: error for name in config.stages if stage in (None, name)
                 if (error := _timed(config, name, clock))}
     if stage in (None, 'report'):
-        check_finished(config.pretrained)
+        check_trained(config, clock)
         from experiments.reproduce import report  # draws: needs matplotlib
         report.write(config, clock, failures)
     if failures:
@@ -83,8 +87,9 @@ def checked(config: ConfigDict, out: str | pathlib.Path, data: str | None = None
     rules.validate(config, RULES)
     out = pathlib.Path(out)
     conditions = rules.several(rules.one_of(*run_list.CONDITIONS, *plan_lib.GROUPS))
+    stages = rules.several(rules.one_of(*plan_lib.MODELS, *config.runs))
     rules.require({
-        'config.stages': (config.stages, rules.several(rules.one_of(*plan_lib.MODELS, *config.runs))),
+        'config.stages': (config.stages, stages), 'config.limits': (tuple(config.limits), stages),
         **{f'config.runs.{name}.tasks': (of.tasks, run_list.known_tasks(config)) for name, of in config.runs.items()},
         **{f'config.runs.{name}.conditions': (of.conditions, conditions) for name, of in config.runs.items()}})
     config.data = str(data or config.data)
@@ -116,6 +121,14 @@ def check_finished(directory: str | pathlib.Path) -> None:
         raise UserError(f'{directory}: pretraining is at step {last or 0:,}{of_total}: it must be finished first')
 
 
+def check_trained(config: ConfigDict, clock: clock_lib.Clock) -> None:
+    """UserError for an unfinished Transformer, or none. One whose stage is over goes as it is."""
+    if clock.left_of('pretrain', _limit(config, 'pretrain')) > 0:
+        check_finished(config.pretrained)
+    else:
+        workdir.load(config.pretrained).step()
+
+
 def finished(directory: str | pathlib.Path) -> bool:
     try:
         check_finished(directory)
@@ -124,22 +137,30 @@ def finished(directory: str | pathlib.Path) -> bool:
     return True
 
 
-def _timed(config, stage, clock):
-    """Do a stage under the clock; returns what failed, or None. An unfinished Transformer is an error at once.
+def _limit(config, stage):
+    """Seconds."""
+    return 60 * config.limits.get(stage, math.inf)
 
-    At the deadline the remaining runs are left out; that is no error but of pretraining, without which none can start.
+
+def _timed(config, stage, clock):
+    """Do a stage under the clock; returns what failed, or None. An unfinished Transformer is an error at once, unless
+    its stage has a limit.
+
+    At the deadline, or the stage's limit, the remaining runs are left out; that is no error but of pretraining.
     """
+    limit = _limit(config, stage)
     of_total = f' of {duration(clock.total)}' if config.minutes else ''
-    print(f'\n=== {stage} ({duration(clock.used)}{of_total})', flush=True)
+    at_most = f', at most {duration(limit)}' if stage in config.limits else ''
+    print(f'\n=== {stage} ({duration(clock.used)}{of_total}{at_most})', flush=True)
     do = pretrain_model if stage in plan_lib.MODELS else run_stage
     try:
-        if clock.left > 0:
-            with clock.counting(stage):
+        if clock.left_of(stage, limit) > 0:
+            with clock.counting(stage, limit):
                 if stage != 'pretrain':
-                    check_finished(config.pretrained)
+                    check_trained(config, clock)
                 return do(config, stage, clock)
     except Interrupted:
-        if clock.left > 0:
+        if clock.left_of(stage, limit) > 0:
             raise
     except Exception as error:
         if stage == 'pretrain':
@@ -147,10 +168,17 @@ def _timed(config, stage, clock):
         if not isinstance(error, UserError):
             traceback.print_exc()
         return runner.one_line(error)
-    if stage == 'pretrain' and not finished(config.pretrained):
-        raise UserError(f'{config.pretrained}: the {duration(clock.total)} were over before pretraining was: give more '
+    over = f'the {duration(min(limit, clock.total))} are over'
+    if stage != 'pretrain' or finished(config.pretrained):
+        print(f'{stage}: {over}; the remaining runs are n/a (not run)', flush=True)
+        return None
+    last, total = workdir.load(config.pretrained).progress()
+    if clock.left <= 0 or not last:
+        raise UserError(f'{config.pretrained}: {over.replace("are", "were")} before pretraining was: give more '
                         '--minutes to continue')
-    print(f'{stage}: the {duration(clock.total)} are over; the remaining runs are n/a (not run)', flush=True)
+    told = f'{over} at update {last:,} of {total:,}; the other stages take this model'
+    print(f'{stage}: {told}', flush=True)
+    return told
 
 
 def pretrain_model(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> None:
@@ -166,10 +194,35 @@ def pretrain_model(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> No
 
 
 def run_stage(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> str | None:
-    """Do the runs of a stage whose data exists, until the deadline; returns which of them failed, or None."""
-    runs = runner.carry_out(config, plan_lib.runs(config, stage), may_start=lambda: clock.left > 0)
+    """Do the runs of a stage whose data exists, until the deadline, then its baselines; returns what failed, or None.
+    """
+    def may_start():
+        return clock.left_of(stage, _limit(config, stage)) > 0
+    runs = plan_lib.runs(config, stage)
+    if runs:
+        runs = runner.carry_out(config, runs, may_start=may_start)
     failed = [run.name for run in runs if run.status == 'failed']
+    names = plan_lib.baselines_of(config, stage)
+    if names and importlib.util.find_spec('sklearn') is None:
+        print("baselines: n/a: pip install 'gpt1_jax[baselines]'", flush=True)
+    elif names:
+        failed += _baselines(config, config.runs[stage].tasks, names, may_start)
     return f'{len(failed)} runs failed: {", ".join(failed)}' if failed else None
+
+
+def _baselines(config, tasks, names, may_start):
+    """Compute baselines; returns the sets that failed. Several at a time where config.processes says so."""
+    out = pathlib.Path(config.out)
+    jobs = [side_by_side.Job(f'{task}: {", ".join(names)}', baselines.run,
+                             (config, out / scores.BASELINES_FILE, (task,), names),
+                             out / 'runs' / f'{task}-baselines.log') for task in tasks]
+    seconds = config.run_minutes and 60 * config.run_minutes
+    failed = []
+    with contextlib.closing(side_by_side.call(jobs, config.processes, seconds, may_start)) as calls:
+        for job, _, error, took in calls:
+            print(f'{job.name}: {f"failed: {error}: see {job.log}" if error else f"done; {took:.0f} s"}', flush=True)
+            failed += [job.name] if error else []
+    return failed
 
 
 def _define_flags():
@@ -185,6 +238,8 @@ def _define_flags():
 
 def main() -> None:
     f = flags.FLAGS
+    if f.config.processes:
+        side_by_side.share_devices()
     processes.start(f.coordinator, f.processes, f.process, f.deterministic)
     if processes.joined():
         raise UserError('experiments.reproduce works in one process: pretrain with several (gpt1 pretrain), then '

@@ -34,10 +34,15 @@ class Clock:
     def left(self) -> float:
         return self.total - self.used
 
+    def left_of(self, stage: str, limit: float = math.inf) -> float:
+        """Seconds that a stage may still use, of its own limit and of the job's."""
+        return min(limit - self.stages.get(stage, 0.0), self.left)
+
     @contextlib.contextmanager
-    def counting(self, stage: str) -> Iterator[None]:
-        """Count the time inside this context for a stage. Once `total` is used up, the process gets one SIGTERM, as
-        from a scheduler; any SIGTERM raises Interrupted here, except in training, which saves first."""
+    def counting(self, stage: str, limit: float = math.inf) -> Iterator[None]:
+        """Count the time inside this context for a stage. Once `total`, or the stage's limit, is used up, the process
+        gets one SIGTERM, as from a scheduler; any SIGTERM raises Interrupted here, except in training, which saves
+        first."""
         began, before, done = time.monotonic(), self.stages.get(stage, 0.0), threading.Event()
 
         def write():
@@ -48,7 +53,7 @@ class Clock:
             stopped = False
             while not done.wait(EVERY):
                 write()
-                if self.left <= 0 and not stopped:
+                if self.left_of(stage, limit) <= 0 and not stopped:
                     stopped = True
                     os.kill(os.getpid(), signal.SIGTERM)
 

@@ -6,11 +6,13 @@ from ml_collections import ConfigDict
 
 from experiments import table5_ablations
 from experiments.lib.run_list import CONDITIONS, Run, finetune_runs, zero_shot_runs
+from experiments.lib.scores import BASELINES
 from gpt1_jax.data import tokens
 from gpt1_jax.runs.console import duration
 
 MODELS = {'pretrain': 'pretrained', 'pretrain_lstm': 'lstm'}  # stages that train a model, and its field of the config
-GROUPS = ('layers', 'grid', 'zero_shot', 'zero_shot_lstm')    # conditions of config.runs in addition to Table 5's
+# Conditions of config.runs in addition to Table 5's; those of BASELINES are no runs.
+GROUPS = ('layers', 'grid', 'zero_shot', 'zero_shot_lstm', *BASELINES)
 
 
 def runs(config: ConfigDict, stage: str, steps: tuple[int, ...] = ()) -> list[Run]:
@@ -32,7 +34,8 @@ def runs(config: ConfigDict, stage: str, steps: tuple[int, ...] = ()) -> list[Ru
             return [run for n in config.layers if 0 <= n < config.pretrain.model.n_layer
                     for run in finetune_runs(config, task, f'layers_{n}', {'n_transfer': n})]
         return zero_shot_runs(config, task, 'full' if condition == 'zero_shot' else 'lstm', steps)
-    found = [run for task in wanted.tasks for condition in wanted.conditions for run in of(task, condition)]
+    conditions = [condition for condition in wanted.conditions if condition not in BASELINES]
+    found = [run for task in wanted.tasks for condition in conditions for run in of(task, condition)]
     return sorted(found, key=lambda run: run.seed)
 
 
@@ -42,6 +45,11 @@ def all_runs(config: ConfigDict) -> dict[str, list[Run]]:
     if 'pretrain_lstm' in config.stages:
         config.lstm = config.lstm or str(pathlib.Path(config.out) / 'pretrain_lstm')
     return {stage: runs(config, stage, (1,)) for stage in config.stages}
+
+
+def baselines_of(config: ConfigDict, stage: str) -> tuple[str, ...]:
+    """The baselines that a stage computes for each of its tasks, names in scores.BASELINES."""
+    return () if stage in MODELS else tuple(name for name in config.runs[stage].conditions if name in BASELINES)
 
 
 def given(config: ConfigDict, stage: str = 'pretrain') -> bool:
@@ -89,8 +97,12 @@ def lines(config: ConfigDict) -> list[str]:
         what = f'{len(there)} runs: {", ".join(there)}' if there else 'no runs'
         if stage in MODELS and given(config, stage):
             what = config[MODELS[stage]]
+        elif baselines_of(config, stage):
+            what = f'{", ".join(baselines_of(config, stage))} of {", ".join(config.runs[stage].tasks)}'
         elif stage in MODELS:
             p = pretraining(config, lstm=stage == 'pretrain_lstm') if has_text(config) else None
             what = f'{p.train.steps:,} updates of {p.batch.size} x {p.model.n_ctx} tokens' if p else 'no text'
+        if stage in config.limits:
+            what += f'; at most {duration(60 * config.limits[stage])}'
         text.append(f'{stage}: {what}' + (f'; no data for {", ".join(no_data)}' if no_data else ''))
     return text

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from gpt1_jax.configs import pretrain as papers
 from ml_collections import ConfigDict
 
-from experiments import baselines, plots, tables
+from experiments import plots, tables
 from experiments.lib import runner, scores
 from experiments.lib.markdown import bullets, included, table
 from experiments.reproduce import plan
@@ -22,14 +22,6 @@ def write(config: ConfigDict, clock: Clock, failures: Mapping[str, str]) -> None
     out = pathlib.Path(config.out)
     config = config.copy_and_resolve_references()
     config.start = False
-    fine_tuned = tuple(dict.fromkeys(task for stage, of in config.runs.items() if stage in config.stages
-                                     for task in of.tasks if not all(name.startswith('zero_shot')
-                                                                     for name in of.conditions)))
-    try:
-        if fine_tuned:
-            baselines.run(config, out / scores.BASELINES_FILE, fine_tuned)
-    except Exception as error:  # scikit-learn is an extra; the tables do without
-        print(f'baselines: {runner.one_line(error)}', flush=True)
     parts = [name for name in tables.PARTS if name != 'figure_blimp' or 'blimp' in config.zero_shot_tasks]
     try:
         tables.run(config, parts)

@@ -1,9 +1,11 @@
 """The baselines of the fine-tuned tables: features by hand, planted rules found, the frozen model's numbers against the
 numpy model, the cell that says who is ahead."""
+import concurrent.futures
 import dataclasses
 import itertools
 import json
 import math
+import time
 import types
 
 import jax
@@ -278,3 +280,16 @@ def test_the_file_has_what_applies_and_probes_with_a_pretrained_model_alone(tmp_
     (tmp_path / 'baselines.json').write_text(json.dumps({'rows': [older, frozen[1] | {'weights': 'other'}]}))
     assert program.run(config, tmp_path / 'baselines.json', ['rte']) == []
     assert scores.baselines(tmp_path / 'baselines.json') == []
+
+
+def test_two_processes_that_write_one_file_lose_no_row(tmp_path, monkeypatch):
+    read = scores.baselines
+
+    def slowly(path):
+        rows = read(path)
+        time.sleep(0.2)
+        return rows
+    monkeypatch.setattr(scores, 'baselines', slowly)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        list(pool.map(lambda i: program._change(tmp_path / 'baselines.json', more=[{'task': i}]), range(4)))
+    assert sorted(row['task'] for row in read(tmp_path / 'baselines.json')) == [0, 1, 2, 3]

@@ -7,11 +7,11 @@ import shutil
 import pytest
 
 from experiments import figure2_layers, tables
-from experiments.lib import runner
+from experiments.lib import runner, scores
 from experiments.reproduce import __main__ as reproduce
 from experiments.reproduce import clock as clock_lib
 from experiments.reproduce import inputs, plan, report
-from gpt1_jax import zero_shot
+from gpt1_jax import storage, zero_shot
 from gpt1_jax.errors import UserError
 from gpt1_jax.runs import lock, results
 from gpt1_jax.weights import from_hub
@@ -27,6 +27,9 @@ TINY = dict(
     pretrain__eval__windows=8, pretrain__log_every=2, saved=3, layers=(-1, 0, 2), layer_tasks=('cola',),
     runs__layers__tasks=('cola',), zero_shot_tasks=('cola',), seeds_small=(0, 1), finetune__batch__size=8,
     finetune__batch__eval_size=16, finetune__batch__fixed_lengths=(32,))
+# Training rows of the sets as they are released; of those with more the 10,000 that are used.
+ROWS = dict(cola=8551, stsb=5749, rte=2490, mrpc=3668, story_cloze=1497, **dict.fromkeys(
+    ('sst2', 'qnli', 'mnli', 'qqp', 'snli'), 10_000))
 
 
 @pytest.fixture(scope='module')
@@ -63,17 +66,6 @@ def found(out):
             for row in results.read(out / 'results.jsonl')}
     report = (out / 'report.md').read_text().replace(str(out), 'OUT')
     return rows, report[report.index('## Does pretraining help?'):]
-
-
-def test_the_report_has_baselines_of_the_sets_that_are_fine_tuned_on_and_of_no_others(small, monkeypatch, tmp_path):
-    def asked(config, out, names):
-        raise Killed(names)
-    monkeypatch.setattr(report.baselines, 'run', asked)
-    config = changed(small, out=str(tmp_path), stages=('few', 'zero_shot'), data=str(tmp_path))
-    config.runs = {'few': {'tasks': ('rte', 'cola'), 'conditions': ('full',)},
-                   'zero_shot': {'tasks': ('sst2', 'dpr'), 'conditions': ('zero_shot',)}}
-    with pytest.raises(Killed, match=r"\('rte', 'cola'\)"):
-        report.write(config, clock_lib.Clock(tmp_path / 'clock.json'), {})
 
 
 def test_a_whole_job_and_the_same_again_without_any_run(small, given, straight, monkeypatch, capsys):
@@ -180,7 +172,7 @@ def test_a_stage_that_fails_is_named_and_the_rest_goes_on(small, given, straight
 
 def test_stages_resume_and_the_report_says_which_runs_the_deadline_cut_off(given, tmp_path, monkeypatch, capsys):
     """Pretraining is stopped half-way and resumes; then there is time for two runs."""
-    gpu, prepared = override(load_config('one_gpu'), TINY | dict(
+    gpu, prepared = override(load_config('reproduce'), TINY | dict(
         pretrain__train__steps=12, pretrain__optimizer__warmup_steps=0)), tmp_path / 'out'
 
     def do(stage, minutes=60.0, dry_run=False):
@@ -206,7 +198,7 @@ def test_stages_resume_and_the_report_says_which_runs_the_deadline_cut_off(given
     assert rows[-1]['step'] == 12 and rows[-1]['learning_rate'] < 1e-3
 
     do('zero_shot')
-    done = iter([60.0] * 3 + [-1.0] * 100)  # seconds left: when the stage begins, and before each of its runs
+    done = iter([60.0] * 4 + [-1.0] * 100)  # seconds left: twice when the stage begins, and before each of its runs
     with monkeypatch.context() as patch:
         patch.setattr(clock_lib.Clock, 'left', property(lambda self: next(done)))
         do('small')
@@ -217,20 +209,83 @@ def test_stages_resume_and_the_report_says_which_runs_the_deadline_cut_off(given
     assert 'n/a (not run): cola-full-1' in report and '| no auxiliary LM, ours | n/a | n/a (not run) |' in report
 
 
+def test_a_stage_over_its_limit_is_one_line_and_the_next_one_begins(small, given, straight, tmp_path, capsys):
+    (tmp_path / 'out').mkdir()
+    (tmp_path / 'out' / 'clock.json').write_text('{"zero_shot": 61}')  # of an earlier start
+    config = changed(small, stages=('zero_shot', 'small'), limits={'zero_shot': 1.0},
+                     pretrained=str(straight / 'pretrain'))
+    reproduce.run(config, tmp_path / 'out', data=given['data'])
+    printed = capsys.readouterr().out
+    assert '=== zero_shot (0:01:01, at most 0:01:00)\nzero_shot: the 0:01:00 are over; the remaining runs' in printed
+    assert {row['kind'] for row in results.read(tmp_path / 'out' / 'results.jsonl')} == {'finetune'}
+
+
+def test_pretraining_over_its_limit_leaves_its_model_to_the_other_stages(small, given, straight, tmp_path):
+    out = tmp_path / 'out'
+    config = changed(small, stages=('pretrain', 'small'), limits={'pretrain': 1.0})
+    shutil.copytree(straight / 'tokens', out / 'tokens')
+    with sigterm(5):
+        reproduce.run(config, out, **given)
+    with pytest.raises(UserError, match='pretraining is at step 6 of 12: it must be finished'):
+        reproduce.run(config, out, 'small', **given)
+    (out / 'clock.json').write_text('{"pretrain": 60.5}')
+    with pytest.raises(UserError, match='^pretrain: the 0:01:00 are over at update 6 of 12; the other'):
+        reproduce.run(config, out, **given)
+    assert {row['kind'] for row in results.read(out / 'results.jsonl')} == {'finetune'}
+    assert '**pretrain failed:** the 0:01:00 are over at update 6 of 12' in (out / 'report.md').read_text()
+
+
+def test_runs_side_by_side_have_the_results_of_those_in_turn(small, given, straight, tmp_path, capsys):
+    """Rows of all processes are in one file; a set with a bad row, and a process that takes too long, are lines."""
+    out = tmp_path / 'out'
+    config = changed(small, stages=('small', 'zero_shot', 'baselines'), processes=2, run_minutes=4.0,
+                     pretrained=str(straight / 'pretrain'), runs__baselines__tasks=('cola', 'sst2'),
+                     runs__baselines__conditions=('constant', 'words', 'probe'))
+    reproduce.run(config, out, data=given['data'])
+    wanted = {row['key']: row for row in results.read(straight / 'results.jsonl')}
+    rows = results.read(out / 'results.jsonl')
+    assert len({row['key'] for row in rows}) == 5 and {row['key'] for row in rows} < wanted.keys()
+    before = storage.read_json(straight / 'baselines.json')['rows']
+    after = storage.read_json(out / 'baselines.json')['rows']
+    assert [(row['baseline'], row['inputs']) for row in after] == [
+        (row['baseline'], row['inputs']) for row in before if row['baseline'] in ('constant', 'words', 'probe')]
+    assert 'cola-full-0: done; ' in capsys.readouterr().out
+    assert 'step 12' in next(out.glob('runs/cola-full-0-*.log')).read_text()
+    reproduce.run(config, out, data=given['data'])
+    assert results.read(out / 'results.jsonl') == rows
+
+
 # The plan
 
 @pytest.mark.quick
 def test_time_is_spent_in_the_order_of_priority():
-    config = reproduce.checked(load_config('one_gpu'), 'out')
-    model = config.pretrain.model  # the paper's
-    assert (model.n_layer, model.n_embd, model.n_head, model.n_ctx, config.minutes) == (12, 768, 12, 512, 30)
-    stages = plan.all_runs(config)
+    stages = plan.all_runs(reproduce.checked(load_config('reproduce'), 'out'))
     assert list(stages) == ['pretrain', 'zero_shot', 'small', 'large', 'layers', 'race', 'pretrain_lstm',
-                            'zero_shot_lstm', 'lstm', 'grid']
+                            'zero_shot_lstm', 'lstm', 'grid', 'baselines']
     assert [one.name for one in stages['small'][:4]] == [
         'cola-full-0', 'cola-no_pretraining-0', 'cola-no_aux-0', 'mrpc-full-0']
     assert [one.seed for one in stages['small']] == sorted(one.seed for one in stages['small'])
-    assert [one.config.n_transfer for one in stages['layers']] == [0, 2, 4, 6, 8, 10]
+    assert [one.config.n_transfer for one in stages['layers']][:6] == [0, 1, 2, 3, 4, 5]
+
+
+def test_fifteen_minutes_have_the_paper_s_model_and_ten_sets_under_two_conditions():
+    config = reproduce.checked(load_config('one_gpu'), 'out')
+    model = config.pretrain.model
+    assert (model.n_layer, model.n_embd, model.n_head, model.n_ctx) == (12, 768, 12, 512)
+    assert config.minutes < 10 and sum(config.limits.values()) < 15
+    stages = plan.all_runs(config)
+    assert list(stages) == ['pretrain', 'sets', 'zero_shot', 'probes']
+    assert [one.name for one in stages['sets'][:2]] == ['cola-full-0', 'cola-no_pretraining-0']
+    assert len(stages['sets']) == 20 and plan.baselines_of(config, 'probes') == ('probe',)
+    for one in stages['sets']:
+        rows = min(ROWS[one.task], one.config.data.train_rows)
+        updates = rows // one.config.batch.size * one.config.train.epochs
+        assert 598 <= updates and one.config.train.evaluate_every == one.config.train.epochs
+        assert one.config.train.epochs == 3 or updates - rows // one.config.batch.size < 600
+
+
+def test_the_baselines_of_a_plan_are_those_of_the_program():
+    assert load_config('reproduce').runs.baselines.conditions == tuple(scores.BASELINES)
 
 
 @pytest.mark.parametrize('name', ['reproduce', 'small_cpu', 'overnight_cpu'])
@@ -246,6 +301,9 @@ def test_the_stages_have_every_run_of_the_tables_and_figures(name, monkeypatch):
 
 
 @pytest.mark.parametrize('change, stage, message', [
+    ({'limits': {'smal': 1.0}}, None, "config.limits is .*'smal'.*one of 'pretrain',"),
+    ({'limits': {'small': 0}}, None, 'config.limits is .* must be a number of minutes for each stage'),
+    ({'processes': 0}, None, 'config.run_minutes needs config.processes'),
     ({'stages': ('pretrain', 'smal')}, None, "config.stages is .*'smal'.*one of 'pretrain',"),
     ({'runs__small__conditions': ('fulll',)}, None, "config.runs.small.conditions is .'fulll'.*one of 'full',"),
     ({'pretrained': 'nowhere'}, None, 'nowhere: not a run directory'),
@@ -261,9 +319,9 @@ def test_a_job_s_directory_is_a_local_one():
         reproduce.checked(load_config('one_gpu'), 'gs://bucket/out')
 
 
-def test_a_dozen_updates_up_to_the_last_are_saved():
+def test_updates_up_to_the_last_are_saved():
     saved = plan.pretraining(reproduce.checked(load_config('one_gpu'), 'out')).checkpoint.keep_steps
-    assert len(saved) == 12 and saved[0] == 17 and saved[-1] == 9000
+    assert len(saved) == 8 and saved[0] == 11 and saved[-1] == 5700
 
 
 def test_the_report_says_how_many_rows_each_set_is_evaluated_on(small, straight):

@@ -47,6 +47,14 @@ def test_past_the_total_the_work_is_interrupted(tmp_path, monkeypatch):
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def test_past_a_stages_limit_the_work_is_interrupted_and_time_is_left(tmp_path, monkeypatch):
+    monkeypatch.setattr(clock_lib, 'EVERY', 0.05)
+    clock = clock_lib.Clock(tmp_path / 'clock.json', 100)
+    with pytest.raises(Interrupted), clock.counting('a', limit=0.2):
+        time.sleep(30)
+    assert clock.left_of('a', 0.2) <= 0 < clock.left_of('b', 0.2) and clock.left > 50
+
+
 def test_a_signal_from_outside_interrupts_and_is_no_failure_of_what_is_under_way(tmp_path):
     """Writing a checkpoint, reading a row, a run: each takes any Exception for its own."""
     clock = clock_lib.Clock(tmp_path / 'clock.json')
