@@ -13,7 +13,6 @@ import sys
 import gpt1_jax
 from gpt1_jax import startup
 from gpt1_jax.errors import did_you_mean
-from gpt1_jax.runs import terminal
 
 PROGRAMS = {  # command: module of gpt1_jax, in the order of a first use
     'prepare': 'prepare', 'pretrain': 'pretrain', 'finetune': 'finetune', 'predict': 'predict',
@@ -25,6 +24,7 @@ def main() -> None:
     """Run the program that the first argument names. Exit status 2 and one line for an unknown name."""
     name, *arguments = sys.argv[1:] or ['--help']
     if name in ('--help', '-h', 'help', '--helpfull'):
+        from gpt1_jax.cli import terminal  # here, as a program's signals are set before any import of a library
         terminal.guard(ends=True)  # `gpt1 | head`
         print(usage())
         return

@@ -15,12 +15,10 @@ from collections.abc import Callable, Iterable
 
 from absl import app, flags, logging
 
-import gpt1_jax
 from gpt1_jax import user_code
-from gpt1_jax.cli import config_file, config_help
+from gpt1_jax.cli import config_file, config_help, terminal
 from gpt1_jax.data.document import Join
 from gpt1_jax.errors import Interrupted, UserError, one_line, os_line
-from gpt1_jax.runs import terminal
 
 flags.disclaim_key_flags()  # --help counts what is defined here among the caller's
 
@@ -37,9 +35,6 @@ def run(main: Callable[[], None], define_flags: Callable[[], None], ends_with_ou
     logging.set_verbosity(logging.FATAL)  # Orbax logs every file at INFO, and at ERROR the exceptions that it raises
     sys.unraisablehook = _unraisable
     warnings.showwarning = _show_warning
-    if '--version' in sys.argv[1:]:  # before flags that must be given are missed
-        print(f'gpt1_jax {gpt1_jax.__version__}')
-        sys.exit(0)
     flags.DEFINE_bool('trust_code', False, 'Run the code, FILE:NAME, that only the config.json of a run names.')
     _exit_if_bad(define_flags)
     app.run(functools.partial(_run_main, main), flags_parser=lambda argv: _exit_if_bad(_parse, argv))

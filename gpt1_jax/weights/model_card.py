@@ -8,7 +8,7 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-from gpt1_jax import __version__, rules, storage
+from gpt1_jax import rules, storage
 from gpt1_jax.configs import finetune, pretrain
 from gpt1_jax.data import tokens, words
 from gpt1_jax.data.tokenizer import Tokenizer
@@ -34,6 +34,7 @@ def card(run: workdir.Run, step: int, tokenizer: Tokenizer, parameters: int, lic
     """
     meta = checkpoint.read_meta(run.checkpoints, step)
     digest = checkpoint.params_digest(meta)
+    exporter = provenance.versions()
     tuned = run.config['kind'] == 'finetune'
     head = {'license': license, 'language': 'en', 'library_name': 'transformers',
             'pipeline_tag': 'text-classification' if tuned else 'text-generation', 'tags': ['openai-gpt', 'gpt1_jax']}
@@ -42,7 +43,7 @@ def card(run: workdir.Run, step: int, tokenizer: Tokenizer, parameters: int, lic
     facts = {'parameters': f'{parameters:,}', 'checkpoint': f'step {step:,}, digest `{digest}`',
              **(_finetuning(run) if tuned else _pretraining(run, step)),
              'vocabulary': f'{tokenizer.vocab_size:,} rows, {vocabulary}, fingerprint `{tokenizer.fingerprint}`',
-             'exported by': f'gpt1_jax {__version__}, code `{provenance.code_digest()}`'}
+             'exported by': f'gpt1_jax {exporter["versions"]["gpt1_jax"]}, code `{exporter["code"]}`'}
     if 'environment' in meta and 'imported' not in run.config:
         seen = {name: _shown(value) for name, value in meta['environment'].items()}
         facts['trained with'] = 'jax {jax} on {devices} x {device}'.format(**seen)
