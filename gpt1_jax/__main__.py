@@ -16,8 +16,9 @@ from gpt1_jax.errors import did_you_mean
 
 PROGRAMS = {  # command: module of gpt1_jax, in the order of a first use
     'prepare': 'prepare', 'pretrain': 'pretrain', 'finetune': 'finetune', 'predict': 'predict',
-    'zero_shot': 'zero_shot', 'perplexity': 'perplexity', 'generate': 'generate', 'lm_eval': 'lm_eval',
-    'metrics': 'metrics', 'verify': 'verify', 'hugging_face': 'weights.hugging_face'}
+    'zero_shot': 'zero_shot', 'perplexity': 'perplexity', 'generate': 'generate',
+    'lm_eval': 'evaluation.lm_eval', 'metrics': 'evaluation.score_predictions',
+    'verify': 'verify', 'hugging_face': 'weights.hugging_face'}
 
 
 def main() -> None:
@@ -55,8 +56,7 @@ def usage() -> str:
 
 def summary(module: str) -> str:
     """The first line of a program's docstring, read from its file: nothing is imported."""
-    place = pathlib.Path(gpt1_jax.__file__).parent.joinpath(*module.split('.'))
-    file = place / '__main__.py' if place.is_dir() else place.with_suffix('.py')
+    file = pathlib.Path(gpt1_jax.__file__).parent.joinpath(*module.split('.')).with_suffix('.py')
     docstring = ast.get_docstring(ast.parse(file.read_text(encoding='utf-8')))
     assert docstring, file
     return docstring.splitlines()[0]

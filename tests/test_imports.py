@@ -11,8 +11,8 @@ from tiny import ROOT, python
 LAYERS = ('errors', 'gcs', 'storage', 'rules', 'configs', 'user_code', 'metrics', 'data', 'parallel', 'cli', 'models',
           'training', 'runs', 'evaluation', 'weights')
 # The programs and api are above all layers, also a program whose file is in a folder: nothing imports them.
-PROGRAMS = ('prepare', 'pretrain', 'finetune', 'predict', 'zero_shot', 'perplexity', 'generate', 'lm_eval', 'verify',
-            'metrics.__main__', 'weights.hugging_face', 'api')
+PROGRAMS = ('prepare', 'pretrain', 'finetune', 'predict', 'zero_shot', 'perplexity', 'generate', 'verify',
+            'evaluation.lm_eval', 'evaluation.score_predictions', 'weights.hugging_face', 'api')
 # The one module that imports a layer above its own: the package itself, for its version.
 UPWARD = {'runs.provenance': {'gpt1_jax'}}
 # Modules that alone may import a library.
@@ -24,7 +24,7 @@ ALONE = {
     'matplotlib': {'evaluation.pictures'},
     'tensorboardX': {'runs.tensorboard'}, 'wandb': set(), 'trackio': set(),  # runs.tracker, by name
     'huggingface_hub': {'data.hub'},
-    'lm_eval': {'evaluation.lm_harness', 'lm_eval'},
+    'lm_eval': {'evaluation.lm_harness', 'evaluation.lm_eval'},
     'absl': {*PROGRAMS, 'cli', 'cli.config_file', 'cli.own_data'},
     'ml_collections': {'pretrain', 'finetune', 'zero_shot', 'verify', 'runs.fine_tuning', 'runs.pretraining_plan',
                        'cli.config_file', 'cli.config_help', 'cli.own_data'},
