@@ -29,7 +29,7 @@ from gpt1_jax.models import build as models
 from gpt1_jax.models import precision
 from gpt1_jax.models.fast import self_check, table
 from gpt1_jax.parallel import processes, sharding, step_cost
-from gpt1_jax.runs import checkpoint, kept_steps, lock, origins, pretraining_plan, session, workdir
+from gpt1_jax.runs import checkpoint, lock, origins, pretraining_plan, session, workdir
 from gpt1_jax.training import device_data, loop, losses, optimizer_config, validation
 from gpt1_jax.weights import from_hub
 
@@ -189,7 +189,7 @@ def build(setting: Setting) -> Job:
         words_per_step = words.per_step(manifest, size * n_ctx)
         at = words.steps_at(config.checkpoint.keep_words, words_per_step, total)
         print(words.line(at, words_per_step), flush=True)
-    keep_steps, words_at = kept_steps.choose(setting.directory, config.checkpoint.keep_steps, at)
+    keep_steps, words_at = session.steps_to_keep(setting.directory, config.checkpoint.keep_steps, at)
     effective['checkpoint']['keep_steps'] = keep_steps
     if words_at:
         effective['checkpoint']['words_at'] = words_at
