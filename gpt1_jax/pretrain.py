@@ -29,7 +29,7 @@ from gpt1_jax.models import build as models
 from gpt1_jax.models import precision
 from gpt1_jax.models.fast import self_check, table
 from gpt1_jax.parallel import processes, sharding, step_cost
-from gpt1_jax.runs import checkpoint, lock, origins, pretraining_plan, session, workdir
+from gpt1_jax.runs import checkpoint, console, lock, origins, session, workdir
 from gpt1_jax.training import device_data, loop, losses, optimizer_config, validation
 from gpt1_jax.weights import from_hub
 
@@ -49,7 +49,7 @@ def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = 
         job = build(setting)
         workdir.compare(setting.directory, job.config, allow_change, job.intervals.total)
         if dry_run:
-            pretraining_plan.estimate(job.program, job.hyper, job.batches, job.intervals.total, job.model.config)
+            console.estimate(job.program, job.hyper, job.batches, job.intervals.total, job.model.config)
             return None
         return train(setting, job, check_lock, fallback)
 
@@ -194,7 +194,7 @@ def build(setting: Setting) -> Job:
     if words_at:
         effective['checkpoint']['words_at'] = words_at
     unigram_loss = unigram.unigram_loss(train)
-    pretraining_plan.print_plan(manifest, per_epoch, total, n_ctx, size, unigram_loss, config.optimizer.warmup_steps)
+    console.print_plan(manifest, per_epoch, total, n_ctx, size, unigram_loss, config.optimizer.warmup_steps)
     batches = device_data.batches(train, n_ctx, size, config.seed, setting.mesh, config.data.resident)
     intervals = loop.Intervals(total, config.log_every, config.eval.every, config.checkpoint.every, keep_steps)
     return Job(effective, model, make_program(config, model, setting.mesh, total), tokenizer, valid,
@@ -257,7 +257,7 @@ def train(setting: Setting, job: Job, check_lock: Any, fallback: bool) -> workdi
     warn = unigram.plateau_warning(job.unigram_loss, config.optimizer.warmup_steps)
     flops = step_cost.flops_per_token(program.state.params, job.model.config.n_ctx)
     with session.Session(this, program, state, total, check_lock, warn, flops) as current:
-        pretraining_plan.print_start(program, state, total, job.batches, job.model.config)
+        console.print_start(program, state, total, job.batches, job.model.config)
         loop.fit(program, state, job.hyper, job.batches, job.intervals, current, _evaluation(job, setting, current))
     return this
 

@@ -26,7 +26,7 @@ ALONE = {
     'huggingface_hub': {'data.hub'},
     'lm_eval': {'evaluation.lm_harness', 'evaluation.lm_eval'},
     'absl': {*PROGRAMS, 'cli', 'cli.config_file', 'cli.own_data'},
-    'ml_collections': {'pretrain', 'finetune', 'zero_shot', 'verify', 'runs.fine_tuning', 'runs.pretraining_plan',
+    'ml_collections': {'pretrain', 'finetune', 'zero_shot', 'verify', 'runs.fine_tuning',
                        'cli.config_file', 'cli.config_help', 'cli.own_data'},
     'torch': set(), 'transformers': set(), 'sklearn': set(), 'pytest': set(),
     'experiments': set(), 'configs': set(), 'tests': set()}
