@@ -22,7 +22,7 @@ ALONE = {
     'jax.experimental.pallas.triton': {'models.fast.pallas_triton'},  # deprecated
     'safetensors': {'weights.export_hugging_face', 'weights.import_hugging_face'},
     'matplotlib': {'evaluation.pictures'},
-    'tensorboardX': {'runs.tensorboard'}, 'wandb': set(), 'trackio': set(),  # runs.tracker, by name
+    'tensorboardX': {'runs.tracker'}, 'wandb': set(), 'trackio': set(),  # also there, by name
     'huggingface_hub': {'data.hub'},
     'lm_eval': {'evaluation.lm_harness', 'evaluation.lm_eval'},
     'absl': {*PROGRAMS, 'cli', 'cli.config_file', 'cli.own_data'},
