@@ -29,7 +29,7 @@ from gpt1_jax.models.fast import self_check, table
 from gpt1_jax.models.heads import TaskModel
 from gpt1_jax.parallel import processes, sharding
 from gpt1_jax.runs import checkpoint, fine_tuning, results, session, workdir
-from gpt1_jax.training import fine_tuning_defaults, loop, losses, optimizer_config, transfer
+from gpt1_jax.training import loop, losses, optimizer_config, transfer
 from gpt1_jax.weights import from_hub
 
 
@@ -155,7 +155,7 @@ def _steps_per_epoch(setting, n):
 
 
 def _epochs(setting, per_epoch):
-    return setting.config.train.epochs or fine_tuning_defaults.epochs(per_epoch)
+    return setting.config.train.epochs or transfer.epochs(per_epoch)
 
 
 def _effective_config(setting, shapes, epochs):
@@ -181,7 +181,7 @@ def _print_plan(setting, train, dev, shapes, total):
         f'cut to {setting.n_ctx} tokens; lengths {", ".join(map(str, shapes.lengths))}; '
         f'{total:,} steps of {setting.config.batch.size} rows, peak rate {setting.config.optimizer.peak_rate:.3g}'),
         flush=True)
-    if total < fine_tuning_defaults.UPDATES:
+    if total < transfer.UPDATES:
         print(f'warning: {total} updates are few for the new weights: train more epochs or with a smaller batch',
               flush=True)
 

@@ -14,15 +14,15 @@ from gpt1_jax.data import tokens, words
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, one_line
 from gpt1_jax.runs import checkpoint, provenance, results, workdir
-from gpt1_jax.training import fine_tuning_defaults
+from gpt1_jax.training import transfer
 
 # Fields whose defaults are the paper's, and those among them that do not change what is learned.
 RECIPE = ('model.', 'batch.size', 'optimizer.', 'train.', 'lm_weight', 'classifier_dropout', 'data.train_rows')
 NO_RECIPE = (*sorted({*workdir.FREE} - {'train.skip_nonfinite'}), 'model.vocab_size', 'model.n_special',
              'model.n_units', 'train.evaluate_every')
 # The paper's, where the default is None.
-NOT_SET = {'train.steps': '100 epochs', 'data.train_rows': 'all', 'train.epochs': fine_tuning_defaults.EPOCHS,
-           'optimizer.peak_rate': fine_tuning_defaults.PEAK_RATE}
+NOT_SET = {'train.steps': '100 epochs', 'data.train_rows': 'all', 'train.epochs': transfer.EPOCHS,
+           'optimizer.peak_rate': transfer.PEAK_RATE}
 NOTICE = pathlib.Path(__file__).with_name('published_vocabulary.txt')  # its license
 
 
