@@ -20,7 +20,7 @@ from ml_collections import ConfigDict
 from gpt1_jax import cli, metrics, rules, storage, user_code
 from gpt1_jax.cli import config_file
 from gpt1_jax.configs.pretrain import RULES
-from gpt1_jax.data import prepare, tokens, unigram, words
+from gpt1_jax.data import counts, prepare, tokens
 from gpt1_jax.data.document import Join
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
@@ -186,14 +186,14 @@ def build(setting: Setting) -> Job:
     effective = _effective(setting, fields, {'tokens': manifest['fingerprint'], 'tokenizer': tokenizer.fingerprint})
     at = {}
     if config.checkpoint.keep_words:
-        words_per_step = words.per_step(manifest, size * n_ctx)
-        at = words.steps_at(config.checkpoint.keep_words, words_per_step, total)
-        print(words.line(at, words_per_step), flush=True)
+        words_per_step = counts.words_per_step(manifest, size * n_ctx)
+        at = counts.steps_at(config.checkpoint.keep_words, words_per_step, total)
+        print(counts.words_line(at, words_per_step), flush=True)
     keep_steps, words_at = session.steps_to_keep(setting.directory, config.checkpoint.keep_steps, at)
     effective['checkpoint']['keep_steps'] = keep_steps
     if words_at:
         effective['checkpoint']['words_at'] = words_at
-    unigram_loss = unigram.unigram_loss(train)
+    unigram_loss = counts.unigram_loss(train)
     console.print_plan(manifest, per_epoch, total, n_ctx, size, unigram_loss, config.optimizer.warmup_steps)
     batches = device_data.batches(train, n_ctx, size, config.seed, setting.mesh, config.data.resident)
     intervals = loop.Intervals(total, config.log_every, config.eval.every, config.checkpoint.every, keep_steps)
@@ -254,7 +254,7 @@ def train(setting: Setting, job: Job, check_lock: Any, fallback: bool) -> workdi
         return checkpoint.restore_params(setting.origin.run.checkpoints, setting.origin.step, program.state.params)
     this = session.open_run(setting.directory, job.config, job.tokenizer)
     state = session.initial_state(this, program, config.seed, fallback, transfer)
-    warn = unigram.plateau_warning(job.unigram_loss, config.optimizer.warmup_steps)
+    warn = counts.plateau_warning(job.unigram_loss, config.optimizer.warmup_steps)
     flops = step_cost.flops_per_token(program.state.params, job.model.config.n_ctx)
     with session.Session(this, program, state, total, check_lock, warn, flops) as current:
         console.print_start(program, state, total, job.batches, job.model.config)

@@ -226,9 +226,9 @@ MUTATIONS = [Mutation(*fields) for fields in (
     ('a subset of the rows is the first of them', 'data/splits.py',
      'permutation(0, 0, len(examples))[:limit]', 'range(len(examples))[:limit]',
      'data/test_inputs.py::test_a_limit_takes_the_same_rows_each_time_in_their_order'),
-    ('the update before the one that reads so many words is kept', 'data/words.py',
+    ('the update before the one that reads so many words is kept', 'data/counts.py',
      'math.ceil(words / words_per_step)', 'math.floor(words / words_per_step)',
-     'data/test_words.py::'
+     'data/test_counts.py::'
      'test_the_first_update_by_which_so_many_words_are_read_and_the_challenge_s_names_of_counts'),
     # evaluation
     ('a long document loses its beginning zero-shot', 'evaluation/zero_shot_heuristics.py',

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from gpt1_jax import rules, storage
 from gpt1_jax.configs import finetune, pretrain
-from gpt1_jax.data import tokens, words
+from gpt1_jax.data import counts, tokens
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, one_line
 from gpt1_jax.runs import checkpoint, provenance, results, workdir
@@ -129,7 +129,7 @@ def _pretraining(run, step):
     if manifest['fingerprint'] == config['fingerprint']['tokens']:
         split = manifest['splits']['train']
         facts['corpus'] += f', {split["documents"]:,} documents of {split["tokens"]:,} tokens'
-        read = step * words.per_step(manifest, batch * n_ctx)
+        read = step * counts.words_per_step(manifest, batch * n_ctx)
         facts['words read'] = f'{read:,.0f}, of the {split["words"]:,} of the corpus'
     return facts
 
