@@ -24,7 +24,8 @@ from gpt1_jax.data import batches, inspection
 from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.errors import UserError, one_line
 from gpt1_jax.evaluation import fine_tuned, task_metrics
-from gpt1_jax.models import heads, precision
+from gpt1_jax.models import heads
+from gpt1_jax.models.build import precision
 from gpt1_jax.models.fast import self_check, table
 from gpt1_jax.models.heads import TaskModel
 from gpt1_jax.parallel import processes, sharding
@@ -208,7 +209,7 @@ def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, s
 
     init = functools.partial(heads.init_params, model, sequences)
     return loop.make_program(init, loss, optimizer_config.make(settings), optimizer_config.schedule(*schedule), mesh,
-                             microbatches, precision.of(model.backbone.config))
+                             microbatches, precision(model.backbone.config))
 
 
 # Run

@@ -26,7 +26,6 @@ from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import text_generation
 from gpt1_jax.models import build as models
-from gpt1_jax.models import precision
 from gpt1_jax.models.fast import self_check, table
 from gpt1_jax.parallel import processes, sharding, step_cost
 from gpt1_jax.runs import checkpoint, console, lock, origins, session, workdir
@@ -234,7 +233,7 @@ def _program(model, settings, schedule, mesh, microbatches, chunks):
         return jnp.mean(losses.pretraining_loss(hidden, embeddings, ids[:, 1:], chunks, ops=ops)), {}
 
     return loop.make_program(init, loss, optimizer_config.make(settings), optimizer_config.schedule(*schedule), mesh,
-                             microbatches, precision.of(model.config))
+                             microbatches, models.precision(model.config))
 
 
 def hyperparameters(config: ConfigDict, total: int) -> dict[str, np.generic]:

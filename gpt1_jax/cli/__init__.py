@@ -87,7 +87,7 @@ def keep_compiled_programs() -> None:
     so each kind of host has a directory. A cache that cannot be read or written is silently not used.
     """
     import jax
-    if jax.config.jax_compilation_cache_dir is not None:
+    if getattr(jax.config, 'jax_compilation_cache_dir') is not None:
         return
     host = hashlib.sha256(_processor().encode()).hexdigest()[:12]
     with contextlib.suppress(OSError):
