@@ -210,7 +210,7 @@ MUTATIONS = [Mutation(*fields) for fields in (
     ("a tokenizer's fingerprint is not compared", 'data/tokenizer.py',
      "settings.get('fingerprint') != loaded.fingerprint", "'fingerprint' not in settings",
      'data/test_tokenizer.py::test_a_damaged_directory_is_named'),
-    ('labels of QQP are swapped', 'data/tasks/similarity.py',
+    ('labels of QQP are swapped', 'data/tasks/classification.py',
      "('not_duplicate', 'duplicate')", "('duplicate', 'not_duplicate')",
      'data/test_sets.py::test_every_set_is_the_same_from_every_source'),
     ('the two parts of Story Cloze are swapped', 'data/tasks/qa.py',
