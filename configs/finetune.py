@@ -63,7 +63,7 @@ def get_config(task='cola'):
 
     config.optimizer = pretrain.adam()     # what both share: kind, b1, b2, eps, weight_decay, clip
     config.optimizer.peak_rate = config_dict.placeholder(float)  # peak learning rate (4.1: 6.25e-5); default that at
-                                           # width 768, higher below (gpt1_jax/training/fine_tuning_defaults.py)
+                                           # width 768, higher below (gpt1_jax/training/transfer.py)
     config.optimizer.warmup = 0.002        # fraction of all updates (4.1: 0.002)
     config.optimizer.schedule = 'linear'   # to zero (4.1: 'linear'); or 'cosine', 'constant', 'stable_decay', FILE:NAME
     config.optimizer.decay_steps = 0       # 'stable_decay': constant, then linear to zero over the last updates

@@ -31,7 +31,7 @@ from gpt1_jax.data import tasks
 from gpt1_jax.data.tasks import tables
 from gpt1_jax.data.tokens import permutation
 from gpt1_jax.errors import UserError
-from gpt1_jax.training.fine_tuning_defaults import EPOCHS
+from gpt1_jax.training.transfer import EPOCHS
 
 SCORES = {score.task: score for score in reversed(paper.TABLE2 + paper.TABLE3 + paper.TABLE4) if score.group is None}
 CONDITIONS = {'full': 'pretrained', 'no_pretraining': 'from scratch', 'no_aux': 'without the auxiliary LM'}

@@ -13,18 +13,19 @@ import sys
 import gpt1_jax
 from gpt1_jax import startup
 from gpt1_jax.errors import did_you_mean
-from gpt1_jax.runs import terminal
 
 PROGRAMS = {  # command: module of gpt1_jax, in the order of a first use
     'prepare': 'prepare', 'pretrain': 'pretrain', 'finetune': 'finetune', 'predict': 'predict',
-    'zero_shot': 'zero_shot', 'perplexity': 'perplexity', 'generate': 'generate', 'lm_eval': 'lm_eval',
-    'metrics': 'metrics', 'verify': 'verify', 'hugging_face': 'weights.hugging_face'}
+    'zero_shot': 'zero_shot', 'perplexity': 'perplexity', 'generate': 'generate',
+    'lm_eval': 'evaluation.lm_eval', 'metrics': 'evaluation.score_predictions',
+    'verify': 'verify', 'hugging_face': 'weights.hugging_face'}
 
 
 def main() -> None:
     """Run the program that the first argument names. Exit status 2 and one line for an unknown name."""
     name, *arguments = sys.argv[1:] or ['--help']
     if name in ('--help', '-h', 'help', '--helpfull'):
+        from gpt1_jax.cli import terminal  # here, as a program's signals are set before any import of a library
         terminal.guard(ends=True)  # `gpt1 | head`
         print(usage())
         return
@@ -55,8 +56,7 @@ def usage() -> str:
 
 def summary(module: str) -> str:
     """The first line of a program's docstring, read from its file: nothing is imported."""
-    place = pathlib.Path(gpt1_jax.__file__).parent.joinpath(*module.split('.'))
-    file = place / '__main__.py' if place.is_dir() else place.with_suffix('.py')
+    file = pathlib.Path(gpt1_jax.__file__).parent.joinpath(*module.split('.')).with_suffix('.py')
     docstring = ast.get_docstring(ast.parse(file.read_text(encoding='utf-8')))
     assert docstring, file
     return docstring.splitlines()[0]

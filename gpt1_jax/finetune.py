@@ -24,12 +24,13 @@ from gpt1_jax.data import batches, examination, inspection
 from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.errors import UserError, one_line
 from gpt1_jax.evaluation import fine_tuned, task_metrics
-from gpt1_jax.models import heads, precision
+from gpt1_jax.models import heads
+from gpt1_jax.models.build import precision
 from gpt1_jax.models.fast import self_check, table
 from gpt1_jax.models.heads import TaskModel
 from gpt1_jax.parallel import processes, sharding
 from gpt1_jax.runs import checkpoint, fine_tuning, results, session, workdir
-from gpt1_jax.training import fine_tuning_defaults, loop, losses, optimizer_config, transfer
+from gpt1_jax.training import loop, losses, optimizer_config, transfer
 from gpt1_jax.weights import from_hub
 
 
@@ -165,7 +166,7 @@ def _steps_per_epoch(setting, n):
 
 
 def _epochs(setting, per_epoch):
-    return setting.config.train.epochs or fine_tuning_defaults.epochs(per_epoch)
+    return setting.config.train.epochs or transfer.epochs(per_epoch)
 
 
 def _effective_config(setting, shapes, epochs):
@@ -191,7 +192,7 @@ def _print_plan(setting, train, dev, shapes, total):
         f'cut to {setting.n_ctx} tokens; lengths {", ".join(map(str, shapes.lengths))}; '
         f'{total:,} steps of {setting.config.batch.size} rows, peak rate {setting.config.optimizer.peak_rate:.3g}'),
         flush=True)
-    if total < fine_tuning_defaults.UPDATES:
+    if total < transfer.UPDATES:
         print(f'warning: {total} updates are few for the new weights: train more epochs or with a smaller batch',
               flush=True)
 
@@ -218,7 +219,7 @@ def _program(model, settings, schedule, mesh, microbatches, chunks, sequences, s
 
     init = functools.partial(heads.init_params, model, sequences)
     return loop.make_program(init, loss, optimizer_config.make(settings), optimizer_config.schedule(*schedule), mesh,
-                             microbatches, precision.of(model.backbone.config))
+                             microbatches, precision(model.backbone.config))
 
 
 # Run

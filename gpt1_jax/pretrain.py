@@ -20,16 +20,15 @@ from ml_collections import ConfigDict
 from gpt1_jax import cli, metrics, rules, storage, user_code
 from gpt1_jax.cli import config_file
 from gpt1_jax.configs.pretrain import RULES
-from gpt1_jax.data import prepare, tokens, unigram, words
+from gpt1_jax.data import counts, prepare, tokens
 from gpt1_jax.data.document import Join
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import text_generation
 from gpt1_jax.models import build as models
-from gpt1_jax.models import precision
 from gpt1_jax.models.fast import self_check, table
 from gpt1_jax.parallel import processes, sharding, step_cost
-from gpt1_jax.runs import checkpoint, kept_steps, lock, origins, pretraining_plan, session, workdir
+from gpt1_jax.runs import checkpoint, console, lock, origins, session, workdir
 from gpt1_jax.training import device_data, loop, losses, optimizer_config, validation
 from gpt1_jax.weights import from_hub
 
@@ -49,7 +48,7 @@ def run(config: ConfigDict, directory: str | storage.Path, allow_change: bool = 
         job = build(setting)
         workdir.compare(setting.directory, job.config, allow_change, job.intervals.total)
         if dry_run:
-            pretraining_plan.estimate(job.program, job.hyper, job.batches, job.intervals.total, job.model.config)
+            console.estimate(job.program, job.hyper, job.batches, job.intervals.total, job.model.config)
             return None
         return train(setting, job, check_lock, fallback)
 
@@ -186,15 +185,15 @@ def build(setting: Setting) -> Job:
     effective = _effective(setting, fields, {'tokens': manifest['fingerprint'], 'tokenizer': tokenizer.fingerprint})
     at = {}
     if config.checkpoint.keep_words:
-        words_per_step = words.per_step(manifest, size * n_ctx)
-        at = words.steps_at(config.checkpoint.keep_words, words_per_step, total)
-        print(words.line(at, words_per_step), flush=True)
-    keep_steps, words_at = kept_steps.choose(setting.directory, config.checkpoint.keep_steps, at)
+        words_per_step = counts.words_per_step(manifest, size * n_ctx)
+        at = counts.steps_at(config.checkpoint.keep_words, words_per_step, total)
+        print(counts.words_line(at, words_per_step), flush=True)
+    keep_steps, words_at = session.steps_to_keep(setting.directory, config.checkpoint.keep_steps, at)
     effective['checkpoint']['keep_steps'] = keep_steps
     if words_at:
         effective['checkpoint']['words_at'] = words_at
-    unigram_loss = unigram.unigram_loss(train)
-    pretraining_plan.print_plan(manifest, per_epoch, total, n_ctx, size, unigram_loss, config.optimizer.warmup_steps)
+    unigram_loss = counts.unigram_loss(train)
+    console.print_plan(manifest, per_epoch, total, n_ctx, size, unigram_loss, config.optimizer.warmup_steps)
     batches = device_data.batches(train, n_ctx, size, config.seed, setting.mesh, config.data.resident)
     intervals = loop.Intervals(total, config.log_every, config.eval.every, config.checkpoint.every, keep_steps)
     return Job(effective, model, make_program(config, model, setting.mesh, total), tokenizer, valid,
@@ -234,7 +233,7 @@ def _program(model, settings, schedule, mesh, microbatches, chunks):
         return jnp.mean(losses.pretraining_loss(hidden, embeddings, ids[:, 1:], chunks, ops=ops)), {}
 
     return loop.make_program(init, loss, optimizer_config.make(settings), optimizer_config.schedule(*schedule), mesh,
-                             microbatches, precision.of(model.config))
+                             microbatches, models.precision(model.config))
 
 
 def hyperparameters(config: ConfigDict, total: int) -> dict[str, np.generic]:
@@ -254,10 +253,10 @@ def train(setting: Setting, job: Job, check_lock: Any, fallback: bool) -> workdi
         return checkpoint.restore_params(setting.origin.run.checkpoints, setting.origin.step, program.state.params)
     this = session.open_run(setting.directory, job.config, job.tokenizer)
     state = session.initial_state(this, program, config.seed, fallback, transfer)
-    warn = unigram.plateau_warning(job.unigram_loss, config.optimizer.warmup_steps)
+    warn = counts.plateau_warning(job.unigram_loss, config.optimizer.warmup_steps)
     flops = step_cost.flops_per_token(program.state.params, job.model.config.n_ctx)
     with session.Session(this, program, state, total, check_lock, warn, flops) as current:
-        pretraining_plan.print_start(program, state, total, job.batches, job.model.config)
+        console.print_start(program, state, total, job.batches, job.model.config)
         loop.fit(program, state, job.hyper, job.batches, job.intervals, current, _evaluation(job, setting, current))
     return this
 

@@ -225,7 +225,7 @@ MUTATIONS = [Mutation(*fields) for fields in (
     ("a tokenizer's fingerprint is not compared", 'data/tokenizer.py',
      "settings.get('fingerprint') != loaded.fingerprint", "'fingerprint' not in settings",
      'data/test_tokenizer.py::test_a_damaged_directory_is_named'),
-    ('labels of QQP are swapped', 'data/tasks/similarity.py',
+    ('labels of QQP are swapped', 'data/tasks/classification.py',
      "('not_duplicate', 'duplicate')", "('duplicate', 'not_duplicate')",
      'data/test_sets.py::test_every_set_is_the_same_from_every_source'),
     ('the two parts of Story Cloze are swapped', 'data/tasks/qa.py',
@@ -241,9 +241,9 @@ MUTATIONS = [Mutation(*fields) for fields in (
     ('a subset of the rows is the first of them', 'data/splits.py',
      'permutation(0, 0, len(examples))[:limit]', 'range(len(examples))[:limit]',
      'data/test_inputs.py::test_a_limit_takes_the_same_rows_each_time_in_their_order'),
-    ('the update before the one that reads so many words is kept', 'data/words.py',
+    ('the update before the one that reads so many words is kept', 'data/counts.py',
      'math.ceil(words / words_per_step)', 'math.floor(words / words_per_step)',
-     'data/test_words.py::'
+     'data/test_counts.py::'
      'test_the_first_update_by_which_so_many_words_are_read_and_the_challenge_s_names_of_counts'),
     # evaluation
     ('a long document loses its beginning zero-shot', 'evaluation/zero_shot_heuristics.py',
@@ -298,10 +298,10 @@ MUTATIONS = [Mutation(*fields) for fields in (
      'return [resampled([x], METRICS[name].final, seed + i)[0] for i, x in enumerate(terms)]',
      'test_metrics.py::test_pairing_narrows_the_interval_of_the_difference'),
     # runs
-    ('a file is not flushed to the disk before it is renamed', 'storage.py',
+    ('a file is not flushed to the disk before it is renamed', 'storage/__init__.py',
      'os.fsync(stream.fileno())', 'pass',
      'test_storage.py::test_a_file_is_flushed_to_the_disk_before_it_takes_its_name'),
-    ('a file is written in place', 'storage.py',
+    ('a file is written in place', 'storage/__init__.py',
      "file.with_name(f'{file.name}.partial')", 'file',
      'test_storage.py::test_a_failed_write_leaves_what_was_there'),
     ('a row is not flushed to the disk', 'runs/results.py',
@@ -322,7 +322,7 @@ MUTATIONS = [Mutation(*fields) for fields in (
     ('a process number of another container counts as one here', 'runs/lock.py',
      "holder.get('numbers') == _numbers() is not None", 'True',
      'runs/test_lock.py::test_a_lease_of_a_process_here_that_has_ended_is_taken_over_at_once'),
-    ('a file is written through a link that came with a run', 'storage.py',
+    ('a file is written through a link that came with a run', 'storage/__init__.py',
      'os.path.realpath(file) if follow else file', 'os.path.realpath(file)',
      'test_storage.py::test_a_file_takes_the_place_of_links_and_pipes_and_leaves_what_they_lead_to'),
     ("an array's digest is not compared", 'runs/checkpoint.py',

@@ -48,7 +48,7 @@ def test_a_warning_about_data_is_one_line(tmp_path):
                  r'(.*\n)*error: RESOURCE_EXHAUSTED: Out of memory allocating 10+ bytes.*microbatches.*remat(.*\n)*',
                  marks=pytest.mark.full),
     ("import runpy, sys; sys.modules['lm_eval'] = None; sys.argv = ['lm_eval', '--init_from=runs', '--tasks=a']; "
-     "runpy.run_module('gpt1_jax.lm_eval', run_name='__main__')",
+     "runpy.run_module('gpt1_jax.evaluation.lm_eval', run_name='__main__')",
      r"error: lm-evaluation-harness is not installed: pip install 'gpt1_jax\[lm-eval\]'\n")], ids=['memory', 'harness'])
 def test_a_full_memory_or_a_missing_harness_is_one_line_that_says_what_helps(code, message):
     done = python('-c', code, check=1)

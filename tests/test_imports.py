@@ -7,12 +7,14 @@ import pytest
 
 from tiny import ROOT, python
 
-# Each may import those before it. The programs and api come last: nothing imports them.
-LAYERS = ('errors', 'gcs', 'storage', 'rules', 'user_code', 'metrics', 'data', 'parallel', 'models', 'training',
-          'runs', 'evaluation', 'weights')
-PROGRAMS = ('prepare', 'pretrain', 'finetune', 'predict', 'zero_shot', 'perplexity', 'generate', 'lm_eval', 'verify',
-            'api')
-ENTRIES = ('metrics.__main__', 'weights.hugging_face')  # programs in a layer
+# Each may import those before it.
+LAYERS = ('errors', 'storage', 'rules', 'configs', 'user_code', 'metrics', 'data', 'parallel', 'cli', 'models',
+          'training', 'runs', 'evaluation', 'weights')
+# The programs and api are above all layers, also a program whose file is in a folder: nothing imports them.
+PROGRAMS = ('prepare', 'pretrain', 'finetune', 'predict', 'zero_shot', 'perplexity', 'generate', 'verify',
+            'evaluation.lm_eval', 'evaluation.score_predictions', 'weights.hugging_face', 'api')
+# The one module that imports a layer above its own: the package itself, for its version.
+UPWARD = {'runs.provenance': {'gpt1_jax'}}
 # Modules that alone may import a library.
 ALONE = {
     'flax': {'models.gpt', 'models.heads', 'models.kv_cache', 'models.layers', 'models.lstm'},
@@ -20,11 +22,11 @@ ALONE = {
     'jax.experimental.pallas.triton': {'models.fast.pallas_triton'},  # deprecated
     'safetensors': {'weights.export_hugging_face', 'weights.import_hugging_face'},
     'matplotlib': {'evaluation.pictures'},
-    'tensorboardX': {'runs.tensorboard'}, 'wandb': set(), 'trackio': set(),  # runs.tracker, by name
+    'tensorboardX': {'runs.tracker'}, 'wandb': set(), 'trackio': set(),  # also there, by name
     'huggingface_hub': {'data.hub'},
-    'lm_eval': {'evaluation.lm_harness', 'lm_eval'},
-    'absl': {*PROGRAMS, *ENTRIES, 'cli', 'cli.config_file', 'cli.own_data'},
-    'ml_collections': {'pretrain', 'finetune', 'zero_shot', 'verify', 'runs.fine_tuning', 'runs.pretraining_plan',
+    'lm_eval': {'evaluation.lm_harness', 'evaluation.lm_eval'},
+    'absl': {*PROGRAMS, 'cli', 'cli.config_file', 'cli.own_data'},
+    'ml_collections': {'pretrain', 'finetune', 'zero_shot', 'verify', 'runs.fine_tuning',
                        'cli.config_file', 'cli.config_help', 'cli.own_data'},
     'torch': set(), 'transformers': set(), 'sklearn': set(), 'pytest': set(),
     'experiments': set(), 'configs': set(), 'tests': set()}
@@ -57,23 +59,37 @@ def under(package, names):
     return {name for name in names if f'{name}.'.startswith(f'{package}.')}
 
 
-def layers(names):
-    """Those of LAYERS and PROGRAMS that dotted names belong to."""
-    return {name.split('.')[1] for name in under('gpt1_jax', names) if '.' in name}
+def layer(name):
+    """The layer or program that a dotted name belongs to; 'gpt1_jax' for the package itself."""
+    parts = name.removeprefix('gpt1_jax.').split('.')
+    if '.'.join(parts[:2]) in PROGRAMS:
+        return '.'.join(parts[:2])
+    return 'gpt1_jax' if parts[0].startswith('__') else parts[0]
 
 
-@pytest.mark.parametrize('module', [name for name in OURS if name.split('.')[0] in LAYERS])
+def importers(package):
+    """The modules outside a package that import it or a part of it."""
+    return {module for module, names in OURS.items()
+            if under(f'gpt1_jax.{package}', names) and not under(package, {module})}
+
+
+@pytest.mark.parametrize('module', [name for name in OURS if layer(name) in LAYERS])
 def test_a_layer_imports_only_the_layers_below_it(module):
-    own = module.split('.')[0]
-    entry = {'cli'} if module in ENTRIES else set()
-    # The defaults of configs are the paper's values, and their rules hold in a run's config.json.
-    entry |= {'configs'} if module in ('weights.model_card', 'evaluation.load') else set()
-    assert layers(OURS[module]) <= {*LAYERS[:LAYERS.index(own) + 1], '__version__'} | entry
+    below = LAYERS[:LAYERS.index(layer(module)) + 1]
+    above = {layer(name) for name in under('gpt1_jax', OURS[module])} - {*below}
+    assert above == UPWARD.get(module, set())
 
 
 def test_no_module_imports_a_program():
-    importers = {(module, name) for module, names in OURS.items() for name in layers(names) & set(PROGRAMS)}
-    assert importers == {('', 'api'), ('verify', 'pretrain')}  # api for type checkers alone; verify trains again
+    found = {(module, name) for name in PROGRAMS for module in importers(name)}
+    assert found == {('', 'api'), ('verify', 'pretrain')}  # api for type checkers alone; verify trains again
+
+
+def test_only_programs_have_a_command_line_and_few_modules_know_the_configs():
+    assert importers('cli') == {*PROGRAMS, '__main__'} - {'api'}
+    # The defaults of configs are the paper's values, and their rules hold in a run's config.json.
+    assert importers('configs') == {'cli.config_file', 'cli.own_data', 'evaluation.load', 'weights.model_card',
+                                    'pretrain', 'finetune', 'zero_shot'}
 
 
 @pytest.mark.parametrize('library', ALONE)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpt1_jax import metrics
-from gpt1_jax.metrics import __main__ as predictions_program
+from gpt1_jax.evaluation import score_predictions
 from refusal import refusal
 
 GOLD = np.array([1, 1, 1, 0, 0, 1])
@@ -107,7 +107,7 @@ TWO_LABELS = [(int(gold), [1.0 - predicted, float(predicted)]) for gold, predict
 def test_the_command_prints_every_metric_that_applies(tmp_path, rows, positive, expected):
     path = predictions_file(tmp_path, *({'id': str(i), 'gold': gold, 'scores': scores}
                                         for i, (gold, scores) in enumerate(rows)))
-    lines = predictions_program.run(path, positive)
+    lines = score_predictions.run(path, positive)
     assert all(f'  n {len(rows)}  95% interval ' in line for line in lines)
     assert dict(line.split()[:2] for line in lines) == expected
 
@@ -124,7 +124,7 @@ GOOD = {'id': 'a', 'gold': 1, 'scores': [0.0, 1.0]}
     ([GOOD], 2, 'rows have 2 score(s)')])
 def test_a_bad_file_is_one_line_that_names_it(tmp_path, rows, positive, cause):
     path = predictions_file(tmp_path, *rows)
-    message = refusal(predictions_program.run, path, positive)
+    message = refusal(score_predictions.run, path, positive)
     assert str(path) in message and cause in message
 
 

@@ -5,7 +5,9 @@ A traceback is a bug of this library.
 import contextlib
 import difflib
 import functools
+import hashlib
 import os
+import platform
 import re
 import signal
 import sys
@@ -15,12 +17,10 @@ from collections.abc import Callable, Iterable
 
 from absl import app, flags, logging
 
-import gpt1_jax
-from gpt1_jax import user_code
-from gpt1_jax.cli import config_file, config_help
+from gpt1_jax import storage, user_code
+from gpt1_jax.cli import config_file, config_help, terminal
 from gpt1_jax.data.document import Join
 from gpt1_jax.errors import Interrupted, UserError, one_line, os_line
-from gpt1_jax.runs import terminal
 
 flags.disclaim_key_flags()  # --help counts what is defined here among the caller's
 
@@ -37,9 +37,6 @@ def run(main: Callable[[], None], define_flags: Callable[[], None], ends_with_ou
     logging.set_verbosity(logging.FATAL)  # Orbax logs every file at INFO, and at ERROR the exceptions that it raises
     sys.unraisablehook = _unraisable
     warnings.showwarning = _show_warning
-    if '--version' in sys.argv[1:]:  # before flags that must be given are missed
-        print(f'gpt1_jax {gpt1_jax.__version__}')
-        sys.exit(0)
     flags.DEFINE_bool('trust_code', False, 'Run the code, FILE:NAME, that only the config.json of a run names.')
     _exit_if_bad(define_flags)
     app.run(functools.partial(_run_main, main), flags_parser=lambda argv: _exit_if_bad(_parse, argv))
@@ -53,8 +50,7 @@ def _run_main(main, argv):
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # of a job in the background
             signal.signal(signal.SIGINT, signal.default_int_handler)  # no longer startup.py's
         if 'jax' in sys.modules:
-            from gpt1_jax.parallel import compilation_cache
-            compilation_cache.enable()
+            keep_compiled_programs()
         if 'config' in flags.FLAGS:
             user_code.trust(flags.FLAGS.config)
         if flags.FLAGS.trust_code:
@@ -82,6 +78,32 @@ def _run_main(main, argv):
         if processes is None or not processes.lost(error):
             raise
         _fail('no process was named: see the logs of the others', 1)
+
+
+def keep_compiled_programs() -> None:
+    """Keep what jax compiles under GPT1_JAX_CACHE, so that a second start does not compile again.
+
+    JAX_COMPILATION_CACHE_DIR, if set, takes precedence. Programs for a CPU may use instructions that other CPUs lack,
+    so each kind of host has a directory. A cache that cannot be read or written is silently not used.
+    """
+    import jax
+    if getattr(jax.config, 'jax_compilation_cache_dir') is not None:
+        return
+    host = hashlib.sha256(_processor().encode()).hexdigest()[:12]
+    with contextlib.suppress(OSError):
+        directory = storage.cache(f'programs/{host}')
+        directory.mkdir(parents=True, exist_ok=True)
+        jax.config.update('jax_compilation_cache_dir', str(directory))
+        jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.2)
+        warnings.filterwarnings('ignore', message='Error (reading|writing) persistent compilation cache entry')
+
+
+def _processor():
+    """The model and the instruction sets of this host's CPU."""
+    with contextlib.suppress(OSError), open('/proc/cpuinfo', encoding='utf-8', errors='replace') as file:
+        wanted = ('model name', 'flags', 'Features', 'CPU part')
+        return ''.join(sorted({line for line in file if line.startswith(wanted)}))
+    return platform.processor()
 
 
 def _has_devices():

@@ -2,7 +2,7 @@
 distributed any more.
 
 A source is written as a spec, and a list of specs is read in order: a file (files.py), a directory, a pattern, each
-also in an object store (storage.py), 'tfds:NAME:SPLIT[:FIELD]' or 'novels' (README.md, "Corpora"). Text is UTF-8.
+also in an object store (storage), 'tfds:NAME:SPLIT[:FIELD]' or 'novels' (README.md, "Corpora"). Text is UTF-8.
 Documents are streamed: one is in memory at a time. Rows that are less than a document can be joined (document.py).
 """
 import glob

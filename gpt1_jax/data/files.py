@@ -1,6 +1,6 @@
 """Section 4.1: the files of a corpus: what their extensions mean, and their contents, decompressed.
 
-A file is on the local disk or in an object store (storage.py).
+A file is on the local disk or in an object store (storage).
 """
 import contextlib
 import io

@@ -17,7 +17,8 @@ from jax.sharding import PartitionSpec as P
 
 from gpt1_jax import rules
 from gpt1_jax.evaluation import padding
-from gpt1_jax.models import kv_cache, precision
+from gpt1_jax.models import kv_cache
+from gpt1_jax.models.build import precision
 from gpt1_jax.parallel import sharding
 from gpt1_jax.training import loop
 
@@ -102,7 +103,7 @@ def forward(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, dict]]:
         last = jnp.take_along_axis(hidden, (real - 1)[:, None, None], axis=1)[:, 0]
         found = jnp.einsum('bd,vd->bv', last, table.tokens, preferred_element_type=jnp.float32)
         return jnp.where((real > 0)[:, None], found, logits), variables['cache']
-    return loop.on_mesh(forward, mesh, precision.of(model.config))
+    return loop.on_mesh(forward, mesh, precision(model.config))
 
 
 @jax.jit

@@ -16,7 +16,8 @@ from gpt1_jax.data.tasks.example import Example, Task
 from gpt1_jax.errors import fail, one_line
 from gpt1_jax.evaluation import load, padding, task_metrics
 from gpt1_jax.evaluation.load import FineTuned
-from gpt1_jax.models import heads, precision
+from gpt1_jax.models import heads
+from gpt1_jax.models.build import precision
 from gpt1_jax.parallel import processes, sharding
 from gpt1_jax.runs import provenance, results, workdir
 from gpt1_jax.training import loop
@@ -170,4 +171,4 @@ def _logits(model, mesh):
     @functools.partial(jax.jit, out_shardings=sharding.replicated(mesh))  # every process reads all of them
     def logits(params, batch):
         return model.apply({'params': params}, batch['tokens'], batch['extract'], None, batch['present'])[0]
-    return loop.on_mesh(logits, mesh, precision.of(model.backbone.config))
+    return loop.on_mesh(logits, mesh, precision(model.backbone.config))

@@ -14,7 +14,7 @@ from jax.sharding import Mesh
 
 from gpt1_jax.evaluation import padding
 from gpt1_jax.evaluation.padding import Group, Shape
-from gpt1_jax.models import precision
+from gpt1_jax.models.build import precision
 from gpt1_jax.parallel import sharding
 from gpt1_jax.training import loop
 
@@ -124,7 +124,7 @@ def of_groups(model: Any, mesh: Mesh) -> Callable[..., tuple[jax.Array, jax.Arra
         label = jnp.take_along_axis(logits, targets.reshape(G * K, T, 1), axis=-1)[..., 0]
         logs, best = label - jax.nn.logsumexp(logits, axis=-1), label >= jnp.max(logits, axis=-1)
         return logs.reshape(G, K, T), best.reshape(G, K, T)
-    return loop.on_mesh(of_groups, mesh, precision.of(model.config))
+    return loop.on_mesh(of_groups, mesh, precision(model.config))
 
 
 def distinct(sequences: Sequence[tuple[list[int], int]]) -> tuple[list[tuple[list[int], int]], list[int]]:

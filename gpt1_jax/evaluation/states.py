@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 
 from gpt1_jax.errors import UserError
 from gpt1_jax.evaluation import padding
-from gpt1_jax.models import precision
+from gpt1_jax.models.build import precision
 from gpt1_jax.models.ops import causal_probabilities
 from gpt1_jax.parallel import sharding
 from gpt1_jax.training import loop
@@ -49,7 +49,7 @@ def _mean_states(model, mesh):
         hidden, _ = model.apply({'params': params}, tokens)
         total = jnp.where(read[..., None], hidden.astype(jnp.float32), 0).sum(axis=1)
         return total / jnp.maximum(read.sum(axis=1, keepdims=True), 1)
-    return loop.on_mesh(mean_states, mesh, precision.of(model.config))
+    return loop.on_mesh(mean_states, mesh, precision(model.config))
 
 
 def attention_maps(model: Any, params: Any, tokens: Any) -> jax.Array:
@@ -62,7 +62,7 @@ def attention_maps(model: Any, params: Any, tokens: Any) -> jax.Array:
         raise UserError("an LSTM has no attention: model.kind is 'lstm'")
     if 'attention' in dict(getattr(model.config, 'ops', ())):
         raise UserError('model.ops.attention is code of its own, whose attention probabilities are not known')
-    with precision.of(model.config)():
+    with precision(model.config)():
         return _maps(model)(params, jnp.asarray(tokens))
 
 

@@ -1,6 +1,6 @@
 """Section 4, Tables 2 to 4: the paper's metrics, as fractions, with bootstrap intervals.
 
-The page of `gpt1 metrics`, __main__.py, lists the values of degenerate inputs.
+The page of `gpt1 metrics`, evaluation/score_predictions.py, lists the values of degenerate inputs.
 A new metric is one entry of METRICS.
 """
 import math

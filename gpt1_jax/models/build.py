@@ -1,7 +1,9 @@
 """Section 5, Table 5: builds the backbone that `config.model` describes: a GPT, an LSTM, or a class of the user's."""
+import contextlib
 import dataclasses
 import functools
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -40,6 +42,18 @@ def backbone(fields: dict) -> Any:
 def shapes(module: Any) -> Any:
     """The parameters of a backbone as ShapeDtypeStructs."""
     return jax.eval_shape(module.init, jax.random.key(0), jnp.zeros((1, 1), jnp.int32))['params']
+
+
+def precision(config: Any) -> Callable[[], contextlib.AbstractContextManager]:
+    """The context in which to call a backbone's jitted functions, for the precision of config.precision.
+
+    By default JAX multiplies float32 matrices on GPUs in TF32 (a mantissa of 10 bits instead of 23) and on TPUs in one
+    pass of bfloat16 (7 bits). 'highest' is float32, 'high' three passes or TF32, 'default' JAX's setting. Gradients
+    have the same precision. A CPU always computes in float32. With dtype = 'bfloat16' none of this applies.
+    """
+    if config.dtype != 'float32' or config.precision == 'default':
+        return contextlib.nullcontext  # JAX's own setting, jax_default_matmul_precision
+    return functools.partial(jax.default_matmul_precision, config.precision)
 
 
 def own_fields(fields: dict) -> dict:

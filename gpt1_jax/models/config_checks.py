@@ -5,10 +5,13 @@ from typing import Any
 
 from gpt1_jax import rules, user_code
 from gpt1_jax.errors import UserError
-from gpt1_jax.models import dropout, ops, precision
+from gpt1_jax.models import dropout, ops
 from gpt1_jax.models.fast import table
 
-CHOICES = {'dtype': ('float32', 'bfloat16'), 'precision': precision.CHOICES, 'kernels': table.CHOICES}
+CHOICES = {
+    'dtype': ('float32', 'bfloat16'),
+    'precision': ('highest', 'high', 'default'),  # see build.precision
+    'kernels': table.CHOICES}
 
 
 def check(config: Any) -> None:

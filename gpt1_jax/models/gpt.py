@@ -38,7 +38,7 @@ class GPTConfig:
     attn_dropout: float = 0.1    # on attention probabilities
     resid_dropout: float = 0.1   # after the output projections of attention and MLP
     dtype: str = 'float32'       # of matrix products and activations; parameters are always float32
-    precision: str = 'highest'   # of products of float32 matrices, one of precision.CHOICES
+    precision: str = 'highest'   # of products of float32 matrices, see build.precision
     remat: bool = False          # recompute each block in the backward pass: less memory, a third more arithmetic
     unroll: int = 0              # layers unrolled in each iteration of the scan; 0: by device, see table.unroll
     kernels: str = 'auto'        # one of table.CHOICES

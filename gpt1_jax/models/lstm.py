@@ -38,7 +38,7 @@ class LSTMConfig:
     embd_dropout: float = 0.1    # on the embedding matrix
     resid_dropout: float = 0.1   # on the layer's output
     dtype: str = 'float32'       # of products and activations; parameters and the cell state are always float32
-    precision: str = 'highest'   # of products of float32 matrices, one of precision.CHOICES
+    precision: str = 'highest'   # of products of float32 matrices, see build.precision
     unroll: int = 0              # time steps unrolled in each iteration of the scan; 0: one, which compiles fastest
     kernels: str = 'auto'        # one of table.CHOICES
 

@@ -13,7 +13,7 @@ from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, fail, shown
 from gpt1_jax.models import build
 from gpt1_jax.runs import origins, provenance, workdir
-from gpt1_jax.training import fine_tuning_defaults, optimizer_config, transfer
+from gpt1_jax.training import optimizer_config, transfer
 
 # Fields that name weights, or say when they are looked at: the weights themselves enter a key, by their digest.
 NOT_IN_KEY = ('init_from', 'init_step', 'n_transfer', 'model.', 'eval.')
@@ -81,7 +81,7 @@ def resolve(config: ConfigDict, init_from: storage.Path | None) -> Setting:
     backbone = module.config
     optimizer_config.check_code(config.optimizer, lambda: {'backbone': build.shapes(module)})
     if config.optimizer.peak_rate is None:
-        config.optimizer.peak_rate = fine_tuning_defaults.peak_rate(backbone.n_embd)
+        config.optimizer.peak_rate = transfer.peak_rate(backbone.n_embd)
     depth = backbone.n_layer
     n_transfer = transfer.NOTHING if origin is None else depth if config.n_transfer is None else config.n_transfer
     transfer.check_depth(n_transfer, depth)

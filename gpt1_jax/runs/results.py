@@ -12,7 +12,7 @@ import numpy as np
 from gpt1_jax import storage
 from gpt1_jax.errors import UserError, shown
 from gpt1_jax.runs import lock
-from gpt1_jax.runs import tensorboard as tensorboard_lib
+from gpt1_jax.runs.tracker import Events
 
 OF_A_STEP = {'step': int}  # what every row of metrics.jsonl has
 OF_A_START = {'step': int, 'code': str, 'environment': dict}  # of environment.jsonl
@@ -156,7 +156,7 @@ class Log:
         else:  # in a cache there may be another run's; a file of no bytes would be one that lost its rows
             self._file.unlink(missing_ok=True)
         if tensorboard:
-            self._events = tensorboard_lib.Events(path.parent / 'tensorboard', step, rows)
+            self._events = Events(path.parent / 'tensorboard', step, rows)
         if tracker:
             self._tracker = tracker(rows, [row for row in before if row['step'] > step])
 

@@ -8,7 +8,7 @@
 """
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,28 @@ from gpt1_jax.training import profiling
 from gpt1_jax.training.loop import Program, TrainState
 
 DAMAGED = '.damaged'  # appended to a damaged step's name: it is no step any more, and its number is free again
+
+
+def steps_to_keep(directory: storage.Path, steps: Iterable[int], words_at: Mapping[int, int]
+                  ) -> tuple[tuple[int, ...], dict[str, int]]:
+    """(steps, {step: words}) for config.json: the checkpoints that are kept for good.
+
+    steps: checkpoint.keep_steps. words_at: {step: words} of checkpoint.keep_words. The result also has the steps that
+    the run in the directory has kept so far. Steps that it made without saving them cannot be kept: a notice names
+    them.
+    """
+    saved = set(checkpoint.steps(directory / 'checkpoints'))
+    before = {}
+    if (directory / 'config.json').exists():
+        before = workdir.load(directory).config.get('checkpoint', {})
+    wanted = {*steps, *words_at}
+    gone = {step for step in wanted - saved if step < max(saved, default=0)}
+    if gone:
+        print(f'notice: not kept, as the run has made them without saving them: {", ".join(map(str, sorted(gone)))}',
+              flush=True)
+    kept = (wanted | saved & {*before.get('keep_steps', ())}) - gone
+    words = {step: count for step, count in before.get('words_at', {}).items() if int(step) in saved}
+    return tuple(sorted(kept)), words | {str(step): words_at[step] for step in words_at.keys() - gone}
 
 
 def open_run(directory: storage.Path, config: dict, tokenizer: Tokenizer) -> workdir.Run:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gpt1_jax.data.tokens import TokenStream
-from gpt1_jax.models import precision
+from gpt1_jax.models.build import precision
 from gpt1_jax.models.fast import table
 from gpt1_jax.parallel import sharding
 from gpt1_jax.training import loop, losses
@@ -31,7 +31,7 @@ def mean_loss(model: Any, mesh: jax.sharding.Mesh, stream: TokenStream, n_window
         window_losses = losses.pretraining_loss(hidden, embeddings, batch['tokens'][:, 1:], chunks, jnp.float32,
                                                 table.built_in(model.config))
         return jnp.sum(window_losses * batch['weight'])
-    jitted = loop.on_mesh(total_loss, mesh, precision.of(model.config))
+    jitted = loop.on_mesh(total_loss, mesh, precision(model.config))
 
     def validate(params):
         sums = []

@@ -8,21 +8,21 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-from gpt1_jax import __version__, rules, storage
+from gpt1_jax import rules, storage
 from gpt1_jax.configs import finetune, pretrain
-from gpt1_jax.data import tokens, words
+from gpt1_jax.data import counts, tokens
 from gpt1_jax.data.tokenizer import Tokenizer
 from gpt1_jax.errors import UserError, one_line
 from gpt1_jax.runs import checkpoint, provenance, results, workdir
-from gpt1_jax.training import fine_tuning_defaults
+from gpt1_jax.training import transfer
 
 # Fields whose defaults are the paper's, and those among them that do not change what is learned.
 RECIPE = ('model.', 'batch.size', 'optimizer.', 'train.', 'lm_weight', 'classifier_dropout', 'data.train_rows')
 NO_RECIPE = (*sorted({*workdir.FREE} - {'train.skip_nonfinite'}), 'model.vocab_size', 'model.n_special',
              'model.n_units', 'train.evaluate_every')
 # The paper's, where the default is None.
-NOT_SET = {'train.steps': '100 epochs', 'data.train_rows': 'all', 'train.epochs': fine_tuning_defaults.EPOCHS,
-           'optimizer.peak_rate': fine_tuning_defaults.PEAK_RATE}
+NOT_SET = {'train.steps': '100 epochs', 'data.train_rows': 'all', 'train.epochs': transfer.EPOCHS,
+           'optimizer.peak_rate': transfer.PEAK_RATE}
 NOTICE = pathlib.Path(__file__).with_name('published_vocabulary.txt')  # its license
 
 
@@ -34,6 +34,7 @@ def card(run: workdir.Run, step: int, tokenizer: Tokenizer, parameters: int, lic
     """
     meta = checkpoint.read_meta(run.checkpoints, step)
     digest = checkpoint.params_digest(meta)
+    exporter = provenance.versions()
     tuned = run.config['kind'] == 'finetune'
     head = {'license': license, 'language': 'en', 'library_name': 'transformers',
             'pipeline_tag': 'text-classification' if tuned else 'text-generation', 'tags': ['openai-gpt', 'gpt1_jax']}
@@ -42,7 +43,7 @@ def card(run: workdir.Run, step: int, tokenizer: Tokenizer, parameters: int, lic
     facts = {'parameters': f'{parameters:,}', 'checkpoint': f'step {step:,}, digest `{digest}`',
              **(_finetuning(run) if tuned else _pretraining(run, step)),
              'vocabulary': f'{tokenizer.vocab_size:,} rows, {vocabulary}, fingerprint `{tokenizer.fingerprint}`',
-             'exported by': f'gpt1_jax {__version__}, code `{provenance.code_digest()}`'}
+             'exported by': f'gpt1_jax {exporter["versions"]["gpt1_jax"]}, code `{exporter["code"]}`'}
     if 'environment' in meta and 'imported' not in run.config:
         seen = {name: _shown(value) for name, value in meta['environment'].items()}
         facts['trained with'] = 'jax {jax} on {devices} x {device}'.format(**seen)
@@ -128,7 +129,7 @@ def _pretraining(run, step):
     if manifest['fingerprint'] == config['fingerprint']['tokens']:
         split = manifest['splits']['train']
         facts['corpus'] += f', {split["documents"]:,} documents of {split["tokens"]:,} tokens'
-        read = step * words.per_step(manifest, batch * n_ctx)
+        read = step * counts.words_per_step(manifest, batch * n_ctx)
         facts['words read'] = f'{read:,.0f}, of the {split["words"]:,} of the corpus'
     return facts
 

@@ -24,7 +24,7 @@ import released
 from gpt1_jax import metrics
 from gpt1_jax.data import corpus, published, tokenizer, tokens
 from gpt1_jax.errors import UserError, os_errors_in_one_line
-from gpt1_jax.metrics import __main__ as predictions_program
+from gpt1_jax.evaluation import score_predictions
 from gpt1_jax.runs import results
 from gpt1_jax.weights import hugging_face, import_run, tokenizer_json
 from gpt1_jax.weights import names as names_lib
@@ -191,7 +191,7 @@ def logs():
         assert all(isinstance(i, (str, int)) for i in ids)
         with np.errstate(all='ignore'), warnings.catch_warnings():
             warnings.simplefilter('ignore')  # numbers near the largest that there are
-            predictions_program.run(directory / 'predictions.jsonl')
+            score_predictions.run(directory / 'predictions.jsonl')
 
     def predictions(rows):
         return {'predictions.jsonl': lines({'id': str(i), 'gold': gold, 'scores': scores}

@@ -11,7 +11,7 @@ from gpt1_jax.models.heads import TaskModel
 from gpt1_jax.parallel import sharding
 from gpt1_jax.training import transfer
 from meshes import init, shapes
-from tiny import ROOT
+from tiny import ROOT, load_config
 
 SIZES = dict(vocab_size=7, n_ctx=5, n_embd=8, n_layer=4, n_head=2, n_inner=12)
 
@@ -47,3 +47,20 @@ def test_a_last_layer_norm_is_transferred_with_the_last_block(trusted_code, n):
 def test_a_number_of_layers_that_the_model_lacks_is_refused(n):
     with pytest.raises(UserError, match=rf'n_transfer = {n} .* to 4 \(all layers\)'):
         transfer.check_depth(n, 4)
+
+
+# Training rows of the paper's twelve sets as published; Story Cloze's as the released code splits them.
+PUBLISHED = {'mnli': 392702, 'snli': 549367, 'scitail': 23596, 'qnli': 104743, 'rte': 2490, 'race': 87866,
+             'story_cloze': 1497, 'cola': 8551, 'sst2': 67349, 'mrpc': 3668, 'stsb': 5749, 'qqp': 363846}
+
+
+def test_the_papers_sets_have_three_epochs_and_few_rows_are_read_until_there_are_a_hundred_updates():
+    size = load_config('finetune').batch.size
+    assert {task: transfer.epochs(rows // size) for task, rows in PUBLISHED.items()} == dict.fromkeys(PUBLISHED, 3)
+    assert [transfer.epochs(steps) for steps in (1, 6, 33, 34)] == [100, 17, 4, 3]
+
+
+def test_the_rate_is_the_papers_at_its_width_and_rises_to_a_thousandth_at_smaller_ones():
+    assert transfer.peak_rate(768) == transfer.peak_rate(2048) == 6.25e-5  # 2,048: the LSTM of Table 5
+    assert transfer.peak_rate(384) == pytest.approx(2.5e-4)
+    assert [transfer.peak_rate(width) for width in (128, 32)] == [1e-3, 1e-3]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpt1_jax import user_code
-from gpt1_jax.data.tasks import blimp, classification, custom, nli, pronouns, qa, quickstart, race, similarity
+from gpt1_jax.data.tasks import blimp, classification, custom, nli, pronouns, qa, quickstart, race
 from gpt1_jax.data.tasks.example import Example, Task  # noqa: F401
 from gpt1_jax.data.tasks.own_task import from_records  # noqa: F401
 from gpt1_jax.errors import UserError
@@ -15,7 +15,7 @@ from gpt1_jax.rules import choose
 TASKS = {task.name: task for task in (
     nli.SNLI, nli.MNLI, nli.QNLI, nli.SCITAIL, nli.RTE, nli.WNLI,
     race.RACE, qa.STORY_CLOZE,
-    similarity.MRPC, similarity.QQP, similarity.STSB,
+    classification.MRPC, classification.QQP, classification.STSB,
     classification.COLA, classification.SST2,
     pronouns.DPR, blimp.BLIMP,
     quickstart.PRONOUN, quickstart.CONTINUATION, quickstart.WORD_ORDER)}

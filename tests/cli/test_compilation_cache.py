@@ -10,8 +10,8 @@ PROGRAM = """
 import sys, warnings
 warnings.showwarning = lambda *_: print('warned')
 import jax
-from gpt1_jax.parallel import compilation_cache
-compilation_cache.enable()
+from gpt1_jax import cli
+cli.keep_compiled_programs()
 jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.0)
 print(jax.config.jax_compilation_cache_dir)
 print(float(jax.jit(lambda x: x * 2 + 1)(3.0)))

@@ -58,7 +58,7 @@ def _client() -> type:
     import fsspec
     from etils import epath
 
-    from gpt1_jax import gcs
+    from gpt1_jax.storage import gcs
     os.environ.setdefault('EPATH_USE_TF', '0')  # always gcsfs, even if TensorFlow is installed
     # Without the cache of listings, files that TensorStore or another process writes are visible at once.
     fsspec.config.conf.setdefault('gcs', {}).setdefault('use_listings_cache', False)
