@@ -57,7 +57,8 @@ def get_config(task='cola'):
     config.batch.microbatches = 1          # parts of a batch whose gradients are averaged; changes memory, not results
     config.batch.loss_chunks = 1           # parts of a sequence whose logits exist at a time: less memory, more work
     config.batch.eval_size = 32            # examples at once in evaluation
-    config.batch.lengths = 6               # lengths that rows are padded to, at most: one program is compiled for each
+    config.batch.lengths = config_dict.placeholder(int)  # lengths that rows are padded to, at most: one program is
+                                           # compiled for each; default 6, or 12 for 300 updates and more
     config.batch.by_length = True          # rows of similar length share a batch; False: a plain shuffle, as released
     config.batch.fixed_lengths = ()        # in place of lengths: exactly these, so that tasks share compiled programs
 

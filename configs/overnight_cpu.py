@@ -3,7 +3,6 @@ tables and figures from both.
 
 python -m experiments.reproduce --config=configs/overnight_cpu.py --books=books --data=DATA --out=runs/overnight_cpu
 
-With GLIBC_TUNABLES=glibc.malloc.hugetlb=1 in its environment a CPU trains a quarter faster (experiments/benchmarks).
 config:PART is the pretraining of one model alone, for `gpt1 pretrain`: `pretrain`, the Transformer, or `lstm`.
 Kill it whenever the machine is needed and start the same command again: the result is the same to the bit.
 """

@@ -125,9 +125,10 @@ def build(setting: fine_tuning.Setting) -> Job:
     train = setting.rows('train', config.data.train_rows)
     dev = setting.rows('dev', config.data.eval_rows)
     per_epoch = _steps_per_epoch(setting, len(train))
-    shapes = batches.sizes_of(train + dev, setting.n_ctx, config.batch.lengths, config.batch.fixed_lengths)
     epochs = _epochs(setting, per_epoch)
     total, every = epochs * per_epoch, config.train.evaluate_every * per_epoch  # evaluate and save after so many epochs
+    lengths = config.batch.lengths or transfer.lengths(total)
+    shapes = batches.sizes_of(train + dev, setting.n_ctx, lengths, config.batch.fixed_lengths)
     model = heads.task_model(setting.task, setting.sizes, config.classifier_dropout)
     of_step = batches.train_batches(train, config.seed, config.batch.size, shapes, config.batch.by_length)
 

@@ -1,5 +1,5 @@
-"""What the command does before a program's imports, which take seconds: signals end it with one line, and training is
-restarted with huge pages. A program that is run by its module goes without."""
+"""What the command does before a program's imports, which take seconds: signals end it with one line, and it restarts
+with huge pages."""
 import contextlib
 import os
 import pathlib
@@ -11,8 +11,7 @@ def before_imports(program: str) -> None:
     # An interrupt would show a traceback of some import, or be lost there. cli.run makes it a KeyboardInterrupt again.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupted)
-    if program in ('pretrain', 'finetune'):
-        _with_huge_pages()
+    with_huge_pages()
     if program in ('pretrain', 'finetune', 'prepare'):
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is signal.SIG_DFL:
@@ -32,12 +31,13 @@ def _stopped(number, frame):
     os._exit(int(given[-1]) if given and given[-1].isdecimal() else 75)
 
 
-def _with_huge_pages():
+def with_huge_pages() -> None:
     """Restart this process with huge pages for malloc: training on CPUs is a fifth (float32) to a quarter (bfloat16)
     faster (experiments/benchmarks/README.md). glibc (from 2.35) reads the setting before Python runs, hence the
-    restart. Only where the kernel leaves the choice to programs and the user has made none."""
+    restart. Only where the kernel leaves the choice to programs and the user has made none, and not in a session of an
+    interpreter, which would be lost."""
     tunables = os.environ.get('GLIBC_TUNABLES', '')
-    if 'glibc.malloc.hugetlb' in tunables or os.environ.get('GPT1_JAX_HUGE_PAGES') == '0':
+    if 'glibc.malloc.hugetlb' in tunables or os.environ.get('GPT1_JAX_HUGE_PAGES') == '0' or hasattr(sys, 'ps1'):
         return
     with contextlib.suppress(OSError):  # no Linux, or no permission: train without
         if '[madvise]' in pathlib.Path('/sys/kernel/mm/transparent_hugepage/enabled').read_text(encoding='ascii'):

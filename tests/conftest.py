@@ -13,6 +13,8 @@ if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
     os.environ['JAX_COMPILATION_CACHE_DIR'] = programs = tempfile.mkdtemp(prefix='gpt1_jax_programs')
     os.environ['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0'
     atexit.register(shutil.rmtree, programs, ignore_errors=True)
+# Nor need programs that tests start by their modules import everything twice, for huge pages.
+os.environ.setdefault('GPT1_JAX_HUGE_PAGES', '0')
 
 # Started in the background, by nohup or by a supervisor, the tests would hand ignored or blocked signals on to the
 # programs that they start.

@@ -31,6 +31,25 @@ def tuned(pretrained, data, tmp_path_factory):
     return directory, finetune.run(finetune_config('cola', data, init_from=str(pretrained), train__epochs=6), directory)
 
 
+def test_the_rows_of_many_updates_are_padded_to_more_lengths(pretrained, tmp_path):
+    directory = tmp_path / 'set'
+    directory.mkdir()
+    for split in ('train', 'dev'):
+        texts = [' '.join(['cat'] * n) for n in range(1, 61)]
+        (directory / f'{split}.tsv').write_text(''.join(f'x\t{n % 2}\t\t{text}\n' for n, text in enumerate(texts)))
+
+    def build(**overrides):
+        config = finetune_config('cola', directory, init_from=str(pretrained), **overrides)
+        return finetune.build(finetune.resolve(config))
+    few = build(train__epochs=42)  # of 7 updates
+    many = build(train__epochs=43)
+    chosen = build(train__epochs=43, batch__lengths=3)
+    assert [len(job.shapes.lengths) for job in (few, many, chosen)] == [6, 12, 3]
+    for job in (few, many):
+        shapes = {job.batches.read(step, slice(None))['tokens'].shape[2] for step in range(7)}
+        assert shapes <= {*job.shapes.lengths} and job.config['lengths'] == list(job.shapes.lengths)
+
+
 def test_results_carry_what_identifies_a_figure(tuned, pretrained):
     directory, rows = tuned
     assert [row['metric'] for row in rows] == ['matthews', 'accuracy']

@@ -60,7 +60,7 @@ def parse(name, *arguments):
     real = argparse.ArgumentParser.parse_args
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cli, 'run', absl)
-        patch.setattr(startup, 'before_imports', lambda program: None)  # it would restart this process
+        patch.setattr(startup, 'before_imports', lambda program: None)  # signals stay this process's
         patch.setattr(argparse.ArgumentParser, 'parse_args', standard)
         patch.setattr(sys, 'argv', [name, *arguments])
         patch.chdir(ROOT)

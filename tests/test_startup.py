@@ -1,4 +1,4 @@
-"""The seconds of a program's imports: a signal ends them with one line, training gets huge pages."""
+"""The seconds of a program's imports: a signal ends them with one line, programs get huge pages."""
 import pathlib
 import signal
 import subprocess
@@ -61,15 +61,24 @@ def test_a_program_of_another_package_that_imports_this_one_keeps_its_signals(tm
     assert done.stdout.splitlines() == [str(signal.default_int_handler), str(signal.SIG_DFL)]
 
 
+COMMAND = "from gpt1_jax import startup; startup.before_imports('finetune'); report()"
+PROGRAM = ("import jax; from absl import flags; from gpt1_jax import cli;"
+           "cli.run(report, lambda: flags.DEFINE_string('a', '', ''))")
+SESSION = f"sys.ps1 = '>>> '; {PROGRAM}"
+ADDED = 'glibc.malloc.check=0:glibc.malloc.hugetlb=1'
+
+
 @pytest.mark.skipif(not HUGE_PAGES.exists() or '[madvise]' not in HUGE_PAGES.read_text(),
                     reason='the kernel decides about huge pages itself')
-@pytest.mark.parametrize('given, expected', [
-    ({'GPT1_JAX_HUGE_PAGES': '0'}, 'None'), ({'GLIBC_TUNABLES': 'glibc.malloc.hugetlb=0'}, 'glibc.malloc.hugetlb=0'),
-    ({'GLIBC_TUNABLES': 'glibc.malloc.check=0'}, 'glibc.malloc.check=0:glibc.malloc.hugetlb=1')])
-def test_training_programs_start_with_huge_pages_unless_the_user_chose(given, expected, monkeypatch):
+@pytest.mark.parametrize('code, given, expected', [
+    (COMMAND, {'GPT1_JAX_HUGE_PAGES': '0'}, 'None'),
+    (COMMAND, {'GLIBC_TUNABLES': 'glibc.malloc.hugetlb=0'}, 'glibc.malloc.hugetlb=0'),
+    (COMMAND, {'GLIBC_TUNABLES': 'glibc.malloc.check=0'}, ADDED),
+    (PROGRAM, {'GLIBC_TUNABLES': 'glibc.malloc.check=0'}, ADDED),
+    (SESSION, {'GLIBC_TUNABLES': 'glibc.malloc.check=0'}, 'glibc.malloc.check=0')])
+def test_programs_start_with_huge_pages_unless_the_user_chose_or_is_in_a_session(code, given, expected, monkeypatch):
     """The restarted command is this code once more, with the same argument."""
     for name in ('GLIBC_TUNABLES', 'GPT1_JAX_HUGE_PAGES'):
         monkeypatch.delenv(name, raising=False)
-    code = ("import os, sys; from gpt1_jax import startup; startup.before_imports('pretrain');"
-            "print(os.environ.get('GLIBC_TUNABLES'), sys.argv[1:])")
-    assert python('-c', code, '--a=b c', env=given, check=0).stdout == f"{expected} ['--a=b c']\n"
+    report = "import os, sys; report = lambda: print(os.environ.get('GLIBC_TUNABLES'), sys.argv[1:]);"
+    assert python('-c', report + code, '--a=b c', env=given, check=0).stdout == f"{expected} ['--a=b c']\n"

@@ -6,10 +6,11 @@ python -m experiments.benchmarks.fine_tuning --config=configs/finetune.py:sst2 -
 Times steps of the real program on the first batches of an epoch, in turns in one process: fine-tuning by
 the config, with all rows padded to one length, and without the auxiliary loss (Eq. 4 alone); pretraining of the same
 sizes on --windows whole contexts a step, and on one; transformers' OpenAIGPTForSequenceClassification, which has no
-auxiliary loss, on the same batches.
+auxiliary loss, on the same batches. --lengths times fine-tuning by the config beside these lengths instead.
 """
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -26,16 +27,23 @@ from gpt1_jax.models.build import backbone
 from gpt1_jax.parallel import sharding
 
 
-def ways(config: ConfigDict, n: int, windows: int) -> dict[str, tuple[Callable[[], None], int]]:
-    """{way: (a function that makes n updates, their real tokens)}. windows: of a step of pretraining."""
-    one_length, task_alone = config.copy_and_resolve_references(), config.copy_and_resolve_references()
-    one_length.batch.lengths, task_alone.lm_weight = 1, 0.
+class Way(NamedTuple):
+    updates: Callable[[], None]  # makes the updates of a turn
+    real: int                    # their real tokens
+    processed: int               # their tokens with padding
+
+
+def ways(config: ConfigDict, n: int, windows: int, lengths: Sequence[int] = ()) -> dict[str, Way]:
+    """Each way to make n updates. windows: of a step of pretraining. lengths: if given, fine-tuning alone, by the
+    config and with rows padded to these."""
     setting = finetune.resolve(config)
     job = finetune.build(setting)
-    found = {'fine-tuning': _fine_tuning(job, n),
-             'one length': _fine_tuning(finetune.build(finetune.resolve(one_length)), n),
-             'no auxiliary loss': _fine_tuning(finetune.build(finetune.resolve(task_alone)), n),
-             'pretraining': _pretraining(setting.sizes, n, windows), 'one window': _pretraining(setting.sizes, n, 1)}
+    found = {'fine-tuning': _fine_tuning(job, n)}
+    if lengths:
+        return found | {'given lengths': _changed(config, n, {'batch.fixed_lengths': tuple(lengths)})}
+    found |= {'one length': _changed(config, n, {'batch.lengths': 1}),
+              'no auxiliary loss': _changed(config, n, {'lm_weight': 0.}),
+              'pretraining': _pretraining(setting.sizes, n, windows), 'one window': _pretraining(setting.sizes, n, 1)}
     try:
         found['transformers'] = _transformers(setting, job, n)
     except ImportError as error:
@@ -43,9 +51,15 @@ def ways(config: ConfigDict, n: int, windows: int) -> dict[str, tuple[Callable[[
     return found
 
 
+def _changed(config, n, fields):
+    config = config.copy_and_resolve_references()
+    config.update_from_flattened_dict(fields)
+    return _fine_tuning(finetune.build(finetune.resolve(config)), n)
+
+
 def _fine_tuning(job, n):
     read = [job.batches.read(step, slice(None)) for step in range(n)]
-    return _updates(job.program, read, job.batches.size, job.hyper), _real(read)
+    return Way(_updates(job.program, read, job.batches.size, job.hyper), *_tokens(read))
 
 
 def _pretraining(sizes, n, rows):
@@ -53,8 +67,9 @@ def _pretraining(sizes, n, rows):
     config.model.update({name: value for name, value in sizes.items() if name in config.model})
     program = pretrain.make_program(config, backbone(sizes), sharding.make_mesh())
     ids = np.random.default_rng(0).integers(0, sizes['vocab_size'], (n, rows, sizes['n_ctx'] + 1), np.int32)
-    return _updates(program, [{'tokens': each} for each in ids], rows,
-                    pretrain.hyperparameters(config, 1000)), n * rows * sizes['n_ctx']
+    updates = _updates(program, [{'tokens': each} for each in ids], rows, pretrain.hyperparameters(config, 1000))
+    tokens = n * rows * sizes['n_ctx']
+    return Way(updates, tokens, tokens)
 
 
 def _updates(program, read, size, hyper):
@@ -70,8 +85,9 @@ def _updates(program, read, size, hyper):
     return updates
 
 
-def _real(read):
-    return int(sum(batch['mask'].sum() for batch in read))
+def _tokens(read):
+    """(real, processed) tokens of batches."""
+    return int(sum(batch['mask'].sum() for batch in read)), sum(batch['mask'].size for batch in read)
 
 
 def _transformers(setting, job, n):
@@ -89,15 +105,17 @@ def _transformers(setting, job, n):
         for batch in read:
             arrays = batch['tokens'][:, 0].astype(np.int64), batch['mask'][:, 0], batch['target'].argmax(1)
             float(step([torch.as_tensor(array).to(device) for array in arrays]).detach())
-    return updates, _real(read)
+    return Way(updates, *_tokens(read))
 
 
 def lines(rows: dict[str, dict]) -> list[str]:
     """The table."""
     rate = {way: row['real'] / statistics.median(row['seconds']) for way, row in rows.items()}
-    return table(('step', 'real tokens a second', 'of pretraining', 'of fine-tuning', 'first pass with compiling, s'),
-                 [(way, f'{rate[way]:,.0f}', f"{rate[way] / rate['pretraining']:.2f}",
-                   f"{rate[way] / rate['fine-tuning']:.2f}", f"{row['first_seconds']:.1f}")
+    others = [way for way in ('pretraining', 'fine-tuning') if way in rows]
+    return table(('step', 'real tokens a second', *(f'of {other}' for other in others), 'processed per real token',
+                  'first pass with compiling, s'),
+                 [(way, f'{rate[way]:,.0f}', *(f'{rate[way] / rate[other]:.2f}' for other in others),
+                   f"{row['processed'] / row['real']:.2f}", f"{row['first_seconds']:.1f}")
                   for way, row in rows.items()])
 
 
@@ -106,14 +124,15 @@ def _define_flags():
     flags.DEFINE_integer('steps', 12, 'Updates of a turn, each of another batch.', lower_bound=1)
     flags.DEFINE_integer('turns', 5, 'How often each way is timed.', lower_bound=1)
     flags.DEFINE_integer('windows', 16, 'Windows of a step of pretraining.', lower_bound=1)
+    flags.DEFINE_multi_integer('lengths', [], 'Time fine-tuning with rows padded to these beside the config.')
     record.define_flag()
 
 
 def main() -> None:
     f = flags.FLAGS
-    found = ways(f.config, f.steps, f.windows)
-    times = timing.in_turns({way: updates for way, (updates, _) in found.items()}, f.turns)
-    rows = {way: {'real': real, **times[way]} for way, (_, real) in found.items()}
+    found = ways(f.config, f.steps, f.windows, f.lengths)
+    times = timing.in_turns({name: way.updates for name, way in found.items()}, f.turns)
+    rows = {name: {'real': way.real, 'processed': way.processed, **times[name]} for name, way in found.items()}
     print('\n'.join(lines(rows)))
     record.write(f.out, {'config': f.config.to_dict(), 'ways': rows}, jax.devices()[0].device_kind)
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 
 from absl import app, flags, logging
 
-from gpt1_jax import storage, user_code
+from gpt1_jax import startup, storage, user_code
 from gpt1_jax.cli import config_file, config_help, terminal
 from gpt1_jax.data.document import Join
 from gpt1_jax.errors import Interrupted, UserError, one_line, os_line
@@ -33,6 +33,8 @@ def run(main: Callable[[], None], define_flags: Callable[[], None], ends_with_ou
     ends_with_output: once standard output has no reader (`| head`), the program ends with status 141; by default it
     continues silently, for what it writes to files.
     """
+    if 'jax' in sys.modules:
+        startup.with_huge_pages()  # of a program that is run by its module: gpt1 did so before these imports
     terminal.guard(ends_with_output)
     logging.set_verbosity(logging.FATAL)  # Orbax logs every file at INFO, and at ERROR the exceptions that it raises
     sys.unraisablehook = _unraisable

@@ -41,7 +41,7 @@ class Sizes(NamedTuple):
 
 
 def sizes_of(rows: Sequence[Encoded], n_ctx: int, n: int = 4, fixed: Sequence[int] = ()) -> Sizes:
-    """The Sizes for rows, with the at most `n` lengths, n_ctx or multiples of 8, that need the least padding.
+    """The Sizes for rows, with the at most `n` lengths, n_ctx or multiples of 4, that need the least padding.
 
     fixed: use these lengths instead, as far as the rows need them, and n_ctx for longer rows.
     """
@@ -50,7 +50,7 @@ def sizes_of(rows: Sequence[Encoded], n_ctx: int, n: int = 4, fixed: Sequence[in
         fixed = sorted({*(length for length in fixed if length < n_ctx), n_ctx})
         lengths = fixed[:1 + next(i for i, length in enumerate(fixed) if length >= max(own))]
     else:
-        lengths = _least_padding(np.minimum(-(-own // 8) * 8, n_ctx), n)
+        lengths = _least_padding(np.minimum(-(-own // 4) * 4, n_ctx), n)
     return Sizes(tuple(lengths),
                  max(len(row.sequences) for row in rows), max(len(row.target or ()) for row in rows))
 

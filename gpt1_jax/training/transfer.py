@@ -1,5 +1,5 @@
 """Sections 4.1 and 5: the start of fine-tuning. Pretrained weights go into a fresh model, all of them or the first n
-layers (Figure 2, left). The rate and the epochs that the config leaves open follow a rule.
+layers (Figure 2, left). The rate, the epochs and the padded lengths that the config leaves open follow a rule.
 
 The paper's rate and epochs were chosen for 117M parameters and sets of thousands of rows. A smaller model wants a
 higher rate, and a few hundred rows are too few updates in three epochs, so both follow a rule that gives the paper's
@@ -21,7 +21,8 @@ PEAK_RATE = 6.25e-5
 EPOCHS = 3
 
 HIGHEST_RATE = 1e-3
-UPDATES = 100  # fewer are too few for new rows of the embedding and the linear layer
+UPDATES = 100       # fewer are too few for new rows of the embedding and the linear layer
+MANY_UPDATES = 300  # so many save more by less padding than six more programs cost
 
 
 def check_depth(n_layers: int, depth: int) -> None:
@@ -60,3 +61,8 @@ def peak_rate(width: int) -> float:
 def epochs(steps_per_epoch: int) -> int:
     """The paper's 3, or as many as make 100 updates."""
     return max(EPOCHS, math.ceil(UPDATES / steps_per_epoch))
+
+
+def lengths(updates: int) -> int:
+    """How many lengths the rows are padded to, at most, for each of which a program is compiled."""
+    return 12 if updates >= MANY_UPDATES else 6

@@ -95,13 +95,13 @@ def test_labels_and_company_are_as_random_as_shuffled_where_length_tells_the_lab
 def test_no_other_lengths_up_to_so_many_pad_the_rows_less(n):
     own = np.random.default_rng(n).geometric(0.02, 60)
     found = batches.sizes_of(of_lengths(own), 512, n).lengths
-    assert len(found) <= n and all(length % 8 == 0 for length in found) and own.max() <= found[-1] <= 512
+    assert len(found) <= n and all(length % 4 == 0 for length in found) and own.max() <= found[-1] <= 512
     assert n != 4 or found == batches.sizes_of(of_lengths(own), 512).lengths  # by default
 
     def padded(lengths):
-        return sum(min(length for length in lengths if length >= one) for one in own)
-    top = -(-own.max() // 8) * 8
-    others = itertools.combinations(range(8, top, 8), n - 1)
+        return np.asarray(lengths)[np.searchsorted(lengths, own)].sum()
+    top = -(-own.max() // 4) * 4
+    others = itertools.combinations(range(4, top, 4), n - 1)
     assert padded(found) == min(padded((*some, top)) for some in others)
 
 
@@ -115,7 +115,7 @@ def test_padding_puts_mask_and_extract_where_the_tokens_end():
     rows = [Encoded('a', [[10, 12]] * 2, 1, [0.0, 1.0], False), Encoded('b', [[10, 12]] * 3, None, None, False)]
     sizes = batches.sizes_of(rows, 16, 1)
     batch = batches.pad(rows, sizes)
-    assert sizes == ((8,), 3, 2) and batch['present'].tolist() == [[1, 1, 0], [1, 1, 1]]
+    assert sizes == ((4,), 3, 2) and batch['present'].tolist() == [[1, 1, 0], [1, 1, 1]]
     assert batch['target'].tolist() == [[0, 1], [0, 0]] and batch['mask'][0, 2].sum() == 0
 
 

@@ -148,6 +148,21 @@ def test_gradient_of_the_fine_tuning_loss_is_the_released_formula_s_slope(head, 
         assert np.sum(found[name] * direction) == pytest.approx(slope, rel=2e-4, abs=2e-5), name
 
 
+@pytest.mark.parametrize('head, n_labels, lengths', [
+    ('classify', 3, [(5,), (9,), (7,)]), ('choice', 1, [(5, 9), (9, 6)])])
+def test_neither_the_fine_tuning_loss_nor_its_gradient_depends_on_the_padded_length(head, n_labels, lengths):
+    """Rows of at most 9 tokens, padded to 9 and to 12, dropout on."""
+    params = parameters(head, n_labels, len(lengths[0]))
+    batch = batch_of(head, TINY, lengths, n_labels)
+    shorter = batch | {name: batch[name][:, :, :9] for name in ('tokens', 'mask')}
+    found, gradients = first_update(TINY, head, n_labels, params, batch)
+    again, same = first_update(TINY, head, n_labels, params, shorter)
+    for name in ('loss', 'task_loss', 'lm_loss'):
+        assert float(found[name]) == pytest.approx(float(again[name]), rel=1e-6)
+    for g, h in zip(jax.tree.leaves(gradients), jax.tree.leaves(same)):
+        np.testing.assert_allclose(g, h, atol=2e-6)
+
+
 def test_without_a_weight_the_lm_loss_is_not_computed_and_weights_are_the_same():
     batch, start = batch_of('choice', TINY, [(5, 12), (9, 6)], 1), parameters('choice', 1, 2)
     model = TaskModel(GPT(TINY), 'choice', 1)

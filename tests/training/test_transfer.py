@@ -64,3 +64,10 @@ def test_the_rate_is_the_papers_at_its_width_and_rises_to_a_thousandth_at_smalle
     assert transfer.peak_rate(768) == transfer.peak_rate(2048) == 6.25e-5  # 2,048: the LSTM of Table 5
     assert transfer.peak_rate(384) == pytest.approx(2.5e-4)
     assert [transfer.peak_rate(width) for width in (128, 32)] == [1e-3, 1e-3]
+
+
+def test_the_papers_sets_but_rte_and_story_cloze_are_padded_to_twelve_lengths():
+    size = load_config('finetune').batch.size
+    updates = {task: rows // size * transfer.epochs(rows // size) for task, rows in PUBLISHED.items()}
+    fewer = {'rte': 6, 'story_cloze': 6}
+    assert {task: transfer.lengths(n) for task, n in updates.items()} == dict.fromkeys(PUBLISHED, 12) | fewer
