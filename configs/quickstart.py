@@ -1,6 +1,6 @@
 """GPT-1 in small: what `python -m experiments.quickstart` runs.
 
-It takes some eight minutes on two idle CPU cores.
+It takes five to eight minutes on two CPU cores.
 """
 from gpt1_jax.configs import finetune, pretrain, zero_shot
 from ml_collections import ConfigDict

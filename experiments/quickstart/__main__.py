@@ -2,8 +2,8 @@
 
 python -m experiments.quickstart [--workdir=runs/quickstart]
 
-Downloads nothing: the text is the novels of the package. Takes some eight minutes on two idle CPU
-cores, nearly half of them for the packaged model. Rerun an interrupted command to resume it.
+Downloads nothing: the text is the novels of the package. Takes five to
+eight minutes on two CPU cores. Rerun an interrupted command to resume it.
 """
 import pathlib
 import time

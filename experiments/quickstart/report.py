@@ -71,7 +71,8 @@ def write(directory: pathlib.Path, facts: Mapping[str, object], pretrained: path
           predictions: Mapping[str, Mapping[str, pathlib.Path]], zero_shot: Mapping[int, str]) -> list[str]:
     """Writes report.md and the figures; returns and prints the headline results.
 
-    pretrained: the run. predictions: {task: {a name of COLOURS: path}}, of those that were made. zero_shot: {update: path of the predictions on word_order}.
+    pretrained: the run. predictions: {task: {a name of COLOURS: path}}, of those that were made.
+    zero_shot: {update: path of the predictions on word_order}.
     """
     curves = plots.read_curves(pretrained)
     step, perplexity = curves['valid_perplexity'][-1]
