@@ -95,7 +95,9 @@ def _named(config):
     """The FILE:NAME and optax:NAME in a config: its task, and values of its optimizer and model."""
     values = [config.get('task')]
     for group in ('optimizer', 'model'):
-        values += rules.flatten(config.get(group, {})).values()
+        found = config.get(group)
+        if hasattr(found, 'items'):  # else it is a mistake, which is named later
+            values += rules.flatten(found).values()
     return [value for value in values if names_code(value)]
 
 

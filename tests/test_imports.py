@@ -8,7 +8,7 @@ import pytest
 from tiny import ROOT, python
 
 # Each may import those before it.
-LAYERS = ('errors', 'storage', 'rules', 'configs', 'user_code', 'metrics', 'data', 'parallel', 'cli', 'models',
+LAYERS = ('errors', 'startup', 'storage', 'rules', 'configs', 'user_code', 'metrics', 'data', 'parallel', 'cli', 'models',
           'training', 'runs', 'evaluation', 'weights')
 # The programs and api are above all layers, also a program whose file is in a folder: nothing imports them.
 PROGRAMS = ('prepare', 'pretrain', 'finetune', 'predict', 'zero_shot', 'perplexity', 'generate', 'verify',

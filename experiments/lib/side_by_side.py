@@ -17,8 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import connection
 from typing import Any, NamedTuple
 
-from gpt1_jax import errors
-from gpt1_jax.parallel import compilation_cache
+from gpt1_jax import cli, errors
 from gpt1_jax.runs.console import duration
 
 EVERY = 0.2  # seconds between looks at the time limits
@@ -126,7 +125,7 @@ def _child(job, sender):
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the parent, which ends this process
     threading.Thread(target=_end_with_parent, daemon=True).start()
     share_devices()
-    compilation_cache.enable()
+    cli.keep_compiled_programs()
     try:
         answer = job.function(*job.arguments), ''
     except Exception as error:

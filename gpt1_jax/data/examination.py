@@ -47,7 +47,7 @@ def header(counts: dict[str, int], column: str) -> list[str]:
     """A label that is the name of its column: a header that is repeated between the rows."""
     if column not in counts:
         return []
-    return [f'label {_rows(column, counts)} is the name of its column, as of a repeated header: {REMEDY}']
+    return [f'label {_rows(column, counts)} is the name of its column, as in a repeated header: {REMEDY}']
 
 
 def alike(counts: dict[str, int]) -> list[str]:
