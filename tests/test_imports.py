@@ -8,8 +8,8 @@ import pytest
 from tiny import ROOT, python
 
 # Each may import those before it.
-LAYERS = ('errors', 'startup', 'storage', 'rules', 'configs', 'user_code', 'metrics', 'data', 'parallel', 'cli', 'models',
-          'training', 'runs', 'evaluation', 'weights')
+LAYERS = ('errors', 'startup', 'storage', 'rules', 'configs', 'user_code', 'metrics', 'data', 'parallel', 'cli',
+          'models', 'training', 'runs', 'evaluation', 'weights')
 # The programs and api are above all layers, also a program whose file is in a folder: nothing imports them.
 PROGRAMS = ('prepare', 'pretrain', 'finetune', 'predict', 'zero_shot', 'perplexity', 'generate', 'verify',
             'evaluation.lm_eval', 'evaluation.score_predictions', 'weights.hugging_face', 'api')
