@@ -117,3 +117,17 @@ def test_the_packaged_model_s_sets_are_those_of_its_tables_and_baselines():
         assert probe == scores.percent(values['probe'])
         beaten += float(probe) > float(pretrained)
     assert beaten == 7 and 'On seven of ten sets a linear probe of the frozen states beats fine-tuning' in section
+
+
+def test_the_rates_are_those_of_their_rows():
+    found = {}
+    for row in results.read(NOVELS / 'rates.jsonl'):
+        if row['seed'] == 0:
+            found.setdefault(row['task'], {})[row['peak_rate']] = scores.percent(row['value'])
+    text_of_page = ' '.join(page().split())
+    rates = (1.4e-4, 2.8e-4, 5.6e-4)
+    low, middle, high = (found['sst2'][rate] for rate in rates)
+    assert f'SST-2 has {low}, {middle} and {high}' in text_of_page
+    assert f'QNLI {found["qnli"][1.4e-4]} at the lowest and {found["qnli"][5.6e-4]} at the highest' in text_of_page
+    assert f'QQP has {found["qqp"][1.4e-4]} (F1) at the lowest' in text_of_page
+    assert {found['topics'][rate] for rate in rates} == {'100.0'}
