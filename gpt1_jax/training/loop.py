@@ -54,7 +54,7 @@ def make_program(init_params: Callable, loss: Callable, optimizer: Any, schedule
     optimizer, schedule: as optimizer_config.make and optimizer_config.schedule give them.
     microbatches: gradients of this many equal parts of a batch are averaged: the same loss and, as parts know the
         global number of their first row, the same dropout masks.
-    precision: of the step's matrix products, as precision.of gives it.
+    precision: of the step's matrix products, as build.precision gives it.
     The step's `hyper` is what optimizer_config.hyperparameters gives, and what else `loss` reads. `resident` are arrays
     that stay on the devices from step to step, such as the training tokens; most losses take none.
     """
