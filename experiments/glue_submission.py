@@ -166,7 +166,7 @@ def read_scores(path: pathlib.Path) -> tuple[list[str], np.ndarray]:
         if cause := metrics.wrong_with(row):
             raise UserError(f'{path}: line {number}: {cause}')
     if len({len(row['scores']) for row in rows}) != 1:
-        raise UserError(f'{path}: empty, or its lines have different numbers of scores')
+        raise UserError(f'{path}: its lines have different numbers of scores')
     return [row['id'] for row in rows], np.array([row['scores'] for row in rows], np.float64)
 
 

@@ -145,9 +145,10 @@ def test_scores_out_of_range_are_clipped_and_there_is_one_for_each_label():
 
 @pytest.mark.quick
 @pytest.mark.parametrize('text, message', [
-    ('', 'empty, or its lines'), ('{"id": "0", "gold": null, "scores": [NaN, 1]}', 'line 1: scores is'),
+    ('', 'is empty, 0 bytes'), ('{"id": "0", "gold": null, "scores": [NaN, 1]}', 'line 1: scores is'),
     ('{"id": "0", "gold": null}', "line 1: no field 'scores'"),
-    ('{"id": 0, "gold": null, "scores": [1]}\n{"id": 1, "gold": null, "scores": [1, 2]}', 'empty, or its lines')])
+    ('{"id": 0, "gold": null, "scores": [1]}\n{"id": 1, "gold": null, "scores": [1, 2]}',
+     'its lines have different numbers')])
 def test_damaged_predictions_are_not_submitted(tmp_path, text, message):
     (tmp_path / 'p.jsonl').write_text(text)
     assert refusal(glue_submission.read_scores, tmp_path / 'p.jsonl').startswith(f'{tmp_path}/p.jsonl: {message}')

@@ -27,7 +27,7 @@ def config(tmp_path, monkeypatch):
         rows = ''.join(f'a {"good" if i % 2 else "bad"} film, {i}\t{i % 2}\n' for i in range(n))
         (place / f'{split}.tsv').write_text('sentence\tlabel\n' + rows)
 
-    def train(config, run, name):
+    def train(config, run):
         condition, rate = run.condition.split('@')[0], run.config.optimizer.peak_rate
         right = 10 + run.config.data.train_rows // 20 * (condition == 'full') + (rate == BEST[condition]) + run.seed
         right = min(right + (condition == 'no_aux'), 20)
@@ -121,7 +121,8 @@ def test_a_set_whose_training_rows_are_not_a_file_of_their_own_has_no_trials(tmp
 def test_a_point_with_more_rows_than_the_set_has_is_of_all_of_them_once(config):
     config.curves.update({'rows': (40, 2000, 5000), 'trials': ((1e-3, 10),)})
     lines = learning_curves.run(config)
-    assert [line.split(' | ')[1] for line in lines if line.startswith('| SST-2')] == ['40', '1,300']
+    curve = lines[:lines.index('## Each set with its most rows')]
+    assert [line.split(' | ')[1] for line in curve if line.startswith('| SST-2')] == ['40', '1,300']
 
 
 def test_a_set_without_data_is_named_and_left_out(config, capsys):
@@ -149,12 +150,12 @@ def test_runs_that_fail_are_named_after_the_curves_are_written(config, monkeypat
     """Where the conditions have no seed in common there is no difference."""
     config.curves.trials = ((1e-3, 10),)
     train = runner._do
-    monkeypatch.setattr(runner, '_do', lambda config, run, name: dataclasses.replace(run, status='failed') if (
-        run.seed == 0) == ('full' in run.name) else train(config, run, name))
+    monkeypatch.setattr(runner, '_do', lambda config, run: dataclasses.replace(run, status='failed') if (
+        run.seed == 0) == ('full' in run.name) else train(config, run))
     with pytest.raises(UserError, match='^4 runs failed: sst2-full@rows=40,'):
         learning_curves.run(config)
-    rows = [line for line in (pathlib.Path(config.out) / 'learning_curves.md').read_text().splitlines()
-            if line.startswith('| SST-2')]
+    page = (pathlib.Path(config.out) / 'learning_curves.md').read_text().partition('## Each set')[0]
+    rows = [line for line in page.splitlines() if line.startswith('| SST-2')]
     assert len(rows) == 2 and all(line.split(' | ')[4] == '' for line in rows)
 
 
