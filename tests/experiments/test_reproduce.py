@@ -251,7 +251,7 @@ def test_runs_side_by_side_have_the_results_of_those_in_turn(small, given, strai
     assert [(row['baseline'], row['inputs']) for row in after] == [
         (row['baseline'], row['inputs']) for row in before if row['baseline'] in ('constant', 'words', 'probe')]
     assert 'cola-full-0: done; ' in capsys.readouterr().out
-    assert 'step 12' in next(out.glob('runs/cola-full-0-*.log')).read_text()
+    assert '15 steps of 8 rows' in next(out.glob('runs/cola-full-0-*.log')).read_text()
     reproduce.run(config, out, data=given['data'])
     assert results.read(out / 'results.jsonl') == rows
 
