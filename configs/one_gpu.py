@@ -1,14 +1,15 @@
-"""Fifteen minutes of one GPU: the paper's model read novels for three epochs, then fine-tuned on ten sets with and
-without that, with experiments.reproduce.
+"""Fifteen minutes of one GPU: the paper's model reads novels for three epochs and is fine-tuned on ten
+sets, and so is a model that has read nothing. With experiments.reproduce.
 
-The fifteen minutes are an H200's from its start to its end: those of `minutes`, and reading, compiling and carrying.
-experiments/launch/README.md has the commands.
+An H200 has fifteen minutes in all: config.minutes is the part in which it trains and scores. The rest
+is its start, the files on their way, and a first measurement of its speed. The commands are in
+experiments/launch/README.md.
 """
 from gpt1_jax.configs import reproduce
 from ml_collections import ConfigDict
 
-# Updates of 64 x 512 tokens: 187M tokens, three epochs of 620 novels. One H200 trains on 560,000 tokens/s
-# (experiments/benchmarks/README.md): 335 seconds. Choose fewer for a slower GPU.
+# Updates of 64 x 512 tokens: 187M tokens, three epochs of 620 novels. One H200 trains on 560,000
+# tokens/s (experiments/benchmarks/README.md): 335 seconds. Choose fewer for a slower GPU.
 STEPS = 5_700
 SETS = ('cola', 'stsb', 'sst2', 'qnli', 'mnli', 'qqp', 'snli', 'rte', 'mrpc', 'story_cloze')
 EPOCHS = {'stsb': 4, 'mrpc': 6, 'rte': 8, 'story_cloze': 13}  # where three are fewer than 600 updates
@@ -17,7 +18,7 @@ LENGTHS = (32, 64, 128, 256)               # that fine-tuning rows are padded to
 
 def get_config():
     config = reproduce.get_config()
-    config.minutes = 9.2                   # of the device, for everything but preparing and reporting
+    config.minutes = 8.8                   # of the device, for everything but preparing and reporting
     config.stages = 'pretrain', 'sets', 'zero_shot', 'probes'
     config.limits = ConfigDict({'pretrain': 7.0, 'sets': 2.0, 'zero_shot': 0.7, 'probes': 0.7})
     config.processes = 6                   # one compiles, reads or saves while another computes
@@ -35,8 +36,9 @@ def get_config():
     p.checkpoint.every, p.checkpoint.keep_latest = STEPS, 1
     config.saved = 8                       # 1.4 GB each
 
-    # Also the paper's. Its rate, 6.25e-5, is what the search of ten_minutes_gpu.py found best over the sets, for the
-    # pretrained model and from scratch: 1.4e-4 at width 512, which the rule for an open rate makes 6.25e-5 at 768.
+    # Also the paper's. Its rate is the best one of ten_minutes_gpu.py's search too, in the mean over
+    # the sets, for the pretrained model and from scratch: 1.4e-4 at width 512. The rule for an open
+    # rate makes that 6.25e-5 at 768.
     f = config.finetune
     f.data.n_ctx = LENGTHS[-1]             # few rows are longer
     f.data.train_rows, f.data.eval_rows = 10_000, 2000

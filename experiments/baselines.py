@@ -55,7 +55,8 @@ def run(config: ConfigDict, out: str | pathlib.Path, names: Sequence[str] = (),
     models = None if {*wanted} <= {*scores.WITHOUT_MODEL} else Models(config.pretrained)
     if models:
         own = models.digest
-        dropped = _change(out, lambda row: row['baseline'] in scores.WITHOUT_MODEL or row.get('weights') == own)
+        dropped = _change(out, lambda row: row['baseline'] in scores.WITHOUT_MODEL
+                          or row.get('weights') == own)
         if dropped:
             print(f'{out}: {dropped} rows of other weights are dropped', flush=True)
     config.pretrained = config.pretrained or 'none'
@@ -80,7 +81,7 @@ def run(config: ConfigDict, out: str | pathlib.Path, names: Sequence[str] = (),
 
 
 def _change(out, keep=lambda row: True, more=()):
-    """Keep some rows of the file and append more; returns how many went. Other processes wait meanwhile."""
+    """Keep some rows of the file and append more; returns how many went. Other processes wait."""
     out.parent.mkdir(parents=True, exist_ok=True)
     with open(out.with_name(f'{out.name}.lock'), 'w') as file:
         lock.flock(file, fcntl.LOCK_EX)

@@ -90,14 +90,15 @@ def _do_all(config, to_do, may_start):
     with contextlib.closing(calls):
         for job, run, error, took in calls:
             key = key_of[job.name]
-            found[key] = run or replace(to_do[key], status='failed', rows=(), error=f'{error}: see {job.log}')
+            found[key] = run or replace(to_do[key], status='failed', rows=(),
+                                        error=f'{error}: see {job.log}')
             if found[key].status == 'failed':
                 print(_line(found[key]), flush=True)
                 continue
             elapsed = time.perf_counter() - began
             left = elapsed / len(found) * (len(to_do) - len(found))
-            print(f'{job.name}: done; {took:.0f} s, {duration(elapsed)} elapsed, about {duration(left)} left',
-                  flush=True)
+            print(f'{job.name}: done; {took:.0f} s, {duration(elapsed)} elapsed, '
+                  f'about {duration(left)} left', flush=True)
     return found
 
 

@@ -1,7 +1,8 @@
-"""Calls functions one after the other, or several at a time in processes of their own.
+"""Calls functions one after the other, or several at a time, each in a process.
 
-A GPU waits while a process reads rows, compiles a program or saves a checkpoint. Several processes keep it busy. Each
-has a time limit and a log of what it prints, and none of them is harmed by a crash of another.
+A GPU waits while a process reads rows, compiles a program or saves a checkpoint. Several processes
+keep it busy. Each has a time limit and a log of the lines that it prints, and a crash of one harms
+no other.
 """
 import collections
 import contextlib
@@ -40,7 +41,10 @@ class Outcome(NamedTuple):
 
 
 def share_devices() -> None:
-    """Let several processes use one GPU: JAX takes memory when it is needed. Call it before a device is touched."""
+    """Let several processes use one GPU: JAX takes memory when it needs some.
+
+    Call it before a device is touched.
+    """
     os.environ.setdefault('XLA_PYTHON_CLIENT_PREALLOCATE', 'false')
 
 
@@ -48,9 +52,9 @@ def call(jobs: Sequence[Job], processes: int = 0, seconds: float | None = None,
          may_start: Callable[[], bool] = lambda: True) -> Iterator[Outcome]:
     """Make the calls; yields each as it ends.
 
-    processes: how many at a time. 0: in this process, one after the other, where an exception is the caller's.
-    seconds: a call that takes longer in a process of its own is ended. may_start: asked before each call, once it is
-    False no other is made. When the caller stops, so do the processes: close the iterator.
+    processes: how many at a time. 0: in this process, in turn; an exception is the caller's.
+    seconds: a call that takes longer is ended, with processes. may_start: asked before each call;
+    once it is False no other call is made. Closing the iterator ends the processes.
     """
     if processes:
         yield from _in_processes(jobs, processes, seconds, may_start)
@@ -83,7 +87,11 @@ def _in_processes(jobs, processes, seconds, may_start):
                 late = seconds is not None and passed > seconds
                 if pipe not in ready and not late:
                     continue
-                value, error = _answer(pipe, process) if pipe in ready else (None, f'took over {duration(seconds)}')
+                if pipe in ready:
+                    value, error = _answer(pipe, process)
+                else:
+                    value = None
+                    error = f'took over {duration(seconds)}'
                 _end(process)
                 del running[pipe]
                 yield Outcome(job, value, error, passed)
@@ -122,7 +130,7 @@ def _child(job, sender):
     with job.log.open('w', encoding='utf-8') as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the parent, which ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends this
     threading.Thread(target=_end_with_parent, daemon=True).start()
     share_devices()
     cli.keep_compiled_programs()

@@ -168,15 +168,15 @@ def _timed(config, stage, clock):
         if not isinstance(error, UserError):
             traceback.print_exc()
         return runner.one_line(error)
-    over = f'the {duration(min(limit, clock.total))} are over'
+    minutes = duration(min(limit, clock.total))
     if stage != 'pretrain' or finished(config.pretrained):
-        print(f'{stage}: {over}; the remaining runs are n/a (not run)', flush=True)
+        print(f'{stage}: the {minutes} are over; the remaining runs are n/a (not run)', flush=True)
         return None
     last, total = workdir.load(config.pretrained).progress()
     if clock.left <= 0 or not last:
-        raise UserError(f'{config.pretrained}: {over.replace("are", "were")} before pretraining was: give more '
-                        '--minutes to continue')
-    told = f'{over} at update {last:,} of {total:,}; the other stages take this model'
+        raise UserError(f'{config.pretrained}: the {minutes} were over before pretraining was: '
+                        'give more --minutes to continue')
+    told = f'the {minutes} are over at update {last:,} of {total:,}; the other stages take this model'
     print(f'{stage}: {told}', flush=True)
     return told
 
@@ -194,7 +194,9 @@ def pretrain_model(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> No
 
 
 def run_stage(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> str | None:
-    """Do the runs of a stage whose data exists, until the deadline, then its baselines; returns what failed, or None.
+    """Do the runs of a stage whose data exists, then its baselines, until the deadline.
+
+    Returns what failed, or None.
     """
     def may_start():
         return clock.left_of(stage, _limit(config, stage)) > 0
@@ -211,7 +213,7 @@ def run_stage(config: ConfigDict, stage: str, clock: clock_lib.Clock) -> str | N
 
 
 def _baselines(config, tasks, names, may_start):
-    """Compute baselines; returns the sets that failed. Several at a time where config.processes says so."""
+    """Compute baselines, several sets at a time with config.processes; returns those that failed."""
     out = pathlib.Path(config.out)
     jobs = [side_by_side.Job(f'{task}: {", ".join(names)}', baselines.run,
                              (config, out / scores.BASELINES_FILE, (task,), names),
@@ -220,8 +222,11 @@ def _baselines(config, tasks, names, may_start):
     failed = []
     with contextlib.closing(side_by_side.call(jobs, config.processes, seconds, may_start)) as calls:
         for job, _, error, took in calls:
-            print(f'{job.name}: {f"failed: {error}: see {job.log}" if error else f"done; {took:.0f} s"}', flush=True)
-            failed += [job.name] if error else []
+            if error:
+                failed.append(job.name)
+                print(f'{job.name}: failed: {error}: see {job.log}', flush=True)
+            else:
+                print(f'{job.name}: done; {took:.0f} s', flush=True)
     return failed
 
 
