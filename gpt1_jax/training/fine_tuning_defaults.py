@@ -9,7 +9,7 @@ import math
 WIDTH, PEAK_RATE, EPOCHS = 768, 6.25e-5, 3  # the paper's
 HIGHEST_RATE = 1e-3
 UPDATES = 100                               # fewer are too few for new rows of the embedding and the linear layer
-MANY_UPDATES = 300                          # so many save more by less padding than six more programs cost
+MANY_UPDATES = 300                          # what less padding saves them is about what six more programs cost
 
 
 def peak_rate(width: int) -> float:
