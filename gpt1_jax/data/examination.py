@@ -10,7 +10,7 @@ from gpt1_jax.data.inputs import Encoded
 from gpt1_jax.data.tasks.example import Task
 from gpt1_jax.errors import shown
 
-MISSING = frozenset(('', 'nan', 'na', 'n/a', '#n/a', 'none', 'null', 'nil', '-', '?', 'unknown'))
+MISSING = frozenset(('nan', 'na', 'n/a', '#n/a', 'none', 'null', 'nil'))
 NAMED = 5  # labels that a line names
 REMEDY = 'list the right ones, --config.custom.labels=A,B --config.data.skip_bad=True, or mend the file'
 

@@ -161,6 +161,10 @@ def test_carriage_returns_and_excel_s_separator_line_are_read(tmp_path, content)
     assert [e.texts for e in read(fields, tmp_path, content)] == [('One two.',), ('B',)]
 
 
+def test_rows_below_excel_s_separator_line_are_counted_as_an_editor_does(tmp_path):
+    assert 'row 3: score' in refusal(read, RATING | {'format': ';'}, tmp_path, 'sep=;\ntext;score\nA;x\n')
+
+
 def test_equal_numbers_are_one_label(tmp_path):
     fields = RATING | {'score': None, 'labels': ['1', '2']}
     found = read(fields, tmp_path, 'text,score\nA,1\nB,1.0\nC,2.00\nD,2\n')

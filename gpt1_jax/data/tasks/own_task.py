@@ -9,7 +9,7 @@
 experiments/ideas/copa.py and experiments/ideas/dream.py are two published sets, to copy.
 """
 import dataclasses
-import functools
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -69,13 +69,12 @@ def _records(path):
 
 def _made(example, record):
     """[Example] of a record. UserError for what goes wrong in the user's function."""
-    function = example.func if isinstance(example, functools.partial) else example
-    with in_code(function.__code__.co_filename):
+    with in_code(inspect.getfile(inspect.unwrap(example))):
         found = example(record)
         found = [found] if isinstance(found, Example) else list(found)
     for made in found:
         if not isinstance(made, Example):
-            raise UserError(f'{function.__name__} returns {shown(made)}, must return an Example')
+            raise UserError(f'{example.__name__} returns {shown(made)}, must return an Example')
     return found
 
 

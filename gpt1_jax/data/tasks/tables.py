@@ -103,15 +103,17 @@ def _cells(path, quoted, delimiter):
     """(number of its last line, cells) of each row of a table."""
     lines = reading.decoded_lines(path)
     first = next(lines, '')
-    if not re.fullmatch(r'"?sep=.?"?', first):  # for Excel: which separator the file has
+    left_out = 1 if re.fullmatch(r'"?sep=.?"?', first) else 0  # a line that tells Excel the separator
+    if not left_out:
         lines = itertools.chain([first], lines)
     if not quoted:
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(lines, 1 + left_out):
             yield number, line.split(delimiter)
         return
     returns_end_rows = '\r' in first  # as in files of old Macs
     csv.field_size_limit(LONGEST)  # by default a cell has at most 131,072 characters
-    last = length = 0
+    last = left_out
+    length = 0
 
     def of_row():
         """The lines of the file. Those of one row, whose cells may have line breaks, have a row's length together."""
@@ -129,7 +131,7 @@ def _cells(path, quoted, delimiter):
     reader = csv.reader(of_row(), delimiter=delimiter, strict=True)
     try:
         for row in reader:
-            last = reader.line_num
+            last = left_out + reader.line_num
             length = 0
             yield last, row
     except csv.Error as error:  # after a broken quote no later row can be read
