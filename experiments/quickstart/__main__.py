@@ -74,11 +74,10 @@ def run(config: ConfigDict, directory: str | pathlib.Path) -> list[str]:
 
 
 def _fine_tune(config, task, pretrained, directory, stage):
-    """Fine-tunes from two or three beginnings; {name: path of the predictions on the test items}."""
+    """Fine-tunes from three beginnings; {name: path of the predictions on the test items}."""
     beginnings = {report.PRETRAINED: (pretrained, None),
-                  report.SCRATCH: (pretrained, transfer.NOTHING)}
-    if task == 'pronoun':  # on continuation it would take a third of the whole quickstart
-        beginnings[report.PACKAGED] = (PACKAGED, None)
+                  report.SCRATCH: (pretrained, transfer.NOTHING),
+                  report.PACKAGED: (PACKAGED, None)}
     paths = {}
     for name, (init_from, n_transfer) in beginnings.items():
         stage(f'fine-tuning on {task}, {name}')

@@ -71,8 +71,8 @@ def write(directory: pathlib.Path, facts: Mapping[str, object], pretrained: path
           predictions: Mapping[str, Mapping[str, pathlib.Path]], zero_shot: Mapping[int, str]) -> list[str]:
     """Writes report.md and the figures; returns and prints the headline results.
 
-    pretrained: the run. predictions: {task: {a name of COLOURS: path}}, of those that were made.
-    zero_shot: {update: path of the predictions on word_order}.
+    pretrained: the run. predictions: {task: {a name of COLOURS: path}}; word_order, which has no
+    fine-tuning, lacks SCRATCH. zero_shot: {update: path of the predictions on word_order}.
     """
     curves = plots.read_curves(pretrained)
     step, perplexity = curves['valid_perplexity'][-1]
@@ -85,8 +85,7 @@ def write(directory: pathlib.Path, facts: Mapping[str, object], pretrained: path
     for name in (PRETRAINED, PACKAGED):
         differences = {}
         for task, of_task in found.items():
-            if name in of_task:
-                differences[task] = less(of_task[name], of_task[TRIGRAM])
+            differences[task] = less(of_task[name], of_task[TRIGRAM])
         headlines.append(f'{name} against the trigram: {verdict(differences)}')
     points = {step: accuracy(path) for step, path in sorted(zero_shot.items())}
     beside = {name: (COLOURS[name], found[WORD_ORDER][name].value) for name in (TRIGRAM, PACKAGED)}
@@ -126,8 +125,7 @@ def _differences(found):
     for task, of_task in found.items():
         row = [_label(task)]
         for a, b in PAIRS:
-            both = a in of_task and b in of_task
-            row.append(scores.signed(less(of_task[a], of_task[b])) if both else '')
+            row.append(scores.signed(less(of_task[a], of_task[b])) if b in of_task else '')
         rows.append(row)
     return rows
 
