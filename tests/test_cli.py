@@ -39,7 +39,8 @@ def test_a_warning_about_data_is_one_line(tmp_path):
     bpe_training.train(['the cat sat'], merges=3).save(tmp_path / 'tokenizer')
     done = command('finetune', '--config=configs/finetune.py:cola', '--inspect', f'--config.data.dir={data}',
                    f'--config.tokenizer={tmp_path / "tokenizer"}', check=0)
-    assert done.stderr == f'warning: {data}/train.tsv (cola train): 40 rows, the published set has 8,551\n' * 2
+    assert done.stderr == (f'warning: {data}/train.tsv (cola train): 40 rows, the published set has 8,551\n'
+                           f'warning: {data}/dev.tsv (cola dev): 13 rows, the published set has 1,043\n')
 
 
 @pytest.mark.parametrize('code, message', [

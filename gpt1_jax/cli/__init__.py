@@ -197,9 +197,14 @@ def _unraisable(unraisable):
 def _show_warning(message, category, filename, lineno, file=None, line=None):
     """A warning about what the user gave is one line, as an error is."""
     if issubclass(category, UserWarning):
-        print(f'warning: {one_line(str(message))}', file=sys.stderr, flush=True)
+        _warn(one_line(str(message)))
     else:
         print(warnings.formatwarning(message, category, filename, lineno, line), end='', file=sys.stderr, flush=True)
+
+
+@functools.cache  # prints each line once, however often a file is read
+def _warn(line):
+    print(f'warning: {line}', file=sys.stderr, flush=True)
 
 
 def _folded(error):
